@@ -1,13 +1,13 @@
-# The one list of commands; CI calls the same. `make` alone prints it.
+# All commands of the project; CI calls the same. `make` without a target lists them.
 #
-# A Rust toolchain, CPython 3.11+ and a JDK 17+ have to be there (`make check-tools` says what is missing);
-# everything else is installed into .venv, .venv-old-peer and .tools beside this file.
+# Requires a Rust toolchain, CPython 3.11+ and a JDK 17+ (`make check-tools` prints the missing ones); all other
+# packages are installed into .venv, .venv-old-peer and .tools beside this file.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# Cargo and pytest use every core by themselves; two of them at once would only fight.
+# Cargo and pytest each use every core; running both at once would be slower.
 .NOTPARALLEL:
 
 PYTHON ?= python3
@@ -20,26 +20,27 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 # The oldest release of the 1.x line that the interop tests talk to.
 OLD_PEER_VERSION := 1.0.0
 CARGO_DENY_VERSION := 0.20.2
-# The release lines of PySpark that the guide promises.
+# The release lines of PySpark that the guide lists as supported.
 SPARK_VERSIONS ?= 4.0 4.1 4.2 4.3
 FUZZ_SECONDS ?= 20
 CYCLES ?= 10000
-# Pass more to pytest: make test-py PYTEST_ARGS="-k keyexpr"
+# Further arguments for pytest: make test-py PYTEST_ARGS="-k keyexpr"
 PYTEST_ARGS ?=
-# Tests with neighbours mostly wait for them. A file stays in one process, because its tests share what they set up.
+# Tests with neighbours mostly wait, so they run in parallel. A file stays in one process, because its tests share
+# fixtures.
 SIDE_BY_SIDE := --dist loadfile --numprocesses
 
 export PYTHONDONTWRITEBYTECODE := 1
-# It would ask PyPI whether there is a newer one.
+# Stops pyright from asking PyPI for a newer version.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
-# Where tests find the old peer, and what Spark starts its workers with.
+# The interpreter of the old peer for tests; PYSPARK_* below are the interpreters of Spark's driver and workers.
 export ZWIRE_OLD_PEER_PYTHON := $(OLD_PEER)/bin/python
-# The same for czmq and zyre; ZYRE_GIT and CZMQ_GIT name other repositories to build them from.
+# The folder of czmq and zyre; ZYRE_GIT and CZMQ_GIT set other repositories to build them from.
 export ZWIRE_ZRE_PEERS := $(ZRE_PEERS)
 export PYSPARK_PYTHON := $(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 export SPARK_LOCAL_IP := 127.0.0.1
-# A Spark of the system would not match the one in .venv.
+# A Spark installed on the system would not match the one in .venv.
 unexport SPARK_HOME
 
 .PHONY: help
@@ -49,7 +50,7 @@ help: ## Print this list
 # ---- Setting up -------------------------------------------------------------------------------------
 
 .PHONY: check-tools
-check-tools: ## Say which tools are missing
+check-tools: ## List missing tools
 	@.ci/check-tools "$(PYTHON)" rust python java
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -66,7 +67,7 @@ $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION):
 	$(OLD_PEER)/bin/python $(PIP_INSTALL) eclipse-zenoh==$(OLD_PEER_VERSION)
 	touch $@
 
-# Without optimization: it runs for seconds, and is built in less than half the time.
+# Without optimization: it runs for seconds, and builds in less than half the time.
 $(TOOLS)/.cargo-deny-$(CARGO_DENY_VERSION):
 	@echo "== building cargo-deny $(CARGO_DENY_VERSION) into .tools (minutes the first time)"
 	cargo install cargo-deny --version $(CARGO_DENY_VERSION) --locked --quiet --force --debug --root $(TOOLS) \
@@ -81,10 +82,10 @@ ext: $(VENV)/.installed
 	VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --release --locked --quiet >/dev/null
 
 .PHONY: dev
-dev: check-tools ext ## Set up .venv with everything, zwire in place of its source
+dev: check-tools ext ## Set up .venv with all packages, zwire installed in place
 	@echo "ready: source .venv/bin/activate"
 
-# ---- Showing ----------------------------------------------------------------------------------------
+# ---- Demo -------------------------------------------------------------------------------------------
 
 .PHONY: demo
 demo: check-tools ext ## Simulated fleet -> hub -> Spark job and back, in two minutes
@@ -93,10 +94,10 @@ demo: check-tools ext ## Simulated fleet -> hub -> Spark job and back, in two mi
 # ---- Testing ----------------------------------------------------------------------------------------
 
 .PHONY: test
-test: check-tools lint docs-html test-rust test-py test-interop test-zre test-spark fuzz-smoke bench-smoke ## Everything; what CI runs
+test: check-tools lint docs-html test-rust test-py test-interop test-zre test-spark fuzz-smoke bench-smoke ## All tests and checks, as in CI
 	@echo "== all tests passed"
 
-# Twice the same packages: zwire-proto alone would have other features, and be compiled a second time.
+# Both commands use the same packages: zwire-proto alone would have other features, and compile a second time.
 .PHONY: test-rust
 test-rust: ## Rust: unit, vector, property, machine and engine tests
 	@.ci/check-tools "$(PYTHON)" rust
@@ -108,16 +109,16 @@ test-py: ext ## Python: API, guards, command line, examples of the documentation
 	$(BIN)/python -m pytest tests/python $(PYTEST_ARGS)
 
 .PHONY: test-interop
-test-interop: ext $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION) ## Against eclipse-zenoh, newest and 1.0 era, also on networks that fail
+test-interop: ext $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION) ## Against eclipse-zenoh, newest and 1.0 era, also on failing networks
 	$(BIN)/python -m pytest tests/interop --timeout 120 $(SIDE_BY_SIDE) 4 $(PYTEST_ARGS)
 	$(BIN)/python -m pytest tests/network --timeout 120 $(PYTEST_ARGS)
 
-# It never fails: what cannot be had is said, and the tests that want it skip with that reason.
+# Never fails: the script prints each unavailable peer, and the tests of that peer skip with the reason.
 $(ZRE_PEERS)/versions: .ci/zre-peers
 	@echo "== getting czmq from Debian and building zyre 2.0.1, 1.0.0 and the one of 20/ZRE into .tools/zre"
 	.ci/zre-peers $(ZRE_PEERS)
 
-# ZWIRE_CRASH_SEED=3 kills others at other moments; the default is 7.
+# ZWIRE_CRASH_SEED=3 kills other processes at other moments; the default is 7.
 .PHONY: stress
 stress: ext ## Minutes of load and failing networks, with a table of figures at the end
 	ZWIRE_PAIRS=1000 $(BIN)/python -m pytest tests/python/test_readiness.py -k fresh_pairs --timeout 300 $(PYTEST_ARGS)
@@ -126,7 +127,7 @@ stress: ext ## Minutes of load and failing networks, with a table of figures at 
 	$(BIN)/python -m pytest tests/network/stress_reconnect.py tests/network/stress_load.py --timeout 600 $(PYTEST_ARGS)
 
 .PHONY: leaks
-leaks: ext ## CYCLES (10000) sessions with one of everything: memory, threads and descriptors stay flat
+leaks: ext ## CYCLES (10000) sessions with all kinds of objects: memory, threads and descriptors stay constant
 	$(BIN)/python tests/leaks/cycles.py --cycles $(CYCLES)
 
 .PHONY: sanitize
@@ -171,7 +172,7 @@ lint-rust:
 	PYO3_PYTHON=$$(command -v "$(PYTHON)") RUSTDOCFLAGS="--deny warnings" \
 		cargo doc --locked --workspace --no-deps --quiet
 
-# PYTHONPATH: --verifytypes does not follow the link that an installation in place is.
+# PYTHONPATH: --verifytypes does not follow the link of an in-place installation.
 .PHONY: lint-py
 lint-py: ext
 	$(BIN)/ruff check .
@@ -195,14 +196,14 @@ bench: check-tools ext ## One table: each row a ratio to a peer, measured in one
 	$(BIN)/python benches/run.py
 
 .PHONY: bench-long
-bench-long: check-tools ext ## What takes minutes: latency through Spark, memory over 150 million rows
+bench-long: check-tools ext ## Benchmarks that take minutes: latency through Spark, memory over 150 million rows
 	$(BIN)/python benches/run.py --long
 
 .PHONY: bench-smoke
 bench-smoke: ext
 	$(BIN)/python benches/run.py --smoke
 
-# ---- Giving away ------------------------------------------------------------------------------------
+# ---- Packaging --------------------------------------------------------------------------------------
 
 .PHONY: docs
 docs: docs-html ## HTML documentation in docs/_build/html and target/doc, warnings are errors
@@ -214,7 +215,7 @@ docs-html: ext
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 
 .PHONY: wheel
-wheel: $(VENV)/.installed ## One abi3 manylinux wheel in dist/, tried in a clean environment
+wheel: $(VENV)/.installed ## One abi3 manylinux wheel in dist/, tested in a clean environment
 	@.ci/check-tools "$(PYTHON)" rust
 	rm -rf dist
 	VIRTUAL_ENV=$(VENV) PATH="$(BIN):$$PATH" $(BIN)/maturin build --release --locked --quiet \
@@ -222,7 +223,7 @@ wheel: $(VENV)/.installed ## One abi3 manylinux wheel in dist/, tried in a clean
 	.ci/try-wheel "$(PYTHON)" dist/*.whl
 
 .PHONY: clean
-clean: ## Remove everything that was built or installed here
+clean: ## Remove all build outputs and environments
 	rm -rf target rust/fuzz/target .venv .venv-old-peer .venv-spark-* .tools dist build demo-out docs/_build docs/api
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis python/zwire/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

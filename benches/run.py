@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure zwire against its peers and print one table.
 
-Each row is a ratio whose two sides were measured in this run, in turns. README.md beside this file says how,
+Each row is a ratio of two sides measured in this run, in turns. README.md beside this file says how,
 and how far the numbers can be trusted. The exit code is 0 if all ran and nothing was lost, whatever the
 ratios.
 """
@@ -39,7 +39,7 @@ AREAS = [
     "spool_range",
     "spark",
 ]
-# Minutes each: only with --long, or if --only asks for them.
+# Areas that take minutes: only with --long, or if --only selects them.
 LONG_AREAS = ["latency", "steady"]
 
 
@@ -58,7 +58,7 @@ def main() -> int:
         "--smoke", action="store_true", help="seconds instead of minutes: does it run, is nothing lost"
     )
     parser.add_argument(
-        "--only", metavar="PATTERN", help="rows whose area and name match, such as 'pubsub 8 B'"
+        "--only", metavar="PATTERN", help="rows with matching area and name, such as 'pubsub 8 B'"
     )
     parser.add_argument("--long", action="store_true", help="what takes minutes, and nothing else")
     parser.add_argument("--link", metavar="KINDS", help="kinds in the area links, such as 'udp,quic'")

@@ -24,7 +24,7 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 # `[text](page.md#heading)` links to a heading by its slug.
 myst_heading_anchors = 3
 nitpicky = True
-# Types of the standard library and of other packages have their pages elsewhere.
+# Types of the standard library and of other packages are not part of this documentation.
 nitpick_ignore_regex = [(r"py:.*", r"(?!zwire)[\w.]*")]
 python_maximum_signature_line_length = 88
 add_module_names = False
@@ -47,7 +47,7 @@ def _default(key: dict) -> str:
 
 
 def _key_table() -> str:
-    """All configuration keys, from the table that the code itself reads."""
+    """Markdown table of all configuration keys, from the table that the code reads."""
     lines = ["| Key | Default | Value | Meaning |", "|---|---|---|---|"]
     for path, key in json.loads(_zwire.config_defaults()).items():
         value = key["expected"] + (f", {key['unit']}" if key["unit"] else "")
@@ -61,10 +61,10 @@ def _key_table() -> str:
 def _insert_key_table(_app: object, page: str, source: list[str]) -> None:
     if page == "guide/configuration":
         if _KEY_TABLE not in source[0]:
-            raise ValueError(f"{page} has no place for the table of keys")
+            raise ValueError(f"{page} has no line {_KEY_TABLE!r} for the table of keys")
         source[0] = source[0].replace(_KEY_TABLE, _key_table())
 
 
 def setup(app: Sphinx) -> None:
-    """Give Sphinx the table of configuration keys when it reads their page."""
+    """Insert the table of configuration keys when Sphinx reads its page."""
     app.connect("source-read", _insert_key_table)

@@ -1,4 +1,4 @@
-"""Publishes like pub.py, and keeps the newest values for whoever comes late or misses one."""
+"""Publishes like pub.py, and keeps the newest values for late subscribers and for recovery of losses."""
 
 import time
 

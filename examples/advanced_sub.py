@@ -1,4 +1,4 @@
-"""Prints what advanced_pub.py publishes, beginning with what it has kept, and says what is missing."""
+"""Prints the publications of advanced_pub.py, the cached ones first, and reports lost ones."""
 
 import common
 
@@ -12,7 +12,7 @@ args = options.parse_args()
 
 
 def print_miss(miss: ext.Miss) -> None:
-    """Say what could not be got again either."""
+    """Report samples that could not be recovered."""
     print(f"missed {miss.nb} of {miss.source.zid}", flush=True)
 
 

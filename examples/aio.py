@@ -1,4 +1,4 @@
-"""Publishes, receives, answers and asks in one event loop."""
+"""Publishes, receives, queries and answers in one event loop."""
 
 import asyncio
 
@@ -11,13 +11,13 @@ args = options.parse_args()
 
 
 async def answer(query: aio.Query) -> None:
-    """Answer after a while; other queries need not wait for this one."""
+    """Answer after a while; other queries are answered meanwhile."""
     await asyncio.sleep(0.01)
     await query.reply(args.key, "an answer")
 
 
 async def main() -> None:
-    """Do all of it at once."""
+    """Run all of it at once."""
     async with (
         aio.open(common.config(args)) as session,
         session.declare_subscriber(args.key) as subscriber,

@@ -1,4 +1,4 @@
-"""Options that all examples have, and the session they describe."""
+"""Options common to all examples, and the session they describe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def parser(description: str | None, *, key: str | None = "demo/example/python") 
 
     Args:
         description: What the program does; its docstring.
-        key: The default of ``--key``, or ``None`` where there is none to give.
+        key: The default of ``--key``, or ``None`` for no such option.
     """
     options = argparse.ArgumentParser(description=description)
     options.add_argument("--connect", metavar="ENDPOINT", action="append", help="such as tcp/10.0.0.7:7447")
@@ -50,7 +50,7 @@ def numbers(options: argparse.Namespace) -> Iterator[int]:
 
 
 def config(options: argparse.Namespace) -> zenoh.Config:
-    """Give the configuration that the options describe."""
+    """Return the configuration that the options describe."""
     made = zenoh.Config() if options.config is None else zenoh.Config.from_file(options.config)
     connect = options.connect
     if not (connect or options.listen or options.config or options.mode):
@@ -61,7 +61,7 @@ def config(options: argparse.Namespace) -> zenoh.Config:
         ("listen/endpoints", options.listen),
     ):
         if value is not None:
-            # A text is JSON5, anything else is a value.
+            # A text is parsed as JSON5, anything else is a value.
             made.insert_json5(key, f'"{value}"' if isinstance(value, str) else value)
     return made
 

@@ -1,4 +1,4 @@
-"""Publishes that a key has no value any more."""
+"""Publishes the deletion of a key."""
 
 import common
 

@@ -1,4 +1,4 @@
-"""Asks once and prints the replies."""
+"""Sends one query and prints the replies."""
 
 import common
 
@@ -6,7 +6,7 @@ from zwire import zenoh
 
 options = common.parser(__doc__, key=None)
 options.add_argument("-s", "--selector", default="demo/example/**", help="default: %(default)s")
-options.add_argument("-p", "--payload", help="a value for those who answer")
+options.add_argument("-p", "--payload", help="a value for the queryables")
 options.add_argument("--target", choices=["best_matching", "all", "all_complete"], default="best_matching")
 options.add_argument("--timeout", type=float, default=10.0, help="seconds")
 args = options.parse_args()

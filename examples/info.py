@@ -1,4 +1,4 @@
-"""Prints who this session is and whom it is linked to."""
+"""Prints the id of this session and its links."""
 
 import common
 

@@ -1,4 +1,4 @@
-"""Says that it is there, for as long as it runs."""
+"""Declares a liveliness token for as long as it runs."""
 
 import threading
 

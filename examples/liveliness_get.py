@@ -1,4 +1,4 @@
-"""Asks who is there."""
+"""Lists the liveliness tokens that are alive."""
 
 import common
 

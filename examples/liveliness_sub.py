@@ -1,4 +1,4 @@
-"""Watches others come and go."""
+"""Watches liveliness tokens appear and disappear."""
 
 import common
 

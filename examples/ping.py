@@ -21,7 +21,7 @@ with (
     ping.wait_matching()
 
     def round_trip() -> float:
-        """Give the microseconds of one round trip."""
+        """Return the microseconds of one round trip."""
         start = time.perf_counter_ns()
         ping.put(payload)
         pong.recv(timeout=10)

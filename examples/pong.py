@@ -1,4 +1,4 @@
-"""Sends back what ping.py sends."""
+"""Echoes the messages of ping.py."""
 
 import threading
 

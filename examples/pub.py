@@ -1,4 +1,4 @@
-"""Publishes a value each second, from the moment that somebody subscribes."""
+"""Publishes a value each second, from the first subscriber on."""
 
 import common
 

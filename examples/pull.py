@@ -1,4 +1,4 @@
-"""Takes the newest values of a key when it likes, and lets older ones go."""
+"""Takes the newest values of a key at its own pace; older ones are dropped."""
 
 import time
 

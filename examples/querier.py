@@ -1,4 +1,4 @@
-"""Asks the same again and again, once somebody is there to answer."""
+"""Sends the same query again and again, once a queryable exists."""
 
 import common
 

@@ -12,7 +12,7 @@ with common.open_session(args) as session, session.declare_queryable(args.key, c
     print(f"answering {args.key}", flush=True)
     answered = 0
     while answered != args.count:
-        # The asker is told that this is all when the block ends.
+        # The querier is told that no more replies come when the block ends.
         with queryable.recv() as query:
             asked = "" if query.payload is None else f" ({query.payload.to_string()})"
             print(f"asked for {query.selector}{asked}", flush=True)

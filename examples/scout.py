@@ -1,4 +1,4 @@
-"""Asks by multicast who is there."""
+"""Searches for nodes by multicast."""
 
 import common
 

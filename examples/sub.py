@@ -1,4 +1,4 @@
-"""Prints what is published, in a callback."""
+"""Prints publications, in a callback."""
 
 import threading
 
@@ -15,7 +15,7 @@ seen = 0
 
 
 def print_sample(sample: zenoh.Sample) -> None:
-    """Get one sample after the other, never two at once."""
+    """Print a sample; calls come one after the other."""
     global seen  # noqa: PLW0603 - a page of code needs no class for it
     if not enough.is_set():
         print(f"{sample.kind.name} {sample.key_expr}: {sample.payload.to_string()}", flush=True)

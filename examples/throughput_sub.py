@@ -1,4 +1,4 @@
-"""Counts what comes from throughput_pub.py, taken as Arrow batches."""
+"""Counts the messages of throughput_pub.py, taken as Arrow batches."""
 
 import time
 

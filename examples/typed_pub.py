@@ -1,4 +1,4 @@
-"""Publishes values of a dataclass, in the format that is asked for."""
+"""Publishes values of a dataclass, in the format given by an option."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from zwire import typed
 
 @dataclass
 class Position:
-    """Where something is. Who reads it has a class of this name and these fields, in whatever language."""
+    """A position. Subscribers in any language declare a class of this name with these fields."""
 
     x: float
     y: float = 0.0

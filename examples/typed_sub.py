@@ -1,4 +1,4 @@
-"""Prints values of a dataclass, in whatever format they come, and what is none."""
+"""Prints values of a dataclass, in any format, and reports payloads that are none."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from zwire import typed
 
 @dataclass
 class Position:
-    """Where something is."""
+    """A position."""
 
     x: float
     y: float = 0.0

@@ -1,4 +1,4 @@
-"""Where Spark finds the format ``zwire``: it imports each module whose name begins with ``pyspark_``."""
+"""Entry of the format ``zwire``: Spark imports modules with a name that begins with ``pyspark_``."""
 
 from zwire.spark.sources._zwire import ZwireDataSource as DefaultSource
 

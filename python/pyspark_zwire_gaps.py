@@ -1,4 +1,4 @@
-"""Where Spark finds the format ``zwire.gaps``: it imports each module whose name begins with ``pyspark_``."""
+"""Entry of the format ``zwire.gaps``: Spark imports modules with a name that begins with ``pyspark_``."""
 
 from zwire.spark.sources._gaps import GapsDataSource as DefaultSource
 

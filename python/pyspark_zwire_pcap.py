@@ -1,4 +1,4 @@
-"""Where Spark finds the format ``zwire.pcap``: it imports each module whose name begins with ``pyspark_``."""
+"""Entry of the format ``zwire.pcap``: Spark imports modules with a name that begins with ``pyspark_``."""
 
 from zwire.spark.sources._pcap import PcapDataSource as DefaultSource
 

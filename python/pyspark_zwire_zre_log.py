@@ -1,4 +1,4 @@
-"""Where Spark finds the format ``zre.log``: it imports each module whose name begins with ``pyspark_``."""
+"""Entry of the format ``zre.log``: Spark imports modules with a name that begins with ``pyspark_``."""
 
 from zwire.spark.sources._zre_log import ZreLogDataSource as DefaultSource
 

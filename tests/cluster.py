@@ -31,7 +31,7 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": JAVA,
     "spark.executor.extraJavaOptions": JAVA,
 }
-"""What jobs on it are started with."""
+"""Configuration of the jobs on the cluster."""
 
 
 def _spark_class(name, *arguments, log):
@@ -52,7 +52,7 @@ def _spark_class(name, *arguments, log):
 
 
 def _said(log, pattern, process):
-    """Wait until a log has a line, and give what the pattern finds in it."""
+    """Wait until a log has a matching line, and return the match."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         log.seek(0)
@@ -66,7 +66,7 @@ def _said(log, pattern, process):
 
 @contextmanager
 def _started(*arguments):
-    """A process and its log; it is ended behind the block."""
+    """A process and its log; the process is ended behind the block."""
     with tempfile.TemporaryFile() as log:
         process = _spark_class(*arguments, log=log)
         try:
@@ -82,7 +82,7 @@ def _started(*arguments):
 
 @contextmanager
 def cluster(folder):
-    """Give the address of the master, and the processes of the workers."""
+    """Yield the address of the master, and the processes of the workers."""
     local = ("--host", "127.0.0.1", "--webui-port", "0")
     with _started("master.Master", *local, "--port", "0") as (process, log), ExitStack() as stack:
         address = _said(log, r"Starting Spark master at (spark://[\d.:]+)", process)

@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Settings and fixtures common to all tests."""
 
 import os
 

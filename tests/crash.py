@@ -1,4 +1,4 @@
-"""Generators, a hub, a spooler, a query, somebody who kills, and what is in the sink then.
+"""Generators, a hub, a spooler and a query, a killer of processes, and a check of the sink afterwards.
 
 Samples go over loopback: generators number them, a hub passes them on, ``zwire spool`` keeps them, Spark
 reads them into files of Parquet. Everything between the hub and the files is killed.
@@ -28,11 +28,11 @@ DRIVER, JVM, RUNNER, WORKER, EXECUTOR, SPOOLER, ALL = KINDS = (
     "spooler",
     "all",
 )
-"""What is killed; most of them are words in a command."""
+"""Targets of a kill; most are words in a command line."""
 
 
 class Tree:
-    """A process with all that it starts; they share its session, and a file for what they say."""
+    """A process with all that it starts; they share its session, and a file for their output."""
 
     def __init__(self, log, *command):
         self.log = log
@@ -45,12 +45,12 @@ class Tree:
         return pids([self.child.pid], what)
 
     def said(self, pattern):
-        """What the pattern finds in what was said, or ``None``."""
+        """The text in the output that matches the pattern, or ``None``."""
         found = re.search(pattern, self.log.read_text(errors="replace"))
         return found and found[0]
 
     def kill(self):
-        """Kill all of them, also those that are just being started."""
+        """Kill all processes, also those that are just being started."""
         for _ in range(1000):
             there = self.pids()
             if not there:
@@ -60,7 +60,7 @@ class Tree:
 
 
 def pids(sessions, what=""):
-    """Those of some sessions whose command has a word in it; the newest last."""
+    """The processes of some sessions with a word in their command; the newest last."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -88,13 +88,13 @@ def end_all(pids):
 
 
 class Crash:
-    """Kills what it is told to, and looks at what has come of it.
+    """Kills processes as told, and checks the results.
 
     Args:
-        folder: Where everything is.
-        seconds: For each wait.
-        master: Of Spark.
-        executors: The processes that start executors, if the driver does not have them.
+        folder: Folder of all files.
+        seconds: Limit of each wait.
+        master: Address of the Spark master.
+        executors: Processes that start executors, if the driver does not start them.
     """
 
     def __init__(self, folder, seconds, master="local[2,3]", executors=()):
@@ -106,8 +106,8 @@ class Crash:
         self.master = master
         self.executors = [process.pid for process in executors]
         self.killed = {}
-        # Where batches begin and end that were in the log of offsets and not in that of commits after a kill,
-        # and the checksums of what was read of them then.
+        # Edges of the batches that were in the log of offsets and not in that of commits after a kill,
+        # and the checksums of the rows read of them then.
         self.unfinished = {}
         self.hub = self.spooler = self.query = None
         self.generators = []
@@ -154,7 +154,7 @@ class Crash:
         return found
 
     def _wait_for_rows(self):
-        """Of each publisher there is something new, or nobody could miss what comes before."""
+        """Wait for new rows of each publisher, since losses before a first row cannot be detected."""
         from zwire import spool
 
         view = spool.open(self.spool)
@@ -162,7 +162,7 @@ class Crash:
         self._wait("row", lambda: sum(view.end().values()) >= before + 100)
 
     def _wait_for_batch(self):
-        """Wait until there is one more, or the query has ended."""
+        """Wait for a further batch, or for the end of the query."""
         before = self.batches()
         self._wait("batch", lambda: self.batches() > before or self.query.child.poll() is not None)
 
@@ -174,15 +174,15 @@ class Crash:
         return max(self._log("commits"), default=-1) + 1
 
     def _is_within(self):
-        """Whether tasks have read something of a batch that is not finished."""
+        """Whether tasks have read some rows of a batch that is not finished."""
         open_ = self._log("offsets") - self._log("commits")
         notes = (file for batch in open_ for file in self.digests.glob(f"{batch}-*"))
         return any(file.stat().st_size for file in notes)
 
     def kill(self, what, pause=0.0, *, within=False, every=False):
-        """Kill after some more progress, and a moment; ``within``: while a batch is read and not finished.
+        """Kill after some more progress, and a pause; ``within``: while a batch is read and not finished.
 
-        The newest of its kind, or ``every`` one.
+        Kill the newest of its kind, or ``every`` one.
         """
         self._wait_for_batch()
         if within:
@@ -201,11 +201,11 @@ class Crash:
             self._wait("end of its children", lambda: not self.query.pids())
             self.query.kill()
         else:
-            # Masters and workers of the cluster are Java as well, and are nobody's to kill.
+            # Masters and workers of the cluster are Java as well; do not kill them.
             sessions = [self.query.child.pid, *(() if what == JVM else self.executors)]
             self._wait(what, lambda: end_all(pids(sessions, what)[0 if every else -1 :]))
             if what == JVM:
-                # A driver whose JVM is gone ends by itself.
+                # A driver without its JVM ends by itself.
                 self.query.kill()
         if what in (ALL, DRIVER, JVM):
             self._note_unfinished()
@@ -222,7 +222,7 @@ class Crash:
             self.unfinished[batch] = (edges, self.digest(*edges))
 
     def digest(self, start, stop):
-        """Read a batch as Spark does, and give the checksum of its Arrow IPC."""
+        """Read a batch as Spark does, and return the checksum of its Arrow IPC."""
         from zwire.spark import schema
         from zwire.spark.sources import _stream
 
@@ -257,7 +257,7 @@ class Crash:
         assert self.query.child.returncode == 0, self.query.log.read_text(errors="replace")
 
     def _kept(self):
-        """What is in the spool: shard, offset, key and payload."""
+        """The contents of the spool: shard, offset, key and payload."""
         import pyarrow as pa
 
         from zwire import spool
@@ -286,20 +286,21 @@ class Crash:
                     numbers = set(range(row["sn_from"], row["sn_to"] + 1))
                     assert len(numbers) == row["count"]
                     mine = found[names[row["source_zid"], row["source_eid"]]]
-                    # Nothing is told twice.
+                    # No gap is reported twice.
                     assert not mine & numbers, row
                     mine |= numbers
         return found
 
     def check(self, spark):
-        """The sink has what was sent without what gaps name, once, in order; batches are the same again.
+        """Check that the sink has all samples except the gaps, once, in order; and that batches are
+        repeatable.
 
-        Gives how many rows there are, how many are named, and how many attempts of tasks were compared.
+        Return the number of rows, the number of samples in gaps, and the number of task attempts compared.
         """
         columns = ("shard", "offset", "key", "payload", "source_zid", "source_eid", "source_sn")
         found = spark.read.parquet(str(self.out)).select(*columns).collect()
         rows = sorted((row.shard, row.offset, row.key, bytes(row.payload)) for row in found)
-        # Each offset of the spool once, and nothing else.
+        # Each offset of the spool once, and no other.
         assert rows == sorted(self._kept())
         arrived = {name: [] for name in self.sent}
         by_key = {}
@@ -324,7 +325,7 @@ class Crash:
         return len(rows), sum(map(len, named.values())), self._compare()
 
     def _compare(self):
-        """What tasks have read twice was the same both times, and so is what this process reads again."""
+        """Compare rows read twice by tasks, and read again by this process: all must be the same."""
         for batch, (edges, digest) in self.unfinished.items():
             assert self.digest(*edges) == digest, f"batch {batch} is another one now"
         attempts = {}
@@ -335,7 +336,7 @@ class Crash:
         for place, notes in attempts.items():
             longest = max(notes, key=len)
             for lines in notes:
-                # One that was killed has read the beginning.
+                # A killed attempt has read the beginning.
                 assert lines == longest[: len(lines)], f"batch and partition {place}"
             compared += len([lines for lines in notes if lines]) - 1
         return compared
@@ -347,7 +348,7 @@ def _without(count, numbers):
 
 
 def chaos(folder, kills, seed, seconds, **where):
-    """Kill at random; the check is for who has a session of Spark."""
+    """Kill at random; the check is left to a caller with a Spark session."""
     random_ = random.Random(seed)
     crash = Crash(folder, seconds, **where)
     kinds = [what for what in KINDS if what != EXECUTOR or crash.executors]

@@ -1,4 +1,4 @@
-"""What is inside of the packets of a capture: a few lines of pcap, IP and TCP, independent of the decoder."""
+"""Payloads of the packets in a capture: a few lines for pcap, IP and TCP, independent of the decoder."""
 
 import gzip
 import ipaddress
@@ -16,7 +16,7 @@ def path(name):
 
 
 def frames(name, protocol):
-    """Tuples (data, src, dst, seconds) of the segments or datagrams that have data, in their order."""
+    """Yield tuples (data, src, dst, seconds) of the segments or datagrams with data, in order."""
     file = gzip.decompress(path(name).read_bytes())
     fraction = {0xA1B2C3D4: 1e6, 0xA1B23C4D: 1e9}[int.from_bytes(file[:4], "little")]
     at, fragments = 24, {}
@@ -30,7 +30,7 @@ def frames(name, protocol):
 
 
 def whole(ip, fragments):
-    """A packet of IPv4 whose fragments have come, in their order."""
+    """A packet of IPv4, reassembled from fragments that come in order; empty until the last one."""
     offset = int.from_bytes(ip[6:8], "big")
     if ip[0] >> 4 != 4 or offset & 0x3FFF == 0:
         return ip
@@ -48,7 +48,7 @@ def whole(ip, fragments):
 
 
 def packet(ip, protocol):
-    """Data, sender and receiver; nothing if it is of another protocol."""
+    """Data, sender and receiver; empty for another protocol."""
     if ip[0] >> 4 == 4:
         kind, at, end = ip[9], (ip[0] & 15) * 4, int.from_bytes(ip[2:4], "big")
         addresses = ip[12:16], ip[16:20]
@@ -67,7 +67,7 @@ def packet(ip, protocol):
 
 
 def batches(chunks):
-    """The same, cut into batches: each with the time of its last byte."""
+    """The same, cut into batches, each with the time of its last byte."""
     rest = {}
     for data, src, dst, ts in chunks:
         waiting = rest.get((src, dst), b"") + data

@@ -1,4 +1,4 @@
-"""Sessions for tests: on the loopback, and who finds whom is said."""
+"""Sessions for tests: on the loopback, with explicit endpoints instead of scouting."""
 
 import contextlib
 import time

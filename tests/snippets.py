@@ -1,13 +1,13 @@
 """The blocks of the documentation, found and run: ``python tests/snippets.py docs/guide/ready.md``.
 
-A page runs from top to bottom, in one interpreter and one folder, where nothing is but ``examples``:
+A page runs from top to bottom, in one interpreter and one folder with nothing in it but ``examples``:
 
 - ``python`` runs, all blocks of a page with the same names;
 - ``console`` runs each line behind ``$``; where output is shown, it has to come, ``...`` for what varies;
 - ``sh`` runs as one script, which has to succeed;
 - ``json5`` is read as the configuration of a session.
 
-A comment above a block says what is special about it:
+A comment above a block describes its special treatment:
 
 - ``<!-- not run: REASON -->``: nothing checks this one;
 - ``<!-- output -->``: the block is what the ``python`` block before it has printed;
@@ -36,7 +36,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# Seconds: for a whole page, for a command, and for what stays until it has printed what it should.
+# Time limits in seconds: for a whole page, for a command, and for the output of a background command.
 PAGE, COMMAND, PATIENCE = 25, 20, 10
 
 RUN = {"python", "console", "sh", "json5"}
@@ -62,7 +62,7 @@ class Block:
 
 
 def pages():
-    """All pages whose blocks are run, as paths from the root."""
+    """All pages with blocks to run, as paths from the root."""
     found = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")]
     found += sorted((ROOT / "examples").rglob("README.md"))
     found += sorted((ROOT / "docs").rglob("*.md"))
@@ -70,7 +70,7 @@ def pages():
 
 
 def blocks(page):
-    """The blocks of a page; ``ValueError`` where one is of no known kind."""
+    """The blocks of a page; ``ValueError`` for an unknown kind."""
     text = (ROOT / page).read_text(encoding="utf-8")
     everywhere = _PAGE_BY.match(text)
     found = []
@@ -96,13 +96,13 @@ def blocks(page):
 
 
 def to_run(page, by=None):
-    """The blocks that something has to be done with: here, or in the test ``by``."""
+    """The blocks to run: here, or in the test ``by``."""
     found = [b for b in blocks(page) if b.mark != "not run" and (b.language in RUN or b.mark == "output")]
     return [b for b in found if (b.detail if b.mark == "run by" else None) == by]
 
 
 def same(expected, got):
-    """Whether output is as it is shown."""
+    """Whether the output equals the one shown."""
     return doctest.OutputChecker().check_output(
         expected, got, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     )
@@ -121,7 +121,7 @@ class Background:
             stderr=subprocess.STDOUT,
             env=environment,
         )
-        # Each of ours says in its first line that it is ready.
+        # Each program of ours prints in its first line that it is ready.
         self.await_output(lambda: "\n" in self.so_far())
 
     def so_far(self):
@@ -155,7 +155,7 @@ class Runner:
 
     def __init__(self, page, names=None):
         self.page = page
-        # A module that really is there: dataclasses and pickle look their names up in it.
+        # An existing module: dataclasses and pickle look their names up in it.
         self.module = types.ModuleType("__main__")
         self.module.__dict__.update(names or {})
         self.printed = ""
@@ -170,7 +170,7 @@ class Runner:
         return self.stack.__exit__(kind, error, trace)
 
     def run(self, block):
-        """Runs one block; raises where something is not as the page says."""
+        """Run one block; raise if the result differs from the page."""
         if block.mark == "needs":
             for command in block.detail.split(";"):
                 self.start(command.strip(), "")
@@ -234,7 +234,7 @@ class Runner:
 
 
 def main(page):
-    """Runs a page; the first line of what went wrong names the block."""
+    """Run a page; the first line of an error names the block."""
     faulthandler.dump_traceback_later(PAGE, exit=True)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), Runner(page) as runner:
         Path("examples").symlink_to(ROOT / "examples")

@@ -11,7 +11,7 @@ import sys
 
 
 def shown(command, **options):
-    """What a command writes to a terminal that is its standard error; it must succeed."""
+    """The output of a command on a terminal that is its standard error; it must succeed."""
     leader, follower = pty.openpty()
     with subprocess.Popen(command, stderr=follower, **options) as process:
         os.close(follower)
@@ -19,7 +19,7 @@ def shown(command, **options):
         while True:
             try:
                 piece = os.read(leader, 4096)
-            except OSError:  # Linux: nobody has the other end any more
+            except OSError:  # Linux: the other end is closed
                 break
             if not piece:
                 break
@@ -31,7 +31,7 @@ def shown(command, **options):
 
 @contextlib.contextmanager
 def running(*arguments):
-    """Run `zwire` with these arguments until SIGTERM; gives the first line that it says. It must succeed."""
+    """Run `zwire` with these arguments until SIGTERM; yield its first line. It must succeed."""
     process = subprocess.Popen([sys.executable, "-m", "zwire", *arguments], stderr=subprocess.PIPE, text=True)
     try:
         yield process.stderr.readline()

@@ -1,6 +1,6 @@
-"""The captures of tests/vectors, and what the applications in them say that they said.
+"""The captures of tests/vectors, and the notes of the applications in them.
 
-A test decodes a capture by whatever way and asks `missing` for what the applications have told and its rows
+A test decodes a capture in any way and asks `missing` for the noted messages that its rows
 do not hold.
 """
 
@@ -16,7 +16,7 @@ CAPTURES = Path(__file__).parent / "vectors" / "captures"
 
 ALL = sorted(file.name.partition(".")[0] for file in CAPTURES.glob("*.pcap*"))
 
-# The queries of the last one are answered after their time, which is no message.
+# The queries of the last one are answered too late, which gives no message.
 UNANSWERED = {("zenoh-query", "slow/1")}
 
 PRIORITIES = {
@@ -35,20 +35,20 @@ def full(name):
 
 
 def path(name):
-    """Give the file of a capture; a name without its protocol is of Zenoh."""
+    """Return the file of a capture; a name without its protocol is of Zenoh."""
     (found,) = CAPTURES.glob(f"{full(name)}.pcap*.gz")
     return str(found)
 
 
 def told(name):
-    """Give everything that the applications wrote down, in order."""
+    """Return the notes of the applications, in order."""
     (found,) = CAPTURES.glob(f"{full(name)}.truth.jsonl.*")
     with (gzip if found.suffix == ".gz" else lzma).open(found, "rt") as lines:
         return list(map(json.loads, lines))
 
 
 def keys(name):
-    """Give the secrets of a capture under CURVE, as the decoder takes them."""
+    """Return the secrets of a capture under CURVE, as the decoder takes them."""
     secrets = [fact for fact in told(name) if fact["op"] in ("key_pair", "keys")]
     fields = ("secret_hex", "server_secret", "client_secret")
     return [fact[field] for fact in secrets for field in fields if field in fact]
@@ -73,9 +73,9 @@ def frames(fact, field):
 
 
 def facts(name):
-    """What was put, deleted, answered, shouted, whispered and sent, as the applications wrote it down.
+    """Messages put, deleted, answered, shouted, whispered and sent, as the applications noted them.
 
-    Not for `zenoh-bulk`, which says less about more: of each payload its length and CRC-32.
+    Not for `zenoh-bulk`, which notes more messages with less detail: the length and CRC-32 of each payload.
     """
     name = full(name)
     found = Counter()
@@ -91,7 +91,8 @@ def facts(name):
             found[fact["event"].lower(), fact["from"], fact.get("group"), *said] += 1
             continue
         if op == "recv":
-            # Who routes is told in a frame more who it is from, and questions have an empty one in front.
+            # A ROUTER gets the sender's identity as an additional frame, and questions have an empty one in
+            # front.
             socket = sockets[fact["peer"]]
             front = (b"",) if socket in ("REQ", "REP") else ()
             found["message", *front, *frames(fact, "frames_b64")[socket == "ROUTER" :]] += 1
@@ -119,7 +120,7 @@ def facts(name):
 
 
 def seen(rows):
-    """The same, from rows."""
+    """The same messages, taken from rows."""
     found = Counter()
     for row in rows:
         if row.message in ("shout", "whisper"):
@@ -141,14 +142,14 @@ def seen(rows):
 
 
 def missing(name, rows):
-    """Give what the applications have told and the rows do not hold; there has to be something told."""
+    """Return the noted messages that the rows do not hold; there has to be at least one note."""
     wanted = facts(name)
     assert wanted, f"no facts about {name}"
     return wanted - seen(rows)
 
 
 def multiply(name, copies, target):
-    """Write a capture so many times over into one, between other addresses each time."""
+    """Write several copies of a capture into one, each with other addresses."""
     unpacked = gzip.decompress(Path(path(name)).read_bytes())
     with Path(target).open("wb") as file:
         file.write(unpacked[:24])

@@ -1,4 +1,4 @@
-"""Processes that take part where something is killed: those who publish, and a query that follows a spool.
+"""Processes that take part where one is killed: publishers, and a query that follows a spool.
 
 ``python victims.py generate ENDPOINT NAME STOP`` publishes numbered samples until there is a file ``STOP``,
 and prints how many. ``python victims.py query MASTER SPOOL OUT CHECKPOINT DIGESTS STOP`` follows a spool
@@ -17,7 +17,7 @@ PUBLISHERS = 2
 KEYS = 5
 HANDFUL = 5
 PACE = 0.05
-"""Seconds between two handfuls of samples of each publisher."""
+"""Seconds between two groups of samples of each publisher."""
 
 
 def generate(endpoint, name, stop):
@@ -42,7 +42,7 @@ def generate(endpoint, name, stop):
 
 
 def noting(folder):
-    """A function for ``mapInArrow`` that notes the checksums of what goes through it, for each attempt."""
+    """A function for ``mapInArrow`` that notes the checksums of its input, for each attempt."""
 
     def through(batches):
         from pyspark import TaskContext
@@ -72,7 +72,7 @@ def session(master):
     builder = SparkSession.builder.master(master)
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
-    # Small batches, so that attempts that are killed have read some of them.
+    # Small batches, so that killed attempts have read some of them.
     return builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "100").getOrCreate()
 
 

@@ -1,4 +1,4 @@
-"""Event loops against threads: `zwire.aio` and `zwire.zenoh` in turns. And what it takes to start.
+"""Event loops against threads: `zwire.aio` and `zwire.zenoh` in turns; also the cost of starting.
 
 Receiving: one process publishes batches, so that the one that receives is the slower. Publishing: one message
 at a time, received in batches.
@@ -32,7 +32,7 @@ SUBSCRIBERS = 2000
 START_SECONDS = 60.0
 _keys = itertools.count()
 
-# What it takes to import, to open, and to subscribe, in a process that has done nothing else.
+# Cost of importing, opening, and subscribing, in a process that has done nothing else.
 START = """
 import json, sys, time
 begin = time.perf_counter()
@@ -55,7 +55,7 @@ if "{module}" == "zwire.aio":
 
     async def opening():
         session = await zwire.aio.open(config)
-        # The thread that has opened it ends when nobody else needs one.
+        # The thread that has opened it ends when no other session needs one.
         await asyncio.sleep(0.5)
         return session, threads() - before
 
@@ -72,7 +72,7 @@ print(json.dumps([seconds, opened, (resident() - empty) / {subscribers}]))
 
 
 class AsyncNode(Node):
-    """A session whose subscriber and publisher run in an event loop."""
+    """A session with subscriber and publisher in an event loop."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -247,7 +247,7 @@ def _start(plan: Plan) -> Iterator[Row]:
             continue
         progress(f"{AREA} start of {module}")
         program = START.format(module=module, subscribers=SUBSCRIBERS)
-        # As a user has it, who compiles a module once: the first trial may still do that.
+        # Users compile a module once; the first trial may still do that.
         cached = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         for _ in range(plan.rounds):
             done = subprocess.run(

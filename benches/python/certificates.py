@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def write_certificates(folder: Path) -> dict[str, Path]:
-    """Write them to `folder`; the answer has the keys of `transport/link/tls`."""
+    """Write them to `folder`; return them by the keys of `transport/link/tls`."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

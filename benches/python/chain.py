@@ -31,7 +31,7 @@ class Line:
         return pubsub.trial(*self.clients, way, SIZE, seconds, *self.routers)
 
     def ping(self, seconds: float) -> Trial:
-        """The round trip that one in a hundred takes longer than."""
+        """The 99th percentile of the round trip."""
         times, cpu = roundtrip.trial(*self.clients, "ping", SIZE, seconds)
         return Trial(times[int(len(times) * 0.99)], cpu)
 

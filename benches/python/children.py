@@ -1,9 +1,9 @@
-"""Processes that the benchmarks start, and how long anything of them may take.
+"""Processes started by the benchmarks, with time limits.
 
-Each role is a process of its own, started fresh (`spawn`), and does what a pipe tells it: a method of an
-object that lives there, one at a time. A pipe has no thread of its own, so what was sent is out when `send`
-returns. Nothing here waits without a bound: a child that does not answer in time is killed, and the row that
-needed it says so.
+Each role is a process of its own, started fresh (`spawn`), and obeys commands from a pipe: each is a method
+of an object that lives there, one at a time. A pipe has no thread of its own, so a command is written when
+`send` returns. Every wait is bounded: a child that does not answer in time is killed, and its row reports
+that.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 SPAWN = mp.get_context("spawn")
 # Start of an interpreter and of a session, on a machine that is busy with other things.
 START_SECONDS = 30.0
-# What a command may take beyond the time that it was told to work for.
+# Longest time of a command beyond its working time.
 PATIENCE_SECONDS = 30.0
-# How long an end that was asked for may take before it is forced.
+# Longest time of an orderly end before the process is killed.
 END_SECONDS = 5.0
 
 
@@ -34,7 +34,7 @@ class ChildError(Exception):
 
 
 def free_port() -> int:
-    """A TCP port of loopback that nobody listens on."""
+    """An unused TCP port of loopback."""
     import socket
 
     with socket.socket() as probe:
@@ -76,7 +76,7 @@ class Child:
 
     @property
     def process(self) -> int:
-        """The number of its process."""
+        """The id of its process."""
         return self._process.pid or 0
 
     def ready(self) -> None:
@@ -84,7 +84,7 @@ class Child:
         self.result(self.start_seconds)
 
     def send(self, command: str, *args: Any, **kwargs: Any) -> None:
-        """Begin a command; `result` waits for it."""
+        """Start a command; `result` waits for it."""
         self._wanted = command
         try:
             self._pipe.send((command, args, kwargs))
@@ -92,7 +92,7 @@ class Child:
             raise ChildError(f"{self.name} has ended ({self._process.exitcode})") from error
 
     def result(self, seconds: float = PATIENCE_SECONDS) -> Any:
-        """What the command gave."""
+        """The result of the command."""
         if not self._pipe.poll(seconds):
             self.kill()
             raise ChildError(f"{self.name} did not answer `{self._wanted}` in {seconds:.0f} s")
@@ -115,17 +115,17 @@ class Child:
         return float(self.call("cpu"))
 
     def ask_to_end(self) -> None:
-        """Begin to end."""
+        """Start the orderly end."""
         with contextlib.suppress(OSError):
             self._pipe.send(None)
 
     def kill(self) -> None:
-        """End it in any case."""
+        """Kill the process."""
         self._process.kill()
         self._process.join(END_SECONDS)
 
     def end(self) -> None:
-        """Wait for the end that was asked for, then force it."""
+        """Wait for the orderly end, then kill the process."""
         self._process.join(END_SECONDS)
         if self._process.is_alive():
             print(f"  note: {self.name} did not end by itself", flush=True)
@@ -134,7 +134,7 @@ class Child:
 
 @contextlib.contextmanager
 def children(*wanted: Child) -> Iterator[tuple[Child, ...]]:
-    """Children that are ready; they end with the block."""
+    """Yield children that are ready; they end with the block."""
     try:
         for child in wanted:
             child.ready()
@@ -147,7 +147,7 @@ def children(*wanted: Child) -> Iterator[tuple[Child, ...]]:
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers depend on."""
+    """Facts about the machine on which the numbers depend."""
     import platform
 
     model = ""

@@ -1,4 +1,4 @@
-"""The codec against zenoh-codec: criterion measures (benches/rust/codec.rs), this reads what it has found.
+"""The codec against zenoh-codec: criterion measures (benches/rust/codec.rs), this reads its results.
 
 Criterion measures one side after the other, so the whole set is run once per round.
 """
@@ -47,7 +47,7 @@ def _run(command: list[str], seconds: float) -> str:
 
 
 def _built(cargo: str, *verb: str) -> str:
-    """Build and give the path of the program."""
+    """Build, and return the path of the program."""
     said = _run([cargo, *verb, "--locked", *BENCH, "--no-run", "--message-format=json"], BUILD_SECONDS)
     messages = (json.loads(line) for line in said.splitlines() if line.startswith("{"))
     programs = [m["executable"] for m in messages if m.get("executable") and m["target"]["name"] == "codec"]
@@ -67,7 +67,7 @@ def measure(plan: Plan) -> Iterator[Row]:
         return
     progress(f"{AREA}: building, which the minutes of a run do not count")
     if plan.smoke:
-        # In the profile of the tests, which have built most of it.
+        # Use the profile of the tests, which have built most of it.
         _run([_built(cargo, "test"), "--test"], RUN_SECONDS)
         yield Row(AREA, "decode and encode", "msg/s", PEER, note="ran, unoptimized")
         return
@@ -80,7 +80,7 @@ def measure(plan: Plan) -> Iterator[Row]:
         if not found:
             raise CodecError(f"no table in what the benchmark printed:\n{said[-2000:]}")
         for line in found:
-            # Copying 64 KiB is what both avoid: it measures the memory.
+            # Copying 64 KiB measures the memory, which is what both sides avoid.
             target = None if "copied" in line["name"] else 2.0
             row = rows.setdefault(line["name"], Row(AREA, line["name"], "msg/s", PEER, target=target))
             row.ours.append(Trial(1e9 / float(line["ours"])))

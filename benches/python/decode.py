@@ -3,7 +3,7 @@
 The capture is that of `zenoh-bulk` among the test vectors, unpacked in memory: packets of a loopback, one TCP
 connection, 100,000 PUSH of 8 to 200 random octets of eclipse-zenoh. Those of ZRE and ZMTP are small, so that
 they are read many times over in one file: contents of one octet to 70,000, logs, beacons, heartbeats, and a
-handshake for each connection. Nobody else decodes to Arrow, so the target is a rate.
+handshake for each connection. No other decoder to Arrow is known, so the target is a rate.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ AREA = "decode"
 CAPTURES = Path(__file__).resolve().parents[2] / "tests/vectors/captures"
 PUSHES = 100_000
 ZRE = ["zre-v1-rfc20", "zre-v1-zyre100", "zre-v2-chat", "zre-draft-election", "zmtp-null"]
-# So often is each of them in one file, which is then some ten MiB.
+# Repetitions of each capture in one file, which then has some ten MiB.
 TIMES = 30
-# What one of each holds, as the tests of the captures count it.
+# Counts of messages in each, as in the tests of the captures.
 ZRE_MESSAGES = 197 + 197 + 207 + 89 + 475
 
 
@@ -41,12 +41,12 @@ def bulk() -> bytes:
 
 
 def zre() -> bytes:
-    """The captures of ZRE and ZMTP as one file, each many times, between other addresses each time."""
+    """The captures of ZRE and ZMTP as one file, each repeated with other addresses."""
     return many(*(gzip.decompress((CAPTURES / f"{name}.pcap.gz").read_bytes()) for name in ZRE))
 
 
 def many(*files: bytes, copies: int = TIMES) -> bytes:
-    """Captures as one file, each many times, between other addresses each time."""
+    """Captures as one file, each repeated with other addresses."""
     out = [files[0][:24]]
     for copy in range(copies):
         for file in map(bytearray, files):
@@ -74,12 +74,12 @@ class Decoding:
         self.capture = b""
 
     def messages(self) -> dict[str, int]:
-        """How often each kind of message is in it."""
+        """Number of messages of each kind in the capture."""
         batches = map(self.arrow.record_batch, self.zwire.Decoder([self.capture]))
         return dict(Counter(name for batch in batches for name in batch.column("message").to_pylist()))
 
     def decode(self, seconds: float) -> dict[str, float]:
-        """Decode it again and again for that long."""
+        """Decode it repeatedly for that long."""
         messages, begin, used = 0, time.perf_counter(), time.process_time()
         while time.perf_counter() - begin < seconds:
             messages += sum(self.arrow.record_batch(b).num_rows for b in self.zwire.Decoder([self.capture]))

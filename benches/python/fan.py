@@ -1,4 +1,4 @@
-"""One publisher and eight subscribers, and the other way round: peers that are linked directly."""
+"""Fan-out and fan-in: one publisher and eight subscribers, and the reverse, over direct links of peers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _keys = itertools.count()
 
 @dataclass
 class Star:
-    """A peer that listens, and the others, which connect to it."""
+    """A listening peer, and the others, which connect to it."""
 
     centre: Child
     others: list[Child]
@@ -36,7 +36,7 @@ class Star:
 
 @contextlib.contextmanager
 def star(module: str, many: int) -> Iterator[Star]:
-    """So many peers around one, each in a process of its own."""
+    """``many`` peers around one, each in a process of its own."""
     endpoint = f"tcp/127.0.0.1:{free_port()}"
     with children(Child(f"{module} centre", Node, module, "peer", endpoint, None)) as (centre,):
         names = [f"{module} {index + 1} of {many}" for index in range(many)]
@@ -45,7 +45,7 @@ def star(module: str, many: int) -> Iterator[Star]:
 
 
 def trial(peers: Star, outwards: bool, way: str, seconds: float) -> Trial:
-    """Deliveries per second, from the first to the last of all; processor time of all processes."""
+    """Deliveries per second, from the first to the last of all, and processor time of all processes."""
     one, many = [peers.centre], peers.others
     publishers, subscribers = (one, many) if outwards else (many, one)
     key = f"bench/fan/{next(_keys)}"

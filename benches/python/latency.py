@@ -1,4 +1,4 @@
-"""How long a message takes: publisher, spooler, stream, and the function that a user gives `foreachBatch`.
+"""Latency of a message: publisher, spooler, stream, and the user's function in `foreachBatch`.
 
 Spark's default trigger, `local[2]`, 1,000 messages of 64 B in a second, one `put` for each. The clock is read
 before the put and when the function has the rows of a batch. Measured with Spark's default, TCP between JVM

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 AREA = "links"
 PEER = "eclipse-zenoh"
 SIZE = 64
-# End marks of a trial over a link that loses some, at most: a receiver that is behind loses what comes then.
+# Most end marks of a trial over a lossy link: a slow receiver may lose some of them.
 MARKS = 100
 _keys = itertools.count()
 
 
 @dataclass
 class Link:
-    """A kind of link: endpoints of both sides, and what else both need."""
+    """A kind of link: endpoints of both sides, and settings of both."""
 
     listen: str
     connect: str
@@ -77,14 +77,14 @@ def pair(module: str, link: Link) -> tuple[Child, Child]:
 
 @dataclass
 class Flow:
-    """What came of a trial, and the share of what did not."""
+    """The result of a trial, and the share of messages lost."""
 
     trial: Trial
     lost: float
 
 
 def flow(pair: tuple[Child, Child], way: str, seconds: float, lossy: bool) -> Flow:
-    """Messages that came, per second."""
+    """Messages received per second."""
     subscriber, publisher = pair
     key = f"bench/links/{next(_keys)}"
     before = subscriber.cpu() + publisher.cpu()
@@ -125,7 +125,7 @@ def measure(plan: Plan) -> Iterator[Row]:
             try:
                 _one_kind(plan, lambda make=make: make(Path(folder)), rows)
             except ChildError as error:
-                # A build without that kind says so when the session is opened.
+                # A build without that kind fails when the session is opened.
                 reason = str(error).strip().splitlines()[-1]
                 if "not supported" not in reason:
                     raise

@@ -1,4 +1,4 @@
-"""How long and how often to measure, and the areas that do it."""
+"""Duration and number of measurements, and the areas to measure."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ NAMES = {8: "8 B", 64: "64 B", KIB: "1 KiB", 64 * KIB: "64 KiB", MIB: "1 MiB"}
 
 @dataclass
 class Plan:
-    """What a run does."""
+    """The plan of a run."""
 
     smoke: bool = False
     only: re.Pattern[str] | None = None
-    # The kinds of links that are wanted; all, if it is not set.
+    # The kinds of links to measure; all, if it is not set.
     links: list[str] | None = None
-    # Of one trial of one side.
+    # Seconds of one trial of one side.
     seconds: float = 0.5
     rounds: int = 5
     sizes: list[int] = field(default_factory=lambda: list(NAMES))
 
     def wants(self, *rows: Row) -> bool:
-        """Whether any of the rows was asked for."""
+        """Whether any of the rows is selected."""
         return self.only is None or any(self.only.search(f"{row.area} {row.name}") for row in rows)
 
     def chosen(self, rows: list[Row]) -> list[Row]:
@@ -43,7 +43,7 @@ Area = Callable[[Plan], Iterator[Row]]
 
 
 def interleaved(rounds: int, sides: list[Callable[[], T]]) -> Iterator[list[T]]:
-    """Each side once per round; every other round backwards, so that nobody always comes first."""
+    """Each side once per round; every other round in reverse, so that no side always comes first."""
     for index in range(rounds):
         order = list(enumerate(sides))
         results = {at: side() for at, side in (order if index % 2 == 0 else reversed(order))}
@@ -51,5 +51,5 @@ def interleaved(rounds: int, sides: list[Callable[[], T]]) -> Iterator[list[T]]:
 
 
 def progress(text: str) -> None:
-    """Say what is being measured."""
+    """Print what is being measured."""
     print(f"  {time.strftime('%H:%M:%S')} {text}", flush=True)

@@ -42,7 +42,7 @@ def trial(subscriber: Child, publisher: Child, way: str, size: int, seconds: flo
 
 
 class LostError(Exception):
-    """Not everything that was sent came."""
+    """Some of the messages sent did not arrive."""
 
 
 def stream_trial(reader: Child, writer: Child, seconds: float) -> Trial:

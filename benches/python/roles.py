@@ -1,4 +1,4 @@
-"""What the processes of a benchmark do: the same program for zwire and for eclipse-zenoh.
+"""Commands of a benchmark's processes: the same program for zwire and for eclipse-zenoh.
 
 `Node("zwire.zenoh", …)` and `Node("zenoh", …)` differ in the module they import and in nothing else, except
 for the batch ways, which only zwire has.
@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Sent after the last message on the same key at the same priority: whoever gets it has got all before it.
+# Sent after the last message on the same key at the same priority: its receipt means that all came before.
 END = b"end"
-# Rows of one batch, and the bytes of payload that a batch stays below.
+# Rows of one batch, and the limit on bytes of payload in it.
 BATCH_ROWS, BATCH_BYTES = 16384, 4 * 1024 * 1024
-# A publisher looks at the clock once in so many messages.
+# Messages between two looks at the clock by a publisher.
 STRIDE = 64
-# How long a publisher waits for the subscriber to be known, and a receiver for the next message.
+# Longest wait of a publisher for the subscriber, and of a receiver for the next message.
 MATCH_SECONDS, RECEIVE_SECONDS = 10.0, 20.0
 PING, PONG, QUERY = "bench/ping", "bench/pong", "bench/query"
 
@@ -31,7 +31,7 @@ clock = time.perf_counter
 
 
 class Node:
-    """A session of either implementation, and the roles it can play."""
+    """A session of either implementation, and its roles."""
 
     def __init__(
         self,
@@ -49,12 +49,13 @@ class Node:
             "scouting/gossip/enabled": False,
             "listen/endpoints": [listen] if listen else [],
             "connect/endpoints": [connect] if connect else [],
-            # eclipse-zenoh has it on by default; between processes of one host it goes around the socket.
+            # eclipse-zenoh enables shared memory by default; between processes of one host it bypasses the
+            # socket.
             "transport/shared_memory/enabled": False,
             **(extra or {}),
         }.items():
             config.insert_json5(key, json.dumps(value))
-        # For batches, and here, so that no trial pays for the import.
+        # For batches; imported here, so that no trial pays for it.
         if module.startswith("zwire"):
             self.arrow: Any = importlib.import_module("pyarrow")
             self.compute: Any = importlib.import_module("pyarrow.compute")
@@ -69,10 +70,10 @@ class Node:
     # -- publish and subscribe
 
     def subscribe(self, way: str, key: str, marks: int = 1, sign: str | None = None) -> None:
-        """Declare a subscriber that receives in that way; `collect` gives what it got.
+        """Declare a subscriber that receives in that way; `collect` returns its figures.
 
         It ends after so many end marks, one of each publisher. The key `sign` is subscribed to after `key`:
-        who has heard of the one has heard of the other.
+        a peer that knows of the one knows of the other.
         """
         self.marks = marks
         if way == "callback":
@@ -121,14 +122,14 @@ class Node:
                 return count - self.marks, first, clock()
 
     def _marks(self, payload: Any) -> int:
-        """How many end marks there are: of one publisher only the last message can be one."""
+        """Count the end marks: of a single publisher, only the last message can be one."""
         if self.marks == 1:
             return int(len(payload) > 0 and len(payload[-1].as_py()) == len(END))
         lengths = self.compute.binary_length(payload)
         return int(self.compute.sum(self.compute.equal(lengths, len(END))).as_py() or 0)
 
     def take(self, count: int) -> None:
-        """Receive so many samples in batches."""
+        """Receive ``count`` samples in batches."""
         while count > 0:
             count -= len(self.subscriber.recv_batch(timeout=RECEIVE_SECONDS))
         self.subscriber.undeclare()
@@ -142,9 +143,9 @@ class Node:
     def publish(
         self, way: str, key: str, size: int, seconds: float, signs: Sequence[str] = (), ends: int = 1
     ) -> dict[str, float]:
-        """Publish for that long, then the end mark; begin when a subscriber is seen, and one of each sign.
+        """Publish for that long, then the end mark; begin when a subscriber and one of each sign are known.
 
-        Where it may be lost, the mark is sent several times, as long as the subscriber is there.
+        On a lossy link the mark is sent several times, as long as the subscriber exists.
         """
         publisher = self.session.declare_publisher(key, **self.block)
         send, per_call = self._batches(key, size) if way == "batch" else (publisher.put, 1)
@@ -175,7 +176,7 @@ class Node:
         return {"sent": sent, "seconds": taken}
 
     def _batches(self, key: str, size: int) -> tuple[Any, int]:
-        """What sends a batch, and how many messages of that size are one."""
+        """A function that sends a batch, and the number of messages of that size in one."""
         put = getattr(self.session, "put_batch", None) or functools.partial(
             importlib.import_module("zwire._zwire").put_batch, self.session
         )
@@ -184,7 +185,7 @@ class Node:
         )
 
     def _batch(self, size: int, rows: int) -> Any:
-        # From buffers: making it of Python objects would import pandas in the first trial.
+        # From buffers: building it of Python objects would import pandas in the first trial.
         offsets = array.array("i", range(0, (rows + 1) * size, size))
         buffers = [None, self.arrow.py_buffer(offsets), self.arrow.py_buffer(bytes(rows * size))]
         payload = self.arrow.Array.from_buffers(self.arrow.binary(), rows, buffers)
@@ -193,7 +194,7 @@ class Node:
     # -- round trips
 
     def pong(self) -> None:
-        """Send back what comes."""
+        """Echo all messages."""
         publisher = self.session.declare_publisher(PONG, express=True, **self.block)
         subscriber = self.session.declare_subscriber(PING, lambda sample: publisher.put(sample.payload))
         self.kept += [publisher, subscriber]
@@ -206,7 +207,7 @@ class Node:
         deadline = clock() + MATCH_SECONDS
         while not publisher.matching_status.matching and clock() < deadline:
             time.sleep(0.01)
-        # The other side learns of our subscriber by a message; nothing says when it has.
+        # The other side learns of our subscriber by a message; there is no notice when it has.
         time.sleep(0.3)
         times = []
         begin = clock()
@@ -243,7 +244,7 @@ class Node:
 
 
 class Counter:
-    """A subscriber's callback, which counts until so many end marks have come."""
+    """A subscriber's callback that counts until ``marks`` end marks have come."""
 
     def __init__(self, marks: int) -> None:
         self.count, self.marks, self.first, self.last = 0, marks, 0.0, 0.0
@@ -263,7 +264,7 @@ class Counter:
 
 
 class Stream:
-    """One end of a plain TCP connection: what two Python processes can move over loopback at best."""
+    """An end of a plain TCP connection: the most that two Python processes can move over loopback."""
 
     CHUNK = 1024 * 1024
 
@@ -290,7 +291,7 @@ class Stream:
         self.socket.close()
 
     def write(self, seconds: float) -> int:
-        """Write 1 MiB at a time, then one octet that differs."""
+        """Write 1 MiB at a time, then one different octet."""
         data, written, begin = bytes(self.CHUNK), 0, clock()
         while clock() - begin < seconds:
             self.socket.sendall(data)
@@ -299,7 +300,7 @@ class Stream:
         return written
 
     def read(self) -> dict[str, float]:
-        """Read into the same memory again and again until the octet that differs."""
+        """Read into the same memory repeatedly, until the different octet."""
         memory = memoryview(bytearray(self.CHUNK))
         received, first = 0, 0.0
         while True:

@@ -1,4 +1,4 @@
-"""Rows of the table: what was measured, against whom, and whether that is enough."""
+"""Rows of the table: figures of both sides, and whether the ratio reaches the target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass
 class Trial:
-    """One measurement of one side."""
+    """A measurement of one side."""
 
     # Messages per second, bytes per second or microseconds: the unit is that of the row.
     value: float
@@ -19,22 +19,22 @@ class Trial:
 
 @dataclass
 class Row:
-    """One comparison."""
+    """A comparison of two sides."""
 
     area: str
     name: str
     unit: str
-    # With whom we are compared.
+    # The implementation compared with.
     peer: str
     ours: list[Trial] = field(default_factory=list)
     theirs: list[Trial] = field(default_factory=list)
-    # The ratio that we want: at least, or at most where less is better; `None` where nothing was promised.
+    # The target of the ratio: a minimum, or a maximum where less is better; `None` for no target.
     target: float | None = None
-    # A target that is a number of its own and not a ratio; where both are given, both have to be met.
+    # An absolute target instead of a ratio; where both are given, both have to be met.
     floor: float | None = None
     less_is_better: bool = False
     note: str = ""
-    # Why nothing was measured.
+    # The reason why nothing was measured.
     skipped: str = ""
     failed: str = ""
 
@@ -47,7 +47,7 @@ class Row:
         return median(t.value for t in self.theirs) if self.theirs else None
 
     def ratios(self) -> list[float]:
-        """Ours to theirs, round by round: both sides of a round met about the same machine."""
+        """Ours to theirs, round by round: both sides of a round had about the same load of the machine."""
         return [a.value / b.value for a, b in zip(self.ours, self.theirs, strict=False) if b.value]
 
     @property
@@ -57,7 +57,7 @@ class Row:
 
     @property
     def cpu_ratio(self) -> float | None:
-        """Their processor time for a message to ours: less hurt by what else the machine does."""
+        """Their processor time per message to ours: depends less on other load of the machine."""
         ratios = [b.cpu / a.cpu for a, b in zip(self.ours, self.theirs, strict=False) if a.cpu and b.cpu]
         return median(ratios) if ratios else None
 

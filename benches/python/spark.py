@@ -1,6 +1,6 @@
-"""The helpers of zwire.spark against what Spark itself can move to Python in the same job.
+"""The helpers of zwire.spark against the most that Spark itself can move to Python in the same job.
 
-The ceiling of a helper is the same job with a function that counts the rows and does nothing else. All on
+The ceiling of a helper is the same job with a function that only counts the rows. All on
 `local[2]`, with the hub on the same machine.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 AREA = "spark"
 ROUNDS = 3
 SIZE = 64
-# So often is the capture of zenoh-bulk, 100,011 rows, in each of two files.
+# Copies of the capture of zenoh-bulk, 100,011 rows, in each of two files.
 COPIES = 8
 # Jobs that read the spool.
 STREAMED = ("kept", "followed", "stored")
@@ -37,7 +37,7 @@ START_SECONDS, JOB_SECONDS = 120.0, 120.0
 
 
 def why_not() -> str:
-    """Why there can be no rows of Spark here; empty if there can."""
+    """The reason why Spark cannot be measured here; empty if it can."""
     if importlib.util.find_spec("pyspark") is None:
         return "pyspark is not installed"
     if shutil.which("java") is None:
@@ -135,12 +135,12 @@ def measure(plan: Plan) -> Iterator[Row]:
 
 
 def _imported() -> float:
-    """Seconds of the import in a process in which Spark's worker has been imported already."""
+    """Seconds of the import in a process that has imported Spark's worker already."""
     program = (
         "import time, pyspark.worker; begin = time.perf_counter(); import zwire.spark; "
         "print(time.perf_counter() - begin)"
     )
-    # As a user has it, who compiles a module once.
+    # Users compile a module once.
     cached = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=True, timeout=START_SECONDS, env=cached

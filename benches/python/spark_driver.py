@@ -1,4 +1,4 @@
-"""The driver of the Spark jobs, and the functions that its workers import."""
+"""The driver of the Spark jobs, and the functions imported by its workers."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 KEYS = 100
-# So many times the rows of the other jobs are in the spool: what a job costs in any case is not its rate.
+# The spool has several times the rows of the other jobs, so that the fixed cost of a job does not dominate.
 KEPT = 4
 COLUMNS = "ts,key,payload"
 
 
 def count_batches(batches: Iterator[Any]) -> Iterator[Any]:
-    """Take every batch and give one row."""
+    """Take every batch and yield one row."""
     import pyarrow as pa
 
     yield pa.RecordBatch.from_pydict({"rows": [sum(batch.num_rows for batch in batches)]})
 
 
 def count_rows(rows: Iterator[Any]) -> Iterator[int]:
-    """Take every element and give their number."""
+    """Take every element and yield their number."""
     yield sum(1 for _ in rows)
 
 
 def count_in_batches(batches: Iterator[Any]) -> Iterator[int]:
-    """Take every batch and give the number of rows."""
+    """Take every batch and yield the number of rows."""
     yield sum(len(batch) for batch in batches)
 
 
 class Tuples:
-    """Rows that are born in Python."""
+    """Rows made in Python."""
 
     def __init__(self, rows: int, size: int) -> None:
         self.rows, self.size = rows, size
@@ -51,7 +51,7 @@ class Tuples:
 
 
 def counting_source() -> type[Any]:
-    """A data source whose writer takes every batch and does nothing with it."""
+    """A data source with a writer that takes every batch and discards it."""
     from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
     class Writer(DataSourceArrowWriter):
@@ -71,7 +71,7 @@ def counting_source() -> type[Any]:
 
 
 class Opening:
-    """Opens the session of a worker and closes it, again and again."""
+    """Opens the session of a worker and closes it, repeatedly."""
 
     def __init__(self, hub: str, times: int) -> None:
         self.hub, self.times = hub, times
@@ -89,7 +89,7 @@ class Opening:
 
 
 class Driver:
-    """A Spark session on two cores, and the jobs that are measured."""
+    """A Spark session on two cores, and the jobs to measure."""
 
     def __init__(self, hub: str, *, sockets: bool = True, memory: str = "2g") -> None:
         from pyspark.sql import SparkSession
@@ -113,7 +113,7 @@ class Driver:
             "spark.log.level": "ERROR",
             "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={self._quiet().as_uri()}",
             "spark.python.unix.domain.socket.enabled": str(sockets).lower(),
-            # Those of each batch are counted together at the end.
+            # The rows of each batch are summed up at the end.
             "spark.sql.streaming.numRecentProgressUpdates": "10000",
             "spark.sql.warehouse.dir": self.scratch.name,
             "spark.local.dir": self.scratch.name,
@@ -123,7 +123,7 @@ class Driver:
         self.spark.dataSource.register(counting_source())
 
     def _quiet(self) -> Path:
-        """Settings of a log without the lines that every session begins with."""
+        """Settings of a log without the first lines of every session."""
         path = Path(self.scratch.name) / "log4j2.properties"
         lines = ["rootLogger.level=error", "rootLogger.appenderRef.stderr.ref=stderr"]
         lines += [
@@ -165,7 +165,7 @@ class Driver:
         self._prepare_spool(KEPT * rows, size)
 
     def _prepare_captures(self, copies: int) -> None:
-        """Write captures, and a source that gives what is in them without having to decode it."""
+        """Write captures, and a source that yields their rows without decoding."""
         import pyarrow as pa
 
         from zwire.capture import decode
@@ -185,7 +185,7 @@ class Driver:
         self.prepared = reader.schema("ts timestamp, key string, payload binary").load(str(path))
 
     def _prepare_spool(self, rows: int, size: int) -> None:
-        """Fill a spool of two shards, and an Arrow file with the columns of what a task reads of it."""
+        """Fill a spool of two shards, and an Arrow file with the columns that a task reads of it."""
         import pyarrow as pa
 
         from zwire import spool
@@ -208,15 +208,15 @@ class Driver:
         self.spooled = reader.schema(self.kept.schema).load(str(path))
 
     def captured(self) -> int:
-        """How many rows the captures hold."""
+        """Number of rows in the captures."""
         return self.captured_rows
 
     def kept_rows(self) -> int:
-        """How many rows the spool holds."""
+        """Number of rows in the spool."""
         return self.kept_count
 
     def opening(self, times: int) -> list[float]:
-        """Seconds in which a worker that has done so before opens its session."""
+        """Seconds that a worker takes to open its session again."""
         one = self.spark.sparkContext.parallelize([0], 1)
         return list(*one.mapPartitions(Opening(self.hub, times)).collect())
 
@@ -251,7 +251,7 @@ class Driver:
             return self.spark.read.parquet(f"{folder}/out").count(), *done[1:]
 
     def stream(self, folder: str, **options: str) -> Any:
-        """Give the rows of a spool as a stream, from the first one on."""
+        """Return the rows of a spool as a stream, from the first one on."""
         stream = self.spark.readStream.format("zwire").option("spool", folder)
         return stream.option("startingOffsets", "earliest").options(**options).load()
 
@@ -261,12 +261,12 @@ class Driver:
         query = writer.trigger(availableNow=True).option("checkpointLocation", checkpoint).start()
         query.awaitTermination(60)
         done = [each for each in query.recentProgress if each["numInputRows"]]
-        # Of the batches: a query is started once and runs for months.
+        # Of the batches only: a query is started once and runs for months.
         seconds = sum(each["durationMs"]["triggerExecution"] for each in done) / 1000
         return sum(each["numInputRows"] for each in done), 0, seconds
 
     def run(self, job: str) -> dict[str, Any]:
-        """Rows in, rows dropped, and the seconds of the whole job, or those that it names."""
+        """Rows in, rows dropped, and the seconds of the whole job, or those that it reports."""
         begin = time.perf_counter()
         rows, dropped, *seconds = getattr(self, f"_{job}")()
         taken = seconds[0] if seconds else time.perf_counter() - begin
@@ -289,7 +289,7 @@ class Driver:
     _sink_marked_ceiling = _sink_ceiling
 
     def _sink(self, **options: str) -> tuple[int, int]:
-        # What is lost shows at the hub, which counts.
+        # Losses show in the counters of the hub.
         self.frame.write.format("zwire").mode("append").save(endpoints=self.hub, **options)
         return self.rows, 0
 
@@ -330,7 +330,7 @@ def _read(frame: Any) -> int:
 
 
 def prepared() -> Any:
-    """A data source of two partitions, each of them the batches of a file, some times over."""
+    """A data source of two partitions, each with the batches of a file, repeated."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
     class Reader(DataSourceReader):

@@ -1,9 +1,9 @@
-"""Into a spool, and out of it again.
+"""Writing to a spool, and reading it again.
 
-A publisher in a process of its own sends batches, blocking, over TCP of loopback. Kept are they by a
-`Spooler`, as a user has it: all columns, checksums, `durability="os"`. The other side is the same subscriber
-that takes batches and keeps nothing, and for large payloads a file to which as many octets are appended. Time
-runs from the first message to the one after which all can be read.
+A publisher in a process of its own sends batches, blocking, over TCP of loopback. They are kept by a
+`Spooler` with its defaults: all columns, checksums, `durability="os"`. The other side is the same subscriber
+that takes batches and keeps nothing, and for large payloads a file to which the same number of octets is
+appended. Time runs from the first message to the moment when all can be read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KEY = "bench/spool"
 # Messages of a trial, by size: about half a second's worth.
 COUNTS = {64: 1_000_000, KIB: 400_000, 64 * KIB: 20_000}
 BATCH = 4096
-# How long a trial may take.
+# Time limit of a trial.
 PATIENCE = 30.0
 
 
@@ -50,7 +50,7 @@ class Publisher:
         self.session.close()
 
     def publish(self, count: int, size: int) -> None:
-        """Send so many messages."""
+        """Send ``count`` messages."""
         self.publisher.wait_matching(1, PATIENCE)
         rows = max(1, min(BATCH, (4 << 20) // size))
         batch = self.arrow.record_batch({"key": [KEY] * rows, "payload": [os.urandom(size)] * rows})
@@ -60,13 +60,13 @@ class Publisher:
 
 
 class Keeper:
-    """Takes what comes: into a spool, or nowhere."""
+    """Takes the messages: into a spool, or discards them."""
 
     def __init__(self, endpoint: str) -> None:
         self.zenoh: Any = importlib.import_module("zwire.zenoh")
         self.spool: Any = importlib.import_module("zwire.spool")
         config = {"mode": "router", "listen/endpoints": [endpoint], "scouting/multicast/enabled": False}
-        # Nothing may be lost: the link waits where the queue is full.
+        # Without losses: the link waits where the queue is full.
         self.session = self.zenoh.open({**config, "zwire/handler/capacity_bytes": 64 << 20})
         self.folder = ""
         self.kept: Any = None
@@ -83,7 +83,7 @@ class Keeper:
             self.kept = self.session.declare_subscriber(KEY, self.zenoh.handlers.FifoChannel(1 << 20))
 
     def wait(self, count: int) -> float:
-        """Wait until all of them are there; the processor time that took."""
+        """Wait until all of them are there; return the processor time."""
         used, end = time.process_time(), time.monotonic() + PATIENCE
         if self.folder:
             while self.kept.stats()["rows"] < count and time.monotonic() < end:
@@ -99,14 +99,14 @@ class Keeper:
         return time.process_time() - used
 
     def end(self) -> None:
-        """Unsubscribe, and leave nothing behind."""
+        """Unsubscribe, and delete the spool."""
         self.kept.__exit__(None, None, None)
         if self.folder:
             shutil.rmtree(self.folder)
             self.folder = ""
 
     def append(self, size: int, count: int) -> tuple[float, float]:
-        """Append as many octets to a file, a mebibyte at a time; the seconds, and those of the processor."""
+        """Append the same number of octets to a file, by the mebibyte; return real and processor seconds."""
         block, left = os.urandom(1 << 20), size * count
         with tempfile.TemporaryDirectory(prefix="zwire-bench-") as folder:
             used, begin = time.process_time(), time.perf_counter()
@@ -116,7 +116,7 @@ class Keeper:
             return time.perf_counter() - begin, time.process_time() - used
 
     def read(self, columns: list[str] | None) -> float:
-        """Read the whole spool into Arrow; the seconds."""
+        """Read the whole spool into Arrow; return the seconds."""
         arrow: Any = importlib.import_module("pyarrow")
         view, begin, rows = self.spool.open(self.folder), time.perf_counter(), 0
         for shard, end in view.end().items():
@@ -164,7 +164,7 @@ def measure(plan: Plan) -> Iterator[Row]:
 
 
 def _share(spent: list[list[float]]) -> str:
-    """What all cores could do at most if they did nothing but send, receive and append."""
+    """The most that all cores could do if they only sent, received and appended."""
     sending, receiving, appending = (median(each) * 1e9 for each in zip(*spent, strict=True))
     cores, whole = os.cpu_count() or 1, sending + receiving + appending
     return (
@@ -175,16 +175,16 @@ def _share(spent: list[list[float]]) -> str:
 
 
 class Done(NamedTuple):
-    """What a trial has shown."""
+    """The figures of a trial."""
 
     came: Trial
-    """Messages per second."""
+    """Messages received per second."""
     reading: float
-    """Seconds that it took to read them again."""
+    """Seconds to read them again."""
     sending: float
     """Processor seconds of the publisher."""
     receiving: float
-    """And of the other side."""
+    """Processor seconds of the other side."""
 
 
 def _trial(keeper: Child, publisher: Child, count: int, size: int, *, kept: bool) -> Done:

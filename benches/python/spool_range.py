@@ -1,8 +1,8 @@
 """A spool over the network: a range server against a plain copy of the same octets.
 
 Both sides are in the same process, over TCP of loopback, and readers are processes of their own, each with
-its share of the spool. Ours has made verified batches of Arrow with all columns at the end; the other side
-has read the files piece by piece, sent them, and thrown them away.
+its share of the spool. Ours ends with verified batches of Arrow with all columns; the other side
+reads the files piece by piece, sends them, and discards them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PATIENCE = 30.0
 
 
 class Holder:
-    """Has the files."""
+    """Holder of the files."""
 
     def __init__(self, endpoint: str, rows: int) -> None:
         arrow: Any = importlib.import_module("pyarrow")
@@ -57,7 +57,7 @@ class Holder:
         shutil.rmtree(self.folder)
 
     def about(self) -> tuple[str, int, int]:
-        """The id of the spool, where copies are to be had, and how many octets there are."""
+        """The id of the spool, the port for copies, and the number of octets."""
         octets = sum(file.stat().st_size for file in self.files)
         return self.server.id, self.listener.getsockname()[1], octets
 
@@ -70,7 +70,7 @@ class Holder:
             threading.Thread(target=self._send, args=(connection,), daemon=True).start()
 
     def _send(self, connection: socket.socket) -> None:
-        """Send the share that is asked for: its number, and how many there are."""
+        """Send the requested share: its number, and the number of shares."""
         with connection:
             number, shares = connection.recv(2)
             piece = memoryview(bytearray(PIECE))
@@ -86,7 +86,7 @@ class Holder:
 
 
 class Reader:
-    """Reads its share."""
+    """Reader of one share."""
 
     def __init__(self, endpoint: str, spool: str, port: int, number: int, shares: int) -> None:
         self.arrow: Any = importlib.import_module("pyarrow")
@@ -100,7 +100,7 @@ class Reader:
         self.view.close()
 
     def fetch(self) -> int:
-        """Over zwire, into Arrow."""
+        """Read over zwire, into Arrow."""
         shard, start, stop, _ = self.range
         rows = sum(self.arrow.record_batch(batch).num_rows for batch in self.view.read(shard, start, stop))
         if rows != stop - start:
@@ -108,7 +108,7 @@ class Reader:
         return int(rows)
 
     def copy(self) -> int:
-        """Over TCP, into nothing."""
+        """Read over TCP, and discard."""
         got, piece = 0, memoryview(bytearray(PIECE))
         with socket.create_connection(("127.0.0.1", self.port)) as connection:
             connection.sendall(bytes([self.number, self.shares]))

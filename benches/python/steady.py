@@ -1,6 +1,6 @@
-"""Whether memory stays: 150 million messages through a spooler that forgets, and a stream that follows it.
+"""Stability of memory: 150 million messages through a spooler with retention, and a stream that follows it.
 
-A publisher sends batches of 64 B, blocking, and waits where the stream is far behind. What the stream has
+A publisher sends batches of 64 B, blocking, and waits when the stream is far behind. Rows that the stream has
 read is deleted. Memory is read about four times a second.
 """
 
@@ -26,7 +26,7 @@ COUNT, PIECE, BEHIND = 150_000_000, 500_000, 6_000_000
 KEEP_BYTES = 4 << 30
 # Often enough to see a queue full in each fifth of the time.
 SAMPLE_SECONDS = 0.25
-# Nothing may take longer, also on a machine that is busy with other things.
+# Time limit of any step, also on a machine that is busy with other things.
 MOST_SECONDS = 900.0
 WHO = ("spooler", "Python of Spark", "JVM")
 
@@ -39,7 +39,7 @@ def measure(plan: Plan) -> Iterator[Row]:
         who: Row(AREA, f"most memory of the {who}, last fifth", "MiB", "middle fifth", less_is_better=True)
         for who in WHO
     }
-    # A JVM grows into the heap that it was given, whatever it holds of it: shown, and not judged.
+    # A JVM grows into its heap, however much of it is in use: shown, and not judged.
     rows["spooler"].target = rows["Python of Spark"].target = 1.1
     if not plan.wants(rate, *rows.values()):
         return
@@ -53,7 +53,7 @@ def measure(plan: Plan) -> Iterator[Row]:
         for who, row in rows.items():
             values = [sample[who] / (1 << 20) for sample in series]
             fifth = max(1, len(values) // 5)
-            # The most: a queue that happens to be empty says nothing.
+            # The maximum: a queue that happens to be empty would hide the others.
             row.ours.append(Trial(max(values[-fifth:])))
             row.theirs.append(Trial(max(values[2 * fifth : 3 * fifth], default=values[0])))
             shown = values[:: max(1, len(values) // 20)]
@@ -62,7 +62,7 @@ def measure(plan: Plan) -> Iterator[Row]:
 
 
 def _run(count: int) -> tuple[list[dict[str, int]], float]:
-    """Memory every now and then, and the seconds of all rows."""
+    """Memory at intervals, and the seconds for all rows."""
     endpoint, end = f"tcp/127.0.0.1:{free_port()}", time.monotonic() + MOST_SECONDS
     keeper = Child("keeper", SteadyKeeper, endpoint)
     driver = Child("spark driver", StreamDriver, endpoint, memory="1g")

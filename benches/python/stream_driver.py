@@ -1,4 +1,4 @@
-"""Drivers of streams that run for a while, and who fills the spool that they read."""
+"""Drivers of streams that run for a while, and the programs that fill the spool for them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SIZE = 64
 
 
 class PacedPublisher(Publisher):
-    """Sends so many messages in a second, each with the time of its start."""
+    """Sends messages at a rate, each with the time of its start."""
 
     def pace(self, rate: int, seconds: float) -> int:
-        """Send for so long; how many they were."""
+        """Send for that long; return the number of messages."""
         self.publisher.wait_matching(1, PATIENCE)
         rest, begin = bytes(SIZE - CLOCK_BYTES), time.perf_counter()
         for number in range(count := round(rate * seconds)):
@@ -34,10 +34,10 @@ class PacedPublisher(Publisher):
 
 
 class SteadyKeeper(Keeper):
-    """Keeps a spool for streams: what these have read is deleted."""
+    """Keeps a spool for streams: rows that these have read are deleted."""
 
     def fill(self, keep_bytes: int) -> str:
-        """Begin; the folder."""
+        """Start; return the folder."""
         self.folder = tempfile.mkdtemp(prefix="zwire-bench-")
         retention = self.spool.Retention(seconds=1.0, bytes=keep_bytes)
         self.kept = self.spool.Spooler(
@@ -46,11 +46,11 @@ class SteadyKeeper(Keeper):
         return self.folder
 
     def rows(self) -> int:
-        """How many rows are in the spool, or were."""
+        """Number of rows that are in the spool, or were."""
         return sum(self.spool.open(self.folder).end().values())
 
     def passed(self) -> int:
-        """How many rows the stream does not need any more."""
+        """Number of rows that the stream has committed."""
         consumers = self.spool.open(self.folder).consumers()
         return sum(sum(offsets.values()) for offsets in consumers.values())
 
@@ -59,7 +59,7 @@ class StreamDriver(Driver):
     """A Spark session with one stream."""
 
     def watch(self, folder: str) -> None:
-        """Begin a stream that looks at the clock when it has the rows of a batch."""
+        """Start a stream that reads the clock when it has the rows of a batch."""
         import numpy as np
 
         self.seconds: list[Any] = []
@@ -77,7 +77,7 @@ class StreamDriver(Driver):
         return [each.tolist() for each in self.seconds]
 
     def drop(self, folder: str, rows: int) -> None:
-        """Begin a stream that reads all columns that a user gets, and keeps nothing."""
+        """Start a stream that reads all default columns, and discards them."""
         self._start(self.stream(folder, maxRowsPerTrigger=str(rows)).writeStream.format("noop"))
 
     def _start(self, writer: Any) -> None:
@@ -85,7 +85,7 @@ class StreamDriver(Driver):
         self.query = writer.option("checkpointLocation", checkpoint).start()
 
     def drain(self) -> int:
-        """End the stream when it has read everything; its rows."""
+        """End the stream when it has read everything; return its rows."""
         self.query.processAllAvailable()
         self.query.stop()
         if self.query.exception() is not None:
@@ -93,10 +93,10 @@ class StreamDriver(Driver):
         return sum(each["numInputRows"] for each in self.query.recentProgress)
 
     def processes(self) -> dict[str, int]:
-        """Octets in memory: of the JVM, and of all Python processes that it has started."""
+        """Bytes in memory: of the JVM, and of all Python processes that it has started."""
         parents: dict[int, int] = {}
         for stat in Path("/proc").glob("[0-9]*/stat"):
-            # Some end meanwhile.
+            # Some processes end meanwhile.
             with contextlib.suppress(OSError):
                 parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
         jvm = next(each for each, parent in parents.items() if parent == os.getpid() and _is_java(each))
@@ -112,9 +112,9 @@ def _is_java(process: int) -> bool:
 
 
 def resident(process: int) -> int:
-    """Octets of a process in memory; none if it has ended.
+    """Bytes of a process in memory; 0 if it has ended.
 
-    What several processes have in common counts in parts: a worker of Spark that has just been forked would
+    Shared memory counts in parts: otherwise a worker of Spark that has just been forked would
     count as much as its parent.
     """
     try:

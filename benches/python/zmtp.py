@@ -17,7 +17,7 @@ AREA = "zmtp"
 PEER = "pyzmq"
 PING_SIZE = 64
 NAMES = {64: "64 B", 8 * KIB: "8 KiB", MIB: "1 MiB"}
-# At least so much faster, per message and in batches.
+# Targets of the ratio, per message and in batches.
 TARGETS = {64: (1.5, 5.0), 8 * KIB: (None, None), MIB: (2.0, None)}
 
 

@@ -1,4 +1,4 @@
-"""What the processes of the ZMTP rows do: the same program for zwire and for pyzmq, batches apart."""
+"""Commands of the processes in the ZMTP rows: the same program for zwire and for pyzmq, batches apart."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from python.roles import BATCH_BYTES, BATCH_ROWS, END, RECEIVE_SECONDS, STRIDE, clock
 
-# Nobody may lose anything, also a publisher that never waits: what its queue holds is bounded by the trial.
+# No side may lose messages, not even a publisher that never waits: the trial bounds the length of its queue.
 MANY = 1 << 30
 HELLO = b"hello"
 
@@ -57,7 +57,7 @@ class Socket:
         self.socket.connect(f"tcp://127.0.0.1:{port}")
 
     def greet(self) -> None:
-        """Send until told otherwise: a publisher is not heard before the subscription has arrived."""
+        """Send until told otherwise: a publisher reaches no one before the subscription has arrived."""
         for _ in range(20):
             self.socket.send(HELLO)
             time.sleep(0.02)
@@ -122,7 +122,7 @@ class Socket:
                 return count - 1, clock() - first
 
     def echo(self) -> None:
-        """Answer until the end mark, which is answered as well."""
+        """Echo until the end mark, which is echoed as well."""
         recv, answer = self.recv, self.socket.send if self.ours else self.socket.send_multipart
         while True:
             frames = recv()

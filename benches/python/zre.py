@@ -1,6 +1,6 @@
-"""Nodes of ZRE: shouting to many, finding each other, what an idle one costs. Against pyre.
+"""Nodes of ZRE: shouts to many, discovery, and the cost of an idle node. Against pyre.
 
-pyre wants an interface with broadcast, which the loopback is not to it. So everything runs in a network
+pyre needs an interface with broadcast, which the loopback is not for it. So everything runs in a network
 namespace of its own with one interface, in a process that is started there (`zre_driver.py`).
 """
 
@@ -24,9 +24,9 @@ PEER = "pyre"
 FANS = [2, 10, 50]
 # Idle nodes in one process.
 IDLE = [1, 100, 1000]
-# One node with its runtime, its imports and the first of everything is not what another one costs.
+# The first node pays for the runtime and the imports; a further one does not.
 KIB_PER_IDLE_NODE = 100
-# The kernel's part of a trial that answers in a second.
+# Time limit of a trial: it answers in a second, the kernel may take the rest.
 PATIENCE = 90.0
 
 DRIVER = Path(__file__).with_name("zre_driver.py")
@@ -46,7 +46,7 @@ class Network:
         )
 
     def run(self, *arguments: object) -> Any:
-        """One trial; what it has measured."""
+        """Run one trial; return its figures."""
         assert self.way is not None
         command = ["unshare", *self.way, "sh", "-ec", SETUP, "sh", sys.executable, str(DRIVER)]
         done = subprocess.run(

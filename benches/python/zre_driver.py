@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One trial of `zre.py`, in its network namespace: prints what it has measured as a line of JSON."""
+"""Runs a trial of `zre.py` in its network namespace, and prints the figures as a line of JSON."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 GROUP = "BENCH"
 SIZE = 64
 STRIDE = 64
-# Until all know each other, and until the last message has come.
+# Time limit until all nodes know each other, and until the last message has come.
 PATIENCE = 30.0
-# Both sides may have so many messages waiting; a shouter that is faster than its hearers must not lose any.
+# Queue limit of both sides; a shouter that is faster than its hearers must not lose any message.
 HIGH_WATER_MARK = 1_000_000
 CHUNK = 4096
 
 
 def hear(fan: int, pipe: Connection) -> None:
-    """Be so many nodes in the group; count what they hear until it is as much as it has to be.
+    """Be ``fan`` nodes in the group; count the messages they receive until all have come.
 
-    They take no events, so that they cost as little as they can and the shouter is what is measured.
+    They take no events, so that they cost as little as possible and the shouter is what is measured.
     """
     settings = {"queue": 16, "on_overflow": "drop_oldest"}
     nodes = [zre.Node(f"hearer{number}", **settings) for number in range(fan)]
@@ -94,14 +94,14 @@ def shout_pyre(fan: int, seconds: float, ready: Any) -> tuple[float, int]:
         for _ in range(STRIDE):
             node.shout(GROUP, data)
         sent += STRIDE * fan
-        # It answers when it has sent everything before: otherwise thousands wait in its pipe.
+        # It answers when it has sent everything before: otherwise thousands of commands wait in its pipe.
         node.peers()
     node.stop()
     return first, sent
 
 
 def shout(who: str, fan: int, seconds: float) -> dict[str, float]:
-    """Messages per second from the first shout until the last is heard, by nodes in another process."""
+    """Messages per second from the first shout until the last is received, by nodes in another process."""
     context = mp.get_context("spawn")
     pipe, theirs = context.Pipe()
     process = context.Process(target=hear, args=(fan, theirs), daemon=True)
@@ -128,7 +128,7 @@ def shout(who: str, fan: int, seconds: float) -> dict[str, float]:
     pipe.send(sent)
     found = wait()
     process.join(PATIENCE)
-    # Hearers ask each other for signs of life, too; but all messages are numbered.
+    # Hearers ping each other, too; but all messages are numbered.
     if found["heard"] < sent or found["gaps"]:
         raise RuntimeError(f"{sent} were sent, {found['heard']} were heard, {found['gaps']} gaps")
     cpu = time.process_time() - began + found["cpu"]
@@ -136,7 +136,7 @@ def shout(who: str, fan: int, seconds: float) -> dict[str, float]:
 
 
 def enter(who: str) -> float:
-    """Seconds from the start of a node until one that is there already sees it ENTER."""
+    """Seconds from the start of a node until an existing node sees its ENTER."""
     seen = threading.Event()
     if who == "zwire":
         with zre.Node("watcher", callback=lambda event: event.type == "ENTER" and seen.set()):
@@ -162,13 +162,13 @@ def enter(who: str) -> float:
 
 
 def rss() -> int:
-    """Bytes in memory."""
+    """Resident bytes of this process."""
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def idle(count: int) -> dict[str, float]:
-    """KiB per node that nobody has found, and threads of the process."""
-    # The runtime and the first of everything belong to the process.
+    """KiB per node that has found no peer, and threads of the process."""
+    # The runtime and one-time costs belong to the process, not to a node.
     zre.Node("first", beacons=False, bind="127.0.0.1").start()
     before = rss()
     nodes = [zre.Node(f"n{number}", beacons=False, bind="127.0.0.1") for number in range(int(count))]

@@ -1,4 +1,4 @@
-//! What a link costs beside the codec: `cargo bench -p zwire-proto --bench link`.
+//! Cost of a link beside the codec: `cargo bench -p zwire-proto --bench link`.
 //!
 //! Each pair is the codec alone and the same messages through the machine; the difference is the
 //! machine. Elements are messages.

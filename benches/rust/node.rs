@@ -1,4 +1,4 @@
-//! What a routing node costs beside its sockets: `cargo bench -p zwire-proto --bench node`.
+//! Cost of a routing node beside its sockets: `cargo bench -p zwire-proto --bench node`.
 //!
 //! A PUSH with a remembered route, from a client or along the tree of another router; and a table of what
 //! peers in a mesh, declarations and neighbours take, in time and memory, with as much twice over: both
@@ -79,7 +79,7 @@ fn subscriber(id: u32, key: &str) -> NetworkMessage {
     NetworkMessage::Declare(Declare::new(None, Declaration::Subscriber { id, key }))
 }
 
-/// Another router at a face, which is linked to us and nobody else.
+/// Another router at a face, which is linked to this node only.
 fn join_router(node: &mut Node, face: u32) {
     up(node, face, WhatAmI::Router);
     let record = |psid, zid, links: &[u64]| LinkState {

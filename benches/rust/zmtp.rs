@@ -20,7 +20,7 @@ use zwire_proto::{
 const MESSAGES: usize = 1000;
 const SIZES: [usize; 2] = [64, 8 * 1024];
 
-/// Both ends of a connection whose handshake is done.
+/// Both ends of a connection after the handshake.
 fn connected(client: Security, server: Security) -> (LinkParams, LinkParams) {
     let config = |socket_type, security| HandshakeConfig { security, ..HandshakeConfig::new(socket_type) };
     let mut ends = [

@@ -1,4 +1,4 @@
-//! What a ZRE node costs beside its sockets: `cargo bench -p zwire-proto --bench zre`.
+//! Cost of a ZRE node beside its sockets: `cargo bench -p zwire-proto --bench zre`.
 //!
 //! A SHOUT to so many members, from the command to the last action that the driver takes; the messages
 //! of 36/ZRE and the beacon, both ways; and at the end the memory of a node with 10,000 idle peers.
@@ -36,7 +36,7 @@ fn hello(number: usize) -> Message {
     Message { sequence: 1, body }
 }
 
-/// A node whose peers are all in a group, idle.
+/// An idle node with all peers in one group.
 fn node(peers: usize) -> Node {
     let interface = Interface { address: [10, 0, 0, 1].into(), prefix: 8 };
     let generations = Generations::default();

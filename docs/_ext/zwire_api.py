@@ -1,11 +1,11 @@
-"""The directive ``zwire-api``: the public names of a module, from its text and what it says at run time.
+"""The directive ``zwire-api``: the public names of a module, from its source and from the imported object.
 
-Autodoc asks the interpreter, and the interpreter does not know the types of what is compiled. So this reads
-the text, which is a stub or a source: names are those of ``__all__``, followed to where they are defined;
-signatures and types are those found there, the overloads of a call as one. A docstring is that of the text
-or of the object, whichever says more.
+Autodoc asks the interpreter, which does not know the types of compiled objects. This directive parses the
+stub or the source instead: names are those of ``__all__``, followed to their definition; signatures and
+types are those of the definition, the overloads of a call as one. A docstring is that of the source or of
+the object, whichever is longer.
 
-A name that another public module defines is a reference to there.
+A name that another public module defines becomes a reference to that module.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from docutils import nodes
     from sphinx.application import Sphinx
 
-# What the special methods of a class let one do with its objects.
+# Operations that special methods of a class enable.
 _ABILITIES = {
     "__enter__": "``with``",
     "__aenter__": "``async with``",
@@ -50,7 +50,7 @@ _ABILITIES = {
     "__bool__": "``bool``",
     "__int__": "``int``",
     "__bytes__": "``bytes``",
-    "__buffer__": "``memoryview`` and whatever takes buffers",
+    "__buffer__": "``memoryview`` and other users of buffers",
     "__contains__": "``in``",
     "__getitem__": "``[]``",
     "__call__": "calls",
@@ -71,20 +71,20 @@ otherwise; sizes are bytes.
    :maxdepth: 1
 """
 
-# What is code already, what is a role, and else code between single backticks.
+# Existing code spans, roles, and code between single backticks.
 _CODE = re.compile(r"``.+?``|:[\w:]+:`[^`]+`|`([^`\n]+)`(?!_)", re.DOTALL)
 
-# So many constants of one class are a list of names.
+# A class with more constants than this gets one list of their names.
 _MANY = 20
 
 
 def text_of(stub: str | None, obj: object) -> str | None:
-    """What is said of an object, in the text or at run time: whichever says more."""
+    """Docstring of an object, from the source or at run time: the longer one."""
     return max(stub or "", inspect.getdoc(obj) or "", key=len)
 
 
 def render(text: str | None) -> Iterator[str]:
-    """A docstring as reStructuredText. Those of the compiled module mark code with single backticks."""
+    """Convert a docstring to reStructuredText; those of the compiled module have code in single backticks."""
     if not text:
         return
     text = _CODE.sub(lambda found: f"``{found[1]}``" if found[1] else found[0], inspect.cleandoc(text))
@@ -99,7 +99,7 @@ def render(text: str | None) -> Iterator[str]:
 
 
 def _given(base: Source) -> str:
-    """What the type variables of a base stand for, where a class says so."""
+    """Text for the type arguments that a class gives its base."""
     said = [(name, ast.unparse(value)) for name, value in base.given.items()]
     shown = [f"``{name}`` is ``{value.rpartition('.')[2]}``" for name, value in said if name != value]
     return f" ({', '.join(shown)})" if shown else ""
@@ -110,7 +110,7 @@ def _named(decorators: list[ast.expr], *names: str) -> bool:
 
 
 class Writer:
-    """The lines of a page."""
+    """Writer of the lines of a page."""
 
     def __init__(self, module: str) -> None:
         self.module = module
@@ -122,7 +122,7 @@ class Writer:
         self.undocumented: list[str] = []
 
     def say(self, depth: int, name: str, text: str | None) -> None:
-        """Add a docstring, or remember that there is none."""
+        """Add a docstring, or record its absence."""
         self.add(depth, *render(text))
         if not text:
             self.undocumented.append(f"{self.module}.{name}")
@@ -200,7 +200,7 @@ class Writer:
         node = home.defined[original][0]
         assert isinstance(node, ast.ClassDef)
         members = self._members(home, original)
-        # That of a private base is for us.
+        # The constructor of a private base is internal.
         constructors = [
             each for each in node.body if isinstance(each, Function) and each.name in ("__new__", "__init__")
         ]
@@ -246,7 +246,7 @@ class Writer:
                 self.member(f"{name}.{key}", where, definitions, obj)
 
     def _says(self, module: str, name: str) -> bool:
-        """Whether a base has something to read about."""
+        """Whether a base has public members."""
         home = source(module)
         assert home is not None
         return any(not key.startswith("_") for key in self._members(home, name))
@@ -263,7 +263,7 @@ class Writer:
     def _members(
         self, home: Source, name: str, *, below: bool = False
     ) -> dict[str, tuple[Source, list[ast.stmt]]]:
-        """Members in their order, those of private bases too, unless the class is said to have that base."""
+        """Members in order, including those of private bases, unless the page names the base."""
         members: dict[str, tuple[Source, list[ast.stmt]]] = {}
         elsewhere: set[str] = set()
         for where, base in bases(home, name):
@@ -272,7 +272,7 @@ class Writer:
                 elsewhere |= inherited.keys()
             else:
                 members |= inherited
-        # Two bases may have one in common.
+        # Two bases may share a member.
         members = {key: found for key, found in members.items() if key not in elsewhere}
         node = home.defined[name][0]
         assert isinstance(node, ast.ClassDef)
@@ -287,7 +287,7 @@ class Writer:
                 case ast.Expr(value=ast.Constant(value=str())) if isinstance(
                     last, ast.AnnAssign | ast.Assign
                 ):
-                    # What stands below an attribute is about it.
+                    # A string below an attribute is its docstring.
                     own[next(reversed(own))][1].append(each)
             last = each
         return members | own
@@ -300,7 +300,7 @@ class Writer:
         except AttributeError:
             runtime = None
         if isinstance(runtime, staticmethod | classmethod):
-            runtime = getattr(obj, name)  # the wrapper explains what a static method is
+            runtime = getattr(obj, name)  # the wrapper's docstring describes static methods in general
         if isinstance(first, Function) and _named(first.decorator_list, "property", "cached_property"):
             self.add(1, f".. py:property:: {name}")
             if kind := union(type_of(home, first.returns)):
@@ -323,7 +323,7 @@ class Writer:
 
 
 class ApiDirective(SphinxDirective):
-    """``.. zwire-api:: zwire.zenoh``."""
+    """Directive ``.. zwire-api:: zwire.zenoh``."""
 
     required_arguments = 1
 
@@ -341,7 +341,7 @@ class ApiDirective(SphinxDirective):
 
 
 def write_pages(app: Sphinx) -> None:
-    """Write a page for each module that has names of its own, and their table of contents."""
+    """Write a page for each module with its own names, and their table of contents."""
     folder = Path(app.srcdir) / "api"
     folder.mkdir(exist_ok=True)
     pages = {"index.rst": [_heading("Reference"), _INTRODUCTION]}

@@ -1,4 +1,4 @@
-"""What the text of a module says: its names, where each is defined, and of which types things are."""
+"""Static analysis of a module's source: names, their definitions, and types."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from pathlib import Path
 
 SOURCES = Path(__file__).parents[2] / "python"
 
-# The order of the reference. Where two modules have a name, the first one documents it; modules that are not
-# here come last.
+# Order of the reference. If two modules have a name, the first one documents it; unlisted modules come last.
 _ORDER = (
     "zwire.zenoh.handlers",
     "zwire.zenoh",
@@ -33,10 +32,10 @@ _ORDER = (
 # Programs, not modules to import.
 _PROGRAMS = ("zwire.cli", "zwire.demo", "zwire.__main__")
 
-# What is private and stands for something public.
+# Private names, with the public names that replace them.
 _SHOWN = {"_Tree": "~zwire.config.SessionConfig"}
 
-# A type variable of ours.
+# A type variable of zwire.
 _VARIABLE = re.compile(r"\b_?[A-Z]\b")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -44,9 +43,9 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass
 class Source:
-    """The text of a module: what it defines, what it imports, and what stands below its attributes.
+    """Source of a module: definitions, imports, and docstrings of attributes.
 
-    As the home of a generic base, with what its type variables are ``given`` as.
+    For the module of a generic base, ``given`` has the arguments of its type variables.
     """
 
     name: str
@@ -58,7 +57,7 @@ class Source:
     given: dict[str, ast.expr] = field(default_factory=dict)
 
     def collect(self, body: list[ast.stmt]) -> None:
-        """Take the definitions of a body, those below ``if TYPE_CHECKING`` too."""
+        """Collect the definitions of a body, including those below ``if TYPE_CHECKING``."""
         for node in body:
             match node:
                 case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -76,7 +75,7 @@ class Source:
 
 @functools.cache
 def source(name: str) -> Source | None:
-    """Read a module of ours; ``None`` for those of others."""
+    """Read a module of zwire; ``None`` for other modules."""
     base = SOURCES.joinpath(*name.split("."))
     for path in (base.with_suffix(".pyi"), base.with_suffix(".py"), base / "__init__.py"):
         if name.partition(".")[0] == "zwire" and path.exists():
@@ -93,7 +92,7 @@ def resolve(module: str, name: str) -> tuple[Source, str] | None:
     while here and name not in here.defined:
         before = (module, name)
         module, name = here.imported.get(name, before)
-        if (module, name) == before:  # nowhere, or a submodule
+        if (module, name) == before:  # undefined, or a submodule
             return None
         here = source(module)
     return (here, name) if here else None
@@ -101,7 +100,7 @@ def resolve(module: str, name: str) -> tuple[Source, str] | None:
 
 @functools.cache
 def public() -> list[str]:
-    """All modules whose names are documented, in the order of the reference."""
+    """Modules with documented names, in the order of the reference."""
     found: list[str] = []
     for path in sorted(SOURCES.glob("zwire/**/*.py")):
         parts = path.relative_to(SOURCES).with_suffix("").parts
@@ -115,14 +114,14 @@ def public() -> list[str]:
 
 @functools.cache
 def documented() -> dict[tuple[str, str], str]:
-    """Where each definition is documented: module and name there to the public path."""
+    """Map of each definition (module, name) to its documented public path."""
     found = [
         (place, module, name)
         for module in public()
         for name in getattr(source(module), "names", [])
         if (place := resolve(module, name))
     ]
-    # Of those in the order, a module that defines a name comes before those that only have it.
+    # Among listed modules, the defining module takes precedence over those that re-export a name.
     found.sort(key=lambda each: (each[1] not in _ORDER, each[0][0].name != each[1]))
     places: dict[tuple[str, str], str] = {}
     for (home, original), module, name in found:
@@ -131,7 +130,7 @@ def documented() -> dict[tuple[str, str], str]:
 
 
 class _Types(ast.NodeTransformer):
-    """Makes an annotation readable elsewhere: aliases are what they stand for, names of ours are paths."""
+    """Transformer that makes an annotation readable outside its module: expands aliases, qualifies names."""
 
     def __init__(
         self, module: Source, given: dict[str, ast.expr] | None = None, within: tuple[str, ...] = ()
@@ -147,12 +146,12 @@ class _Types(ast.NodeTransformer):
         if found and (place := documented().get((found[0].name, found[1]))):
             return ast.Name(f"~{place}")
         if isinstance(getattr(builtins, node.id, None), type):
-            return ast.Name(f"~builtins.{node.id}")  # `bytes` alone might be a property of ours
+            return ast.Name(f"~builtins.{node.id}")  # `bytes` alone might be a property of zwire
         if shown := _SHOWN.get(node.id):
             return ast.Name(shown)
         shown = node.id.lstrip("_")
         if found and isinstance(found[0].defined[found[1]][0], ast.ClassDef):
-            # A path that leads nowhere: the name alone would be that of a class elsewhere.
+            # A path without a target: the name alone could match a class of another module.
             return ast.Name(f"~private.{shown}")
         return ast.Name(shown)
 
@@ -192,7 +191,7 @@ class _Types(ast.NodeTransformer):
 
 
 def type_of(module: Source, annotation: ast.expr | None) -> list[str]:
-    """The alternatives of an annotation, ``None`` last."""
+    """Alternatives of an annotation, ``None`` last."""
     if annotation is None:
         return []
     annotation = _Types(module, module.given).visit(ast.parse(ast.unparse(annotation), mode="eval").body)
@@ -210,7 +209,7 @@ def type_of(module: Source, annotation: ast.expr | None) -> list[str]:
 
 
 def union(parts: list[str]) -> str:
-    """Alternatives as one type."""
+    """Join alternatives into one type."""
     unique = list(dict.fromkeys(parts))
     if "None" in unique:
         unique.remove("None")
@@ -219,7 +218,7 @@ def union(parts: list[str]) -> str:
 
 
 def signature(module: Source, overloads: list[Function], *, method: bool) -> str:
-    """One signature for all overloads."""
+    """Merge all overloads into one signature."""
     types: dict[str, list[str]] = {}
     defaults: dict[str, str] = {}
     order: list[tuple[str, str]] = []
@@ -257,7 +256,7 @@ def signature(module: Source, overloads: list[Function], *, method: bool) -> str
 
 
 def fields(module: Source, node: ast.ClassDef) -> str:
-    """The constructor of a dataclass or named tuple."""
+    """Signature of the constructor of a dataclass or named tuple."""
     fields: list[str] = []
     for each in node.body:
         match each:
@@ -269,7 +268,7 @@ def fields(module: Source, node: ast.ClassDef) -> str:
 
 
 def _default(value: ast.expr) -> str:
-    """A default as a reader wants it: what helpers of ours wrap comes last in their call."""
+    """Readable text of a default: helpers of zwire wrap it as their last argument."""
     match value:
         case ast.Call(func=ast.Name(id="key"), args=[*_, last]):
             return ast.unparse(last)
@@ -279,7 +278,7 @@ def _default(value: ast.expr) -> str:
 
 
 def _variables(home: Source, name: str) -> list[str]:
-    """The type variables of a class, in their order."""
+    """Type variables of a class, in order."""
     node = home.defined[name][0]
     assert isinstance(node, ast.ClassDef)
     bases = [base for base in node.bases if isinstance(base, ast.Subscript)]
@@ -288,7 +287,7 @@ def _variables(home: Source, name: str) -> list[str]:
 
 
 def bases(home: Source, name: str) -> list[tuple[Source, str]]:
-    """The bases of a class that are ours, with what they are given."""
+    """Bases of a class that zwire defines, with their type arguments."""
     node = home.defined[name][0]
     if not isinstance(node, ast.ClassDef):
         return []

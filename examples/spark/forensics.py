@@ -1,4 +1,4 @@
-"""Who talked to whom in captures, what takes the bandwidth, and what is broken."""
+"""Analysis of captures: the pairs of talkers, the use of bandwidth, and broken messages."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def make(out: Path, seconds: int) -> str:
     ):
         subscriber.wait_ready(10)
         robots.publish(endpoint, robots.readings(5, seconds))
-        # A publisher that is not sure whether it was heard says it once more.
+        # A publisher that is not sure of delivery repeats the message.
         robots.publish(endpoint, robots.readings(1, 10))
         listener.flush(10)
     octets = bytearray(file.read_bytes())
-    # Robots say their keys in full, so the last one is in a message of theirs.
+    # The robots send full keys, so the last key is in one of their messages.
     last = octets.rindex(b"fleet/robot-3/telemetry")
     octets[last - 2 : last] = b"\xff\xff"
     file.write_bytes(octets)
@@ -51,12 +51,12 @@ def make(out: Path, seconds: int) -> str:
 
 
 def main(spark: SparkSession, options: argparse.Namespace) -> None:
-    """Read the captures once and look at them from several sides."""
+    """Read the captures once and analyse them in several ways."""
     paths = options.captures or [make(options.out.absolute(), options.seconds)]
     columns = "ts,src,dst,protocol,message,kind,key,payload,sn,error,offset,file"
     rows = spark.read.format("zwire.pcap").option("columns", columns).load(paths).cache()
 
-    print("who talked to whom")
+    print("pairs of talkers")
     rows.groupBy("src", "dst", "protocol").agg(
         f.count("*").alias("messages"),
         f.sum(f.length("payload")).alias("bytes"),
@@ -64,9 +64,7 @@ def main(spark: SparkSession, options: argparse.Namespace) -> None:
         f.count_if(f.col("message") == "close").alias("closed"),
     ).orderBy(f.desc("messages")).show(10, truncate=False)
 
-    print(
-        "keys by volume, as they came in: what a hub passes on is on the wire once more for each who listens"
-    )
+    print("keys by volume, counted once: a hub sends each message again to every subscriber")
     puts = rows.where("message = 'push' and kind = 'put'")
     first = puts.groupBy("key").agg(f.min_by("dst", "ts").alias("dst"))
     puts.join(first, ["key", "dst"]).groupBy("key").agg(

@@ -1,4 +1,4 @@
-"""A lookup join: each row asks the fleet a question, many at a time, and the answers become columns."""
+"""A lookup join: a query to the fleet for each row, many at a time; the replies become columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     options.add_argument(
         "--connect",
         metavar="ENDPOINT",
-        help="a hub such as tcp/10.0.0.7:7447 whose nodes answer, instead of some here",
+        help="a hub such as tcp/10.0.0.7:7447 with nodes that answer, instead of some here",
     )
     options.add_argument("--orders", type=int, default=1000, help="rows; default: %(default)s")
     options.add_argument(
@@ -42,13 +42,13 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 @contextmanager
 def warehouse(endpoint: str) -> Generator[None]:
-    """Answer below ``stock/``: articles 0 to 89 are known, every tenth one of them cannot be counted now."""
+    """Answer below ``stock/``: articles 0 to 89 are known; for every tenth of them the reply is an error."""
 
     def answer(query: zenoh.Query) -> None:
         key = str(query.key_expr)
         article = int(key.rpartition("/")[2])
         if article >= 90:
-            return  # nothing to say: the query ends without a reply
+            return  # unknown article: the query ends without a reply
         if article % 10 == 9:
             query.reply_err(f"article {article} is being counted")
             return
@@ -62,7 +62,7 @@ def warehouse(endpoint: str) -> Generator[None]:
 
 
 def main(spark: SparkSession, options: argparse.Namespace) -> None:
-    """Join orders with what the warehouse says."""
+    """Join orders with the replies of the warehouse."""
     with (
         robots.hub(options.connect) as endpoint,
         nullcontext() if options.connect else warehouse(endpoint),
@@ -70,7 +70,7 @@ def main(spark: SparkSession, options: argparse.Namespace) -> None:
         orders = spark.range(options.orders).select(
             f.col("id").alias("order"), f.concat(f.lit("stock/"), f.col("id") % 100).alias("article")
         )
-        # Rows stay in their partition and order; how="inner" leaves out those without a reply.
+        # Rows keep their partition and order; how="inner" leaves out rows without a reply.
         joined = zwire.spark.get(
             orders, "article", endpoint, in_flight=options.in_flight, timeout=options.timeout
         )
@@ -84,7 +84,7 @@ def main(spark: SparkSession, options: argparse.Namespace) -> None:
             ),
             "error",
         ).select("order", "article", "stock.*", "result", "error")
-        # Each action asks again: keep what has come.
+        # Each action queries again: keep the replies.
         enriched = enriched.persist()
         started = time.monotonic()
         counts = {row["result"]: row["count"] for row in enriched.groupBy("result").count().collect()}

@@ -1,4 +1,4 @@
-"""Robots on this machine, for the examples that are given no endpoint to connect to."""
+"""Simulated robots on this machine, for examples without an endpoint to connect to."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 QUIET = {"scouting/multicast/enabled": False}
 MORNING = datetime(2026, 11, 22, 8, tzinfo=UTC)
 SECONDS = 30.0
-"""What a robot waits for its hub."""
+"""Longest time that a robot waits for its hub."""
 
 
 @contextmanager
 def hub(endpoint: str | None = None, tap: str | None = None) -> Generator[str]:
-    """Give the endpoint of a hub: that one, or one of our own on a free port, which ends with the block.
+    """Yield the endpoint of a hub: the given one, or a new one on a free port, closed with the block.
 
     Args:
-        endpoint: A hub that is there.
-        tap: A capture that a hub of our own writes.
+        endpoint: An existing hub.
+        tap: Capture file of a new hub.
     """
     if endpoint is not None:
         yield endpoint
@@ -43,9 +43,9 @@ def client(endpoint: str) -> zenoh.Session:
 
 
 def readings(robots: int, seconds: int, start: int = 0) -> Iterator[tuple[str, str]]:
-    """Give keys and values of what robots measure, one reading a second each.
+    """Yield keys and values measured by robots, one reading a second each.
 
-    The first robot has no radio in the second minute: what it measures then comes a minute late.
+    The first robot has no radio in the second minute: its readings then come a minute late.
     """
     kept: list[tuple[str, str]] = []
     for second in range(start, start + seconds):

@@ -1,4 +1,4 @@
-"""A model that scores in Spark what robots measure, and tells each robot its score, each reading once."""
+"""Scores the readings of robots in Spark, and sends each robot its scores, each reading once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def score(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """Say how unusual readings are. This runs in the workers; a model of yours is loaded before the loop."""
+    """Score how unusual readings are. Runs in the workers; load a real model before the loop."""
     usual, spread = 42.5, 5.0
     for readings in frames:
         hot = (readings["motor"] - usual).abs() / spread
@@ -52,7 +52,7 @@ def score(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
 
 
 class Robot:
-    """Hears its scores. A batch that Spark sends again after a failure passes once."""
+    """Receives its scores. A batch that Spark sends again after a failure passes once."""
 
     def __init__(self, session: zenoh.Session, name: str) -> None:
         self.name, self.scores, self.worst = name, 0, 0.0
@@ -67,12 +67,12 @@ class Robot:
 
     @property
     def repeats(self) -> int:
-        """How many came that had come before."""
+        """Return the number of repeated scores."""
         return self._once.stats()["repeated"]
 
 
 def score_all(spark: SparkSession, endpoint: str, spool: str, checkpoint: str) -> None:
-    """Score what is in the spool and not scored yet."""
+    """Score the readings in the spool that are not scored yet."""
     stream = spark.readStream.format("zwire").option("spool", spool).option("startingOffsets", "earliest")
     readings = zwire.spark.decode_payload(stream.load().where("kind = 0"), SCHEMA, format="json")
     scored = (
@@ -88,14 +88,14 @@ def score_all(spark: SparkSession, endpoint: str, spool: str, checkpoint: str) -
         "offset",
     )
     query = told.writeStream.format("zwire").option("endpoints", endpoint)
-    # Shard and offset say which reading a score is of, also when the same batch is done again.
+    # Shard and offset identify the reading of a score, also when the same batch is repeated.
     query = query.option("idempotence", "attachment").option("idColumns", "shard,offset")
-    # A job that stays has trigger(processingTime="1 second") instead.
+    # A permanent job uses trigger(processingTime="1 second") instead.
     query.trigger(availableNow=True).start(checkpointLocation=checkpoint).awaitTermination()
 
 
 def main(spark: SparkSession, options: argparse.Namespace) -> None:
-    """Let robots measure, score it, and see what they have heard."""
+    """Let robots measure, score the readings, and print the scores they received."""
     out = options.out.absolute()
     spool, checkpoint = str(out / "spool"), str(out / "checkpoint")
     with robots.hub() as endpoint, robots.client(endpoint) as session:

@@ -1,6 +1,6 @@
 """Telemetry of robots as Parquet: kept by a spool, averaged over windows of a minute, each reading once.
 
-A second run, with `--start 600`, goes on where the first one has ended.
+A second run, with `--start 600`, continues where the first one has ended.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def main(spark: SparkSession, options: argparse.Namespace) -> None:
-    """Receive, and write the windows that are over."""
+    """Receive, and write the completed windows."""
     out = options.out.absolute()
     kept, windows, checkpoint = (str(out / name) for name in ("spool", "windows", "checkpoint"))
 
@@ -67,7 +67,7 @@ def main(spark: SparkSession, options: argparse.Namespace) -> None:
         .agg(f.count("*").alias("readings"), f.avg("speed").alias("speed"), f.min("battery").alias("battery"))
         .select("minute.start", "key", "readings", "speed", "battery")
     )
-    # A job that stays has trigger(processingTime="10 seconds") instead.
+    # A permanent job uses trigger(processingTime="10 seconds") instead.
     query = minutes.writeStream.format("parquet").trigger(availableNow=True)
     query.start(windows, checkpointLocation=checkpoint).awaitTermination()
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from zwire import zre
 from zwire.spool import ZreLogSpooler
 
-# One machine, without broadcasts: nodes are told of each other.
+# One machine, without broadcasts: the nodes get each other's endpoints.
 QUIET = {"beacons": False, "bind": "127.0.0.1", "mailbox": 0}
 SECONDS = 10.0
 
@@ -43,7 +43,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 
 def talk(spool: str, count: int) -> list[tuple[int, str]]:
-    """Let nodes meet and shout, and keep what they log. Gives the hash of each in logs, and its name."""
+    """Let nodes meet and shout, and keep their logs. Return the hash of each node in logs, and its name."""
     with ExitStack() as running:
         nodes: list[zre.Node] = []
         for number in range(count):
@@ -51,7 +51,7 @@ def talk(spool: str, count: int) -> list[tuple[int, str]]:
             config = {**QUIET, "peers": known, "log_traffic": True}
             nodes.append(running.enter_context(zre.Node(f"robot-{number}", config)))
         endpoints = [node.endpoint or "" for node in nodes]
-        # Its node tells the others where to log. Elsewhere: `zwire spool keep --dir DIR --zre-log`.
+        # Its node announces the collector. Elsewhere: `zwire spool keep --dir DIR --zre-log`.
         keeper = running.enter_context(
             ZreLogSpooler(spool, bind="tcp://127.0.0.1:*", config={**QUIET, "peers": endpoints})
         )
@@ -73,7 +73,7 @@ def talk(spool: str, count: int) -> list[tuple[int, str]]:
 
 
 def settle(keeper: ZreLogSpooler) -> None:
-    """Wait until nothing has come for half a second, since nobody confirms a log."""
+    """Wait until no line has come for half a second: log lines are not acknowledged."""
     before, end = -1, time.monotonic() + SECONDS
     while (received := keeper.stats()["received"]) != before and time.monotonic() < end:
         before = received
@@ -81,7 +81,7 @@ def settle(keeper: ZreLogSpooler) -> None:
 
 
 def main(spark: SparkSession, options: argparse.Namespace) -> None:
-    """Keep logs, and ask for them in SQL."""
+    """Keep logs, and query them in SQL."""
     spool = str(options.out.absolute())
     names: list[tuple[int, str]] = []
     if options.listen:

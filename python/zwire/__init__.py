@@ -1,7 +1,7 @@
 """Zenoh 1.x and ZRE from one Rust core.
 
-``zwire.zenoh`` holds sessions and values, ``zwire.config`` their configuration, ``zwire.errors`` what they
-raise; ``zwire.capture`` reads captured traffic, ``zwire.spark`` runs in Spark. Importing them starts no
+``zwire.zenoh`` holds sessions and values, ``zwire.config`` their configuration, ``zwire.errors`` their
+errors; ``zwire.capture`` reads captured traffic, ``zwire.spark`` runs in Spark. Importing them starts no
 thread and loads neither pyarrow nor pyspark.
 """
 

@@ -1,4 +1,4 @@
-"""The compiled module. What programs import is in ``zwire.zenoh``."""
+"""The compiled module. Programs import its names from ``zwire.zenoh`` and its sibling modules."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -162,7 +162,7 @@ __all__ = [
 __version__: str
 
 def config_defaults() -> str:
-    """Give every key with its default for each mode, as a JSON object by path."""
+    """Return every key with its default for each mode, as a JSON object by path."""
 
 _T = TypeVar("_T")
 _H = TypeVar("_H")
@@ -201,14 +201,14 @@ class Config:
     def from_env(cls) -> Self: ...
     @classmethod
     def from_file(cls, path: str | PathLike[str]) -> Self:
-        """Make one of a file: JSON5 (``.json5``, ``.json``) or YAML (``.yaml``, ``.yml``).
+        """Read a configuration from a file: JSON5 (``.json5``, ``.json``) or YAML (``.yaml``, ``.yml``).
 
-        YAML is read as eclipse-zenoh does: one document, the core schema of YAML 1.2 and binary numbers,
-        aliases but no merge keys. A key that is a text takes what looks like a number as it is written.
+        YAML is read as eclipse-zenoh reads it: one document, the core schema of YAML 1.2 and binary numbers,
+        aliases but no merge keys. A key of type text accepts an unquoted number as text.
 
         Raises:
-            ConfigError: It cannot be read, or something in it is wrong; the message has line and column, or
-                the path of the key.
+            ConfigError: The file cannot be read or a value in it is wrong; the message has line and column,
+                or the path of the key.
         """
     @classmethod
     def from_json5(cls, json: str) -> Self: ...
@@ -221,7 +221,7 @@ class Config:
 
 @final
 class Encoding:
-    """What a payload holds: a name like a MIME type, and optionally a schema after a ``;``."""
+    """The format of a payload: a name like a MIME type, and optionally a schema after a ``;``."""
 
     ZENOH_BYTES: ClassVar[Encoding]
     ZENOH_STRING: ClassVar[Encoding]
@@ -368,7 +368,7 @@ class Parameters:
 
 @final
 class QueryConsolidation:
-    """How replies to a get are thinned out: a ``ConsolidationMode`` as an object."""
+    """The consolidation of replies to a get: a ``ConsolidationMode`` as an object."""
 
     AUTO: ClassVar[QueryConsolidation]
     DEFAULT: ClassVar[QueryConsolidation]
@@ -381,7 +381,7 @@ class QueryConsolidation:
 
 @final
 class Sample:
-    """A value of a key, or its deletion: what subscribers and gets receive."""
+    """A value of a key, or its deletion, as subscribers and gets receive it."""
 
     @property
     def key_expr(self) -> KeyExpr: ...
@@ -412,7 +412,7 @@ class Sample:
 
 @final
 class Selector:
-    """What a query asks: a key expression and parameters, written ``key?name=value;name=value``."""
+    """The target of a query: a key expression and parameters, written ``key?name=value;name=value``."""
 
     def __hash__(self) -> int: ...
     def __new__(cls, arg: Selector | _IntoKeyExpr, /, parameters: _IntoParameters | None = None) -> Self: ...
@@ -428,7 +428,7 @@ class Selector:
 
 @final
 class SourceInfo:
-    """Who made a sample, and its own number there."""
+    """The source of a sample: the entity that published it, and the sequence number assigned there."""
 
     def __new__(cls, source_id: EntityGlobalId, source_sn: int) -> Self: ...
     @property
@@ -440,7 +440,7 @@ class SourceInfo:
 
 @final
 class Timestamp:
-    """A time and whose clock it is of. Ordered by time, then by id."""
+    """A time and the id of the clock that gave it. Ordered by time, then by id."""
 
     def __new__(cls, time: datetime | NTP64, id: _IntoTimestampId) -> Self: ...
     def get_time(self) -> datetime: ...
@@ -459,7 +459,7 @@ class Timestamp:
 
 @final
 class TimestampId:
-    """Whose clock a timestamp is of: 1 to 16 bytes, not all zero."""
+    """The id of the clock behind a timestamp: 1 to 16 bytes, not all zero."""
 
     def __new__(cls, bytes: _IntoTimestampId) -> Self: ...
     def __bytes__(self) -> bytes: ...
@@ -472,7 +472,7 @@ class TimestampId:
 
 @final
 class TimestampContext:
-    """The node that a timestamp callback is called in."""
+    """The node in which a timestamp callback runs."""
 
     @property
     def zid(self) -> ZenohId: ...
@@ -481,7 +481,7 @@ class TimestampContext:
 
 @final
 class TimestampInstrumentation:
-    """Where a message is stamped; made by a :class:`TimestampInstrumentationBuilder`."""
+    """The points at which a message is stamped; made by a :class:`TimestampInstrumentationBuilder`."""
 
     def is_instrumented(self, point: InterceptionPoint) -> bool: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -489,14 +489,14 @@ class TimestampInstrumentation:
 
 @final
 class TimestampInstrumentationBuilder:
-    """Says where messages are stamped; each method gives a builder with that point changed."""
+    """Builder of the points at which messages are stamped; each method returns a changed builder."""
 
     def __new__(cls) -> Self: ...
     def set_send(self, enabled: bool) -> Self: ...
     def set_route(self, enabled: bool) -> Self: ...
     def set_receive(self, enabled: bool) -> Self: ...
     def build(self) -> TimestampInstrumentation:
-        """The instrumentation.
+        """Return the instrumentation.
 
         Raises:
             InvalidValue: No point is enabled.
@@ -504,7 +504,7 @@ class TimestampInstrumentationBuilder:
 
 @final
 class TimestampStackRecord:
-    """One stamp of a message."""
+    """A stamp of a message."""
 
     @property
     def point(self) -> InterceptionPoint: ...
@@ -516,9 +516,9 @@ class TimestampStackRecord:
 
 @final
 class TimestampStack:
-    """When a message passed where, in the order in which it did.
+    """The points that a message passed, with their times, in order.
 
-    That of an answer goes on from that of its query.
+    The stack of a reply continues the stack of its query.
     """
 
     @property
@@ -584,21 +584,21 @@ class DefaultHandler(Generic[_T]):
 
 @final
 class FifoChannel(Generic[_T]):
-    """A channel of that many items; when it is full, the sender is slowed down."""
+    """A channel of ``capacity`` items; when it is full, the sender is slowed down."""
 
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __new__(cls, capacity: int) -> Self: ...
 
 @final
 class RingChannel(Generic[_T]):
-    """A channel of the newest that many items; it never slows the sender down."""
+    """A channel that keeps the newest ``capacity`` items; it never slows the sender down."""
 
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __new__(cls, capacity: int) -> Self: ...
 
 @final
 class Channel(Generic[_T]):
-    """A channel of that many items with a named policy for when it is full."""
+    """A channel of ``capacity`` items with a named policy for when it is full."""
 
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __new__(
@@ -617,7 +617,7 @@ class Channel(Generic[_T]):
 
 @final
 class LatestChannel(Generic[_T]):
-    """A channel of the newest item of each key, for at most that many keys."""
+    """A channel of the newest item of each key, for at most ``capacity`` keys."""
 
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __new__(cls, capacity: int) -> Self: ...
@@ -626,7 +626,7 @@ class LatestChannel(Generic[_T]):
 
 @final
 class Callback(Generic[_T]):
-    """A callback, and optionally what to call when no more items come, and with what it raises."""
+    """A callback, optionally with a function for the end of the items and one for its exceptions."""
 
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __new__(
@@ -640,23 +640,23 @@ class Callback(Generic[_T]):
     def __call__(self, arg: _T) -> Any: ...
     @property
     def callback(self) -> Callable[[_T], Any]:
-        """What is called with each item."""
+        """The function called with each item."""
 
     @property
     def drop(self) -> Callable[[], Any] | None:
-        """What is called when no more items come; ``None``: nothing."""
+        """The function called when no more items come; ``None`` for none."""
 
     @property
     def indirect(self) -> bool:
-        """As it was given. It changes nothing: a callback never runs in a thread of the network."""
+        """The value passed in, without effect: a callback never runs in a thread of the network."""
 
     @property
     def on_error(self) -> Callable[[BaseException], Any] | None:
-        """What is called with an exception of the callback; ``None``: ``sys.unraisablehook``."""
+        """The function called with an exception of the callback; ``None``: ``sys.unraisablehook``."""
 
 @final
 class BatchCallback(Generic[_T]):
-    """A callback that gets a list of at most ``max_items`` items: what has come, nothing is waited for."""
+    """A callback that gets a list of up to ``max_items`` queued items; no wait to fill the list."""
 
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __new__(
@@ -670,19 +670,19 @@ class BatchCallback(Generic[_T]):
     def __call__(self, arg: list[_T]) -> Any: ...
     @property
     def callback(self) -> Callable[[list[_T]], Any]:
-        """What is called with each list of items."""
+        """The function called with each list of items."""
 
     @property
     def drop(self) -> Callable[[], Any] | None:
-        """What is called when no more items come; ``None``: nothing."""
+        """The function called when no more items come; ``None`` for none."""
 
     @property
     def max_items(self) -> int:
-        """Most items of a list."""
+        """Largest number of items in a list."""
 
     @property
     def on_error(self) -> Callable[[BaseException], Any] | None:
-        """What is called with an exception of the callback; ``None``: ``sys.unraisablehook``."""
+        """The function called with an exception of the callback; ``None``: ``sys.unraisablehook``."""
 
 @final
 class Handler(Generic[_T]):
@@ -693,45 +693,44 @@ class Handler(Generic[_T]):
         """Take the next item without waiting.
 
         Returns:
-            The item, or ``None`` if there is none right now.
+            The item, or ``None`` if the channel is empty.
         """
 
     def recv(self, timeout: float | None = None) -> _T:
         """Wait for the next item. Ctrl-C ends the wait.
 
         Args:
-            timeout: Seconds; for ever if left out.
+            timeout: Seconds; without a limit if left out.
 
         Raises:
-            TimedOut: Nothing came in time.
-            SessionClosed: The session is closed, and what had come before is taken.
+            TimedOut: No item came in time.
+            SessionClosed: The session is closed, and all items received before were taken.
         """
 
     def recv_many(self, max_items: int, timeout: float | None = None) -> list[_T]:
-        """Take what is there in one go; wait for the first item only.
+        """Take the queued items in one call; wait for the first item only.
 
         Args:
-            max_items: Most items.
-            timeout: Seconds to wait for the first one; for ever if left out.
+            max_items: Largest number of items to take.
+            timeout: Seconds to wait for the first item; without a limit if left out.
 
         Returns:
-            The items in their order, none when the time is over.
+            The items in their order; an empty list when the time is over.
         """
 
     @property
     def end(self) -> str | None:
-        """How the get ended whose replies come here: ``completed``, ``no_queryable``, ``budget_spent``,
-        ``timed_out``,
-        ``link_lost`` or ``cancelled``. ``None`` while it goes on, and for anything else.
+        """Outcome of the get that feeds this handler: ``completed``, ``no_queryable``, ``budget_spent``,
+        ``timed_out``, ``link_lost`` or ``cancelled``. ``None`` while the get runs, and for other handlers.
         """
 
     @property
     def dropped(self) -> int:
-        """How many items were dropped because the channel was full."""
+        """Number of items dropped because the channel was full."""
 
     @property
     def replaced(self) -> int:
-        """How many items gave their place to newer ones of their key, in a ``LatestChannel``."""
+        """Number of items replaced by newer items of the same key, in a ``LatestChannel``."""
 
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
@@ -740,21 +739,21 @@ class Handler(Generic[_T]):
 
 @final
 class WakeThread:
-    """The thread that tells event loops."""
+    """The thread that wakes event loops."""
 
     def __new__(cls) -> Self: ...
     def stop(self) -> None: ...
 
 @final
 class Wakeups:
-    """One event loop, as the compiled module sees it."""
+    """The wake-up state of one event loop."""
 
     def __new__(cls, thread: WakeThread, wake: Callable[[], object]) -> Self: ...
     def take(self) -> list[int]: ...
 
 @final
 class Inbox(Generic[_T]):
-    """A channel as an event loop reads it: nothing in it waits."""
+    """The receiving end of a channel for an event loop: no call of it blocks."""
 
     def __new__(cls, handler: Handler[_T]) -> Self: ...
     def take(self) -> _T | None: ...
@@ -765,7 +764,7 @@ class Inbox(Generic[_T]):
 
 @final
 class Pending:
-    """What an event loop waits for that is no item of a channel."""
+    """A condition other than an item of a channel for which an event loop waits."""
 
     @staticmethod
     def declarations(
@@ -782,19 +781,19 @@ class Pending:
 
 @final
 class Stopper:
-    """Ends a call early that waits in another thread."""
+    """Ends early a call that blocks in another thread."""
 
     def __new__(cls) -> Self: ...
     def run(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T: ...
     def stop(self) -> None: ...
 
 def end_query(query: Query, how: Literal["returned", "raised", "went-on"]) -> None:
-    """End a query whose callback, or turn of a loop, has come back in an event loop."""
+    """End a query for which the callback, or the turn of the loop, has finished."""
 
 def without_waiting(
     function: Callable[..., _T], *args: Any, **kwargs: Any
 ) -> tuple[_T, Pending | Literal[False] | None]:
-    """Call something; what commands of a session in it would wait for is not waited for."""
+    """Call a function without blocking on the session's commands; return the pending wait, if any."""
 
 def open(
     config: _IntoConfig | None = None,
@@ -805,20 +804,18 @@ def open(
 
     Args:
         config: A :class:`Config`, a dict of keys, or a :class:`zwire.config.SessionConfig`; the defaults of a
-            peer if
-            left out. Its ``connect/timeout_ms`` and ``scouting/delay`` bound how long this takes.
-        timestamp_callback: Makes the stamps of messages that want some (``timestamp_instrumentation``)
-            instead of the clock: where one is sent, in the thread that sends it, and where one is received,
-            in the thread that takes it. Where it fails there is no stamp; ``sys.unraisablehook`` hears why.
+            peer if left out. Its ``connect/timeout_ms`` and ``scouting/delay`` bound the time to open.
+        timestamp_callback: Makes the stamps of messages with a ``timestamp_instrumentation``, instead of the
+            clock. It runs in the sending thread for a message sent, and in the thread that takes a message
+            received. If it fails, no stamp is made and ``sys.unraisablehook`` gets the exception.
 
     Returns:
-        An open session, whose context closes it. Opening takes place before this returns: a client has its
-        link.
+        An open session, usable as a context manager. A client has its link when this returns.
 
     Raises:
-        ConfigError: Keys do not hold together, or a certificate cannot be used.
-        ConnectError: No endpoint answers, or one cannot be listened on.
-        AuthenticationError: The other side does not let us in, or we not it.
+        ConfigError: Keys contradict each other, or a certificate cannot be used.
+        ConnectError: No endpoint answers, or the session cannot listen on an endpoint.
+        AuthenticationError: The other side rejects this node, or this node rejects the other side.
 
     Source: zenoh-behaviour 1.4.
     """
@@ -829,15 +826,15 @@ def scout(
     what: _IntoWhatAmIMatcher | None = None,
     config: _IntoConfig | None = None,
 ) -> Scout[Handler[Hello]]:
-    """Ask who is there, by multicast, and go on listening until the search is stopped.
+    """Search for nodes by multicast until the search is stopped.
 
     Args:
         handler: A channel or a callback for the answers; the default channel if left out.
-        what: The roles that are asked for, such as ``"router|peer"``; routers and peers if left out.
+        what: The roles to search for, such as ``"router|peer"``; routers and peers if left out.
         config: Group, interfaces and time to live, below ``scouting/multicast``.
 
     Returns:
-        The search. A node answers each question on each interface, so it comes more than once.
+        The search. A node answers each query on each interface, so it can appear more than once.
 
     Raises:
         ConfigError: The configuration is wrong.
@@ -858,13 +855,13 @@ def scout(
     config: _IntoConfig | None = None,
 ) -> Scout[None]: ...
 def close_all() -> None:
-    """Close what the program has left open."""
+    """Close every session, node and socket that is still open."""
 
 def try_init_log_from_env() -> None:
-    """Write the log to standard error as ``RUST_LOG`` asks, such as ``zenoh::net=debug,info``."""
+    """Write the log to standard error, filtered by ``RUST_LOG``, such as ``zenoh::net=debug,info``."""
 
 def init_log_from_env_or(level: str) -> None:
-    """Write the log to standard error as ``RUST_LOG`` asks, or else as ``level`` does."""
+    """Write the log to standard error, filtered by ``RUST_LOG`` or, if unset, by ``level``."""
 
 def log_reader(reader: Callable[[], None], end: Callable[[], None]) -> None: ...
 def log_names() -> list[str]: ...
@@ -891,7 +888,7 @@ class _ArrowArray(Protocol):
 
 @final
 class ArrowBatch:
-    """A record batch that others read by the Arrow C interface."""
+    """A record batch, exported through the Arrow C interface."""
 
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
     def __arrow_c_schema__(self) -> object: ...
@@ -903,7 +900,7 @@ class ArrowBatch:
 
 @final
 class Decoder:
-    """Reads captures and gives what is Zenoh, ZMTP and ZRE in them."""
+    """Decoder of captures: the Zenoh, ZMTP and ZRE messages in them, as record batches."""
 
     def __new__(
         cls,
@@ -920,25 +917,25 @@ class Decoder:
     def __arrow_c_schema__(self) -> object: ...
     @staticmethod
     def schema() -> object:
-        """Give the columns as a capsule of the Arrow C interface."""
+        """Return the schema of the batches as a capsule of the Arrow C interface."""
 
     def jsonl(self) -> bytes:
-        """Give about a megabyte of JSON Lines, nothing at the end."""
+        """Return the next megabyte or so of JSON Lines; empty at the end."""
 
     def text(self) -> bytes:
-        """Give about a megabyte of lines for people, nothing at the end."""
+        """Return the next megabyte or so of readable lines; empty at the end."""
 
     @property
     def position(self) -> int:
-        """Bytes of the sources that were read so far."""
+        """Bytes of the sources read so far."""
 
     @property
     def size(self) -> int | None:
-        """Bytes of the sources; ``None`` if one of them is a pipe."""
+        """Total bytes of the sources; ``None`` if one of them is a pipe."""
 
 @final
 class FrameDecoder:
-    """Decodes bytes of Zenoh that are in no capture."""
+    """Decoder of Zenoh frames that were not read from a capture file."""
 
     def __new__(
         cls,
@@ -954,7 +951,7 @@ class FrameDecoder:
     def __arrow_c_schema__(self) -> object: ...
     @staticmethod
     def schema() -> object:
-        """Give the columns as a capsule of the Arrow C interface."""
+        """Return the schema of the batches as a capsule of the Arrow C interface."""
 
 @final
 class SpoolView:
@@ -1000,7 +997,7 @@ class SpoolView:
 
 @final
 class SpoolRows:
-    """The rows of a range of a spool, batch by batch; what it raises is a ``SpoolError``."""
+    """The rows of a range of a spool, batch by batch; its errors are of type ``SpoolError``."""
 
     @staticmethod
     def over(receiver: SpoolReceiver, batches: Iterator[ArrowBatch]) -> SpoolRows: ...
@@ -1010,7 +1007,7 @@ class SpoolRows:
 
 @final
 class SpoolServer:
-    """Answers ranges of a spool with its blocks."""
+    """Server of ranges of a spool: answers with the stored blocks."""
 
     def __new__(cls, dir: str | PathLike[str]) -> Self: ...
     def answer(self, shard: int | None, start: int, stop: int, max_bytes: int) -> SpoolAnswer: ...
@@ -1025,7 +1022,7 @@ class SpoolAnswer:
 
 @final
 class SpoolReceiver:
-    """Makes batches of labels and blocks."""
+    """Builds record batches from received labels and blocks."""
 
     def __new__(
         cls,
@@ -1059,7 +1056,7 @@ class SpoolAppender:
 
 @final
 class SpoolWriter:
-    """Writes what comes from a network into a spool."""
+    """Writes messages received from a network into a spool."""
 
     def __new__(
         cls,
@@ -1092,7 +1089,7 @@ class SpoolWriter:
 
 @final
 class PutSummary:
-    """What ``put_batch`` has done."""
+    """The result of ``put_batch``."""
 
     @property
     def rows(self) -> int: ...
@@ -1105,13 +1102,14 @@ class PutSummary:
 
 @final
 class CancellationToken:
-    """Ends gets early: given to any number of them, cancelled once."""
+    """Cancels gets: one token may be given to any number of gets."""
 
     def __new__(cls) -> Self: ...
     def cancel(self) -> None:
-        """End every get that was started with this token and is not over.
+        """End every running get that was started with this token.
 
-        Returns when their callbacks have come back, for the last time; within such a callback, at once.
+        Returns when the callbacks of those gets have returned for the last time; at once if called within
+        such a callback.
         """
 
     @property
@@ -1147,7 +1145,7 @@ class Link:
 
 @final
 class LinkEvent:
-    """A link is there, or gone."""
+    """A link that was opened or closed."""
 
     @property
     def kind(self) -> SampleKind: ...
@@ -1162,7 +1160,7 @@ class LinkEvent:
 
 @final
 class LinkEventsListener(Generic[_H]):
-    """A listener to links that come and go."""
+    """A listener to links that open and close."""
 
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __enter__(self) -> Self: ...
@@ -1170,35 +1168,35 @@ class LinkEventsListener(Generic[_H]):
     @property
     def handler(self) -> _H: ...
     def undeclare(self) -> None:
-        """End it.
+        """Undeclare the listener.
 
         Raises:
-            UsageError: It is undeclared already.
+            UsageError: The listener is undeclared already.
         """
 
     def try_recv(self: LinkEventsListener[Handler[LinkEvent]]) -> LinkEvent | None:
         """Take the next event without waiting.
 
         Returns:
-            The event, or ``None`` if there is none right now.
+            The event, or ``None`` if none is queued.
         """
 
     def recv(self: LinkEventsListener[Handler[LinkEvent]], timeout: float | None = None) -> LinkEvent:
         """Wait for the next event. Ctrl-C ends the wait.
 
         Args:
-            timeout: Seconds; for ever if left out.
+            timeout: Seconds; without a limit if left out.
 
         Raises:
-            TimedOut: Nothing came in time.
-            SessionClosed: The session is closed, and what had come before is taken.
+            TimedOut: No event came in time.
+            SessionClosed: The session is closed, and all events received before were taken.
         """
 
     def __iter__(self: LinkEventsListener[Handler[LinkEvent]]) -> Handler[LinkEvent]: ...
 
 @final
 class Liveliness:
-    """Tokens of this session and of others."""
+    """The liveliness tokens of this session and of others."""
 
     def declare_token(self, key_expr: _IntoKeyExpr) -> LivelinessToken:
         """Declare that a key is alive as long as the token and the session are.
@@ -1277,7 +1275,7 @@ class Liveliness:
         Args:
             key_expr: The keys of interest.
             handler: A channel, a callback, or a pair; the default channel if left out.
-            history: Whether those that are alive already come first.
+            history: Whether tokens that are alive already are delivered first.
 
         Returns:
             The subscriber.
@@ -1314,7 +1312,7 @@ class LivelinessToken:
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     def wait_ready(self, timeout: float | None = None) -> None:
-        """Wait until all neighbours know of it: what they send from then on can arrive.
+        """Wait until all neighbours know of the token: whatever depends on it works from then on.
 
         Args:
             timeout: Seconds; for ever if left out.
@@ -1324,10 +1322,10 @@ class LivelinessToken:
         """
 
     def undeclare(self) -> None:
-        """End it.
+        """Undeclare the token.
 
         Raises:
-            UsageError: It is undeclared already.
+            UsageError: The token is undeclared already.
         """
 
 @final
@@ -1339,20 +1337,20 @@ class MatchingListener(Generic[_H]):
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     @property
     def handler(self) -> _H:
-        """The channel, or what was given with the callback."""
+        """The channel, or the object given with the callback."""
 
     def undeclare(self) -> None:
-        """End it. What had come before can still be taken.
+        """Undeclare the listener. Items received before can still be taken.
 
         Raises:
-            UsageError: It is undeclared already.
+            UsageError: The listener is undeclared already.
         """
 
     def try_recv(self: MatchingListener[Handler[MatchingStatus]]) -> MatchingStatus | None:
         """Take the next change without waiting.
 
         Returns:
-            The change, or ``None`` if there is none right now.
+            The change, or ``None`` if none is queued.
         """
 
     def recv(self: MatchingListener[Handler[MatchingStatus]], timeout: float | None = None) -> MatchingStatus:
@@ -1362,15 +1360,15 @@ class MatchingListener(Generic[_H]):
             timeout: Seconds; for ever if left out.
 
         Raises:
-            TimedOut: Nothing came in time.
-            SessionClosed: The session is closed, and what had come before is taken.
+            TimedOut: No change came in time.
+            SessionClosed: The session is closed, and all changes received before were taken.
         """
 
     def __iter__(self: MatchingListener[Handler[MatchingStatus]]) -> Handler[MatchingStatus]: ...
 
 @final
 class MatchingStatus:
-    """Whether somebody is at the other end."""
+    """Whether a matching subscriber or queryable exists."""
 
     @property
     def matching(self) -> bool: ...
@@ -1398,7 +1396,7 @@ class Publisher:
     def reliability(self) -> Reliability: ...
     @property
     def matching_status(self) -> MatchingStatus:
-        """Whether there are subscribers, as far as neighbours have told."""
+        """Whether subscribers exist, as far as neighbours have reported."""
 
     def put(
         self,
@@ -1413,13 +1411,14 @@ class Publisher:
         """Publish a value with the key, priority and congestion control of the publisher.
 
         Args:
-            payload: Bytes, any buffer, or text as UTF-8. It is not copied before it is sent, and read until
-                then.
-            encoding: What it holds, for whoever reads it; nothing is converted. ``zenoh/bytes`` if left out.
-            attachment: Bytes beside the payload, up to what a message may hold.
-            timestamp: When it was made; made up by this session with ``timestamping/enabled``, else by the
+            payload: Bytes, any buffer, or text as UTF-8. Not copied before it is sent; do not change it
+                before.
+            encoding: The format of the payload, for readers; no conversion takes place. ``zenoh/bytes`` if
+                left out.
+            attachment: Bytes beside the payload, up to the size limit of a message.
+            timestamp: The time of the value; set by this session with ``timestamping/enabled``, else by the
                 first router.
-            source_info: Who made it, and its number there.
+            source_info: The source of the value, and its sequence number there.
 
         Raises:
             UsageError: The publisher is undeclared, or was inherited over a fork.
@@ -1434,13 +1433,13 @@ class Publisher:
         timestamp_instrumentation: TimestampInstrumentation | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
-        """Publish that the key has no value any more.
+        """Publish the deletion of the key.
 
         Args:
-            attachment: Bytes beside the payload, up to what a message may hold.
-            timestamp: When it was made; made up by this session with ``timestamping/enabled``, else by the
-                first router.
-            source_info: Who made it, and its number there.
+            attachment: Bytes beside the payload, up to the size limit of a message.
+            timestamp: The time of the deletion; set by this session with ``timestamping/enabled``, else by
+                the first router.
+            source_info: The source of the deletion, and its sequence number there.
 
         Raises:
             UsageError: The publisher is undeclared, or was inherited over a fork.
@@ -1448,13 +1447,12 @@ class Publisher:
         """
 
     def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
-        """Wait until there are subscribers.
+        """Wait until subscribers exist.
 
         Args:
-            n: How many. Those of this session count one by one, those of others as far as neighbours tell: a
-                router tells of
-                each key expression once, however many are behind it.
-            timeout: Seconds; for ever if left out.
+            n: How many. Subscribers of this session count one by one, remote ones as neighbours report them:
+                a router reports each key expression once, regardless of how many subscribers are behind it.
+            timeout: Seconds; without a limit if left out.
 
         Raises:
             TimedOut: The time is over.
@@ -1463,10 +1461,10 @@ class Publisher:
         """
 
     def undeclare(self) -> None:
-        """End it.
+        """Undeclare the publisher.
 
         Raises:
-            UsageError: It is undeclared already.
+            UsageError: The publisher is undeclared already.
         """
 
     @overload
@@ -1474,13 +1472,13 @@ class Publisher:
         self,
         handler: _RustHandler[MatchingStatus] | None = None,
     ) -> MatchingListener[Handler[MatchingStatus]]:
-        """Listen to changes of whether there are subscribers.
+        """Listen to changes of the matching status.
 
         Args:
             handler: A channel, a callback, or a pair; the default channel if left out.
 
         Returns:
-            The listener. Its first item is the first change, not how things are now: see ``matching_status``.
+            The listener. Its first item is the first change, not the present state: see ``matching_status``.
         """
 
     @overload
@@ -1509,7 +1507,7 @@ class Querier:
     def accept_replies(self) -> ReplyKeyExpr: ...
     @property
     def matching_status(self) -> MatchingStatus:
-        """Whether there are queryables that it would ask, as far as neighbours have told."""
+        """Whether queryables for its target exist, as far as neighbours have reported."""
 
     @overload
     def get(
@@ -1524,15 +1522,15 @@ class Querier:
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> Handler[Reply]:
-        """Ask, with the key, target, consolidation and timeout of the querier.
+        """Send a query with the key, target, consolidation and timeout of the querier.
 
         Args:
             handler: A channel or a callback; the default channel if left out.
-            parameters: What stands behind the ``?`` of a selector.
-            payload: A value for those who answer.
-            encoding: What it holds.
-            attachment: Bytes beside it.
-            source_info: Who asks.
+            parameters: The part after the ``?`` of a selector.
+            payload: A value for the queryables.
+            encoding: The format of the payload.
+            attachment: Bytes beside the payload.
+            source_info: The source of the query.
             cancellation_token: Ends the query when it is cancelled.
 
         Returns:
@@ -1570,13 +1568,12 @@ class Querier:
         timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> None: ...
     def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
-        """Wait until there are queryables that it would ask.
+        """Wait until queryables for its target exist.
 
         Args:
-            n: How many. Those of this session count one by one, those of others as far as neighbours tell: a
-                router tells of
-                each key expression once, however many are behind it.
-            timeout: Seconds; for ever if left out.
+            n: How many. Queryables of this session count one by one, remote ones as neighbours report them: a
+                router reports each key expression once, regardless of how many queryables are behind it.
+            timeout: Seconds; without a limit if left out.
 
         Raises:
             TimedOut: The time is over.
@@ -1585,10 +1582,10 @@ class Querier:
         """
 
     def undeclare(self) -> None:
-        """End it.
+        """Undeclare the querier.
 
         Raises:
-            UsageError: It is undeclared already.
+            UsageError: The querier is undeclared already.
         """
 
     @overload
@@ -1596,13 +1593,13 @@ class Querier:
         self,
         handler: _RustHandler[MatchingStatus] | None = None,
     ) -> MatchingListener[Handler[MatchingStatus]]:
-        """Listen to changes of whether there are queryables that it would ask.
+        """Listen to changes of the matching status.
 
         Args:
             handler: A channel, a callback, or a pair; the default channel if left out.
 
         Returns:
-            The listener. Its first item is the first change, not how things are now: see ``matching_status``.
+            The listener. Its first item is the first change, not the present state: see ``matching_status``.
         """
 
     @overload
@@ -1618,11 +1615,12 @@ class Querier:
 
 @final
 class Query:
-    """A question to answer, any number of times.
+    """A query to answer, any number of times.
 
-    The asker is told that no more answers come when the query is dropped, left as a context manager, or
-    nothing refers to it; also when the callback or the turn of a loop that got it has answered it and is
-    over, or the callback has raised, whoever keeps it. Answers of other threads do not count for that.
+    The querier is told that no more replies come when the query is dropped, left as a context manager, or
+    no longer referenced. A query that is still referenced ends as well when the callback, or the turn of
+    the loop, that received it has answered it and finished, or when the callback raised. Replies sent from
+    other threads do not count for that.
     """
 
     def __enter__(self) -> Self: ...
@@ -1644,7 +1642,7 @@ class Query:
     @property
     def timestamp_stack(self) -> TimestampStack | None: ...
     def accepts_replies(self) -> ReplyKeyExpr:
-        """Give which keys the asker accepts."""
+        """Return which keys the querier accepts in replies."""
 
     def reply(
         self,
@@ -1658,32 +1656,32 @@ class Query:
         attachment: _IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
     ) -> None:
-        """Answer with a value, any number of times.
+        """Reply with a value; may be called any number of times.
 
         Args:
-            key_expr: Its key, which has to be one that was asked for unless the asker accepts any.
+            key_expr: The key of the reply. It must match the query unless the querier accepts any key.
             payload: Bytes, any buffer, or text as UTF-8.
-            encoding: What it holds.
-            congestion_control: No effect, as in eclipse-zenoh: that of the query counts.
+            encoding: The format of the payload.
+            congestion_control: No effect, as in eclipse-zenoh: the setting of the query counts.
             priority: No effect either.
-            express: Past the batches.
-            attachment: Bytes beside it.
-            timestamp: When it was made. Replies are not stamped by themselves, and consolidation goes by
-                this.
+            express: Send without batching.
+            attachment: Bytes beside the payload.
+            timestamp: The time of the value. Replies get no time stamp by themselves, and consolidation
+                compares this one.
 
         Raises:
             KeyExprError: The key expression is not legal.
-            UsageError: The key is not what was asked for, or the query is finished.
+            UsageError: The key does not match the query, or the query is finished.
 
         Source: zenoh-behaviour 3.8.
         """
 
     def reply_err(self, payload: _IntoZBytes, *, encoding: _IntoEncoding | None = None) -> None:
-        """Answer with an error.
+        """Reply with an error.
 
         Args:
-            payload: What went wrong: bytes, any buffer, or text as UTF-8.
-            encoding: What it holds.
+            payload: The error: bytes, any buffer, or text as UTF-8.
+            encoding: The format of the payload.
 
         Raises:
             UsageError: The query is finished.
@@ -1699,15 +1697,15 @@ class Query:
         attachment: _IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
     ) -> None:
-        """Answer that a key has no value any more. Arguments are those of :meth:`reply`.
+        """Reply with the deletion of a key. Arguments are those of :meth:`reply`.
 
         Raises:
             KeyExprError: The key expression is not legal.
-            UsageError: The key is not what was asked for, or the query is finished.
+            UsageError: The key does not match the query, or the query is finished.
         """
 
     def drop(self) -> None:
-        """Tell the asker that no more answers come. The second time it does nothing."""
+        """Tell the querier that no more replies come. Repeated calls have no effect."""
 
 @final
 class Queryable(Generic[_H]):
@@ -1722,52 +1720,52 @@ class Queryable(Generic[_H]):
     def key_expr(self) -> KeyExpr: ...
     @property
     def handler(self) -> _H:
-        """The channel, or what was given with the callback."""
+        """The channel, or the object given with the callback."""
 
     @property
     def dropped(self) -> int: ...
     @property
     def errors(self) -> int: ...
     def wait_ready(self, timeout: float | None = None) -> None:
-        """Wait until all neighbours know of it: what they send from then on can arrive.
+        """Wait until all neighbours know of the queryable: queries they send from then on can arrive.
 
         Args:
-            timeout: Seconds; for ever if left out.
+            timeout: Seconds; without a limit if left out.
 
         Raises:
             TimedOut: The time is over.
         """
 
     def undeclare(self) -> None:
-        """End it. What had come before can still be taken.
+        """Undeclare the queryable. Queries received before can still be taken.
 
         Raises:
-            UsageError: It is undeclared already.
+            UsageError: The queryable is undeclared already.
         """
 
     def try_recv(self: Queryable[Handler[Query]]) -> Query | None:
         """Take the next query without waiting.
 
         Returns:
-            The query, or ``None`` if there is none right now.
+            The query, or ``None`` if none is queued.
         """
 
     def recv(self: Queryable[Handler[Query]], timeout: float | None = None) -> Query:
         """Wait for the next query. Ctrl-C ends the wait.
 
         Args:
-            timeout: Seconds; for ever if left out.
+            timeout: Seconds; without a limit if left out.
 
         Raises:
-            TimedOut: Nothing came in time.
-            SessionClosed: The session is closed, and what had come before is taken.
+            TimedOut: No query came in time.
+            SessionClosed: The session is closed, and all queries received before were taken.
         """
 
     def __iter__(self: Queryable[Handler[Query]]) -> Handler[Query]:
-        """Take one query after the other, until it is undeclared or its session closes.
+        """Iterate over queries until the queryable is undeclared or its session closes.
 
-        Each loop is one by itself. The query that it gave last is finished when it asks for the next, or is
-        left, if it was answered by then, in that thread.
+        Each loop is independent. The query returned last is finished when the loop asks for the next one or
+        ends, if it was answered by then, in that thread.
         """
 
 @final
@@ -1788,11 +1786,11 @@ class Reply:
 
     @property
     def replier_id(self) -> EntityGlobalId | None:
-        """Who answered, where it said so."""
+        """The replying entity, if the reply names it."""
 
 @final
 class ReplyError:
-    """An error that a queryable answered."""
+    """An error reply of a queryable."""
 
     @property
     def payload(self) -> ZBytes: ...
@@ -1803,12 +1801,12 @@ class ReplyError:
 
 @final
 class Session:
-    """An open session. A context manager; it closes when it is dropped."""
+    """An open session. A context manager; it closes when no reference is left."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     def zid(self) -> ZenohId:
-        """Give the id of this node."""
+        """Return the id of this node."""
 
     @property
     def id(self) -> EntityGlobalId:
@@ -1816,69 +1814,68 @@ class Session:
 
     @property
     def info(self) -> SessionInfo:
-        """What there is to know about links and neighbours."""
+        """Information about links and neighbours."""
 
     def close(self, timeout: float | None = None) -> None:
-        """Say goodbye, and end every handler and callback. Again, or from any thread, it does no harm.
+        """Close the session: announce it to neighbours, and end every handler and callback.
+
+        Repeated calls, from any thread, have no effect.
 
         Args:
-            timeout: Seconds for what is queued towards the network and for callbacks that are at work,
-                together; two if left
-                out. A callback that still runs at its end is named in a warning of the log.
+            timeout: Seconds for messages queued for the network and for running callbacks, together; two if
+                left out. A callback that still runs after that is named in a warning of the log.
 
-        When this has returned no callback is called any more. Whoever waits for the session gets
-        ``SessionClosed``; what has
-        come before can still be taken.
+        No callback is called after this has returned. Calls that wait for the session raise
+        ``SessionClosed``; items received before can still be taken.
         """
 
     def is_closed(self) -> bool:
-        """Say whether the session is closed."""
+        """Return whether the session is closed."""
 
     def share(self) -> Session:
-        """Give another handle of the same session, as ``zwire.spark.session`` lends them."""
+        """Return another handle of the same session, as ``zwire.spark.session`` lends them."""
 
     def ready(self, timeout: float | None = None) -> bool:
-        """Wait until all neighbours know what this session has declared.
+        """Wait until all neighbours know the declarations of this session.
 
         Args:
-            timeout: Seconds; for ever if left out.
+            timeout: Seconds; without a limit if left out.
 
         Returns:
             Whether they do: ``False`` when the time is over first. A client waits for its link, too.
         """
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until all neighbours have taken what this session has published, best effort excepted.
+        """Wait until all neighbours have taken the publications of this session, best effort excepted.
 
         Args:
-            timeout: Seconds; for ever if left out.
+            timeout: Seconds; without a limit if left out.
 
         Raises:
             TimedOut: The time is over.
-            LinkClosed: The link of a client went before; publications may be lost.
+            LinkClosed: The link of a client closed before; publications may be lost.
         """
 
     def new_timestamp(self) -> Timestamp:
-        """Give a time stamp that is later than all before it, of this node's clock.
+        """Return a time stamp of this node's clock, later than all before it.
 
         Source: zenoh-behaviour 3.3.
         """
 
     def stats(self) -> SessionStats:
-        """Give counters since the session was opened: messages, bytes, and drops by reason.
+        """Return counters since the session was opened: messages, bytes, and drops by reason.
 
         Returns:
             Counts by name, such as ``session.dropped.put_no_subscriber`` or ``handler.dropped``.
         """
 
     def listening(self) -> list[str]:
-        """Give the endpoints on which this node listens, as ``tcp/address:port``, with the ports that were
-        chosen.
-        """
+        """Return the endpoints on which this node listens, as ``tcp/address:port``, with the chosen ports."""
 
     def declare_keyexpr(self, key_expr: _IntoKeyExpr) -> KeyExpr:
-        """Give a key expression a number on the links of this session, so that messages that use the result
-        are shorter.
+        """Assign a key expression a number on the links of this session.
+
+        Messages that use the result are shorter.
 
         Returns:
             The same key expression, for ``put``, ``get`` and the declarations of this session.
@@ -1892,10 +1889,10 @@ class Session:
         """
 
     def undeclare(self, obj: KeyExpr | _Declared) -> None:
-        """Take back a key expression of :meth:`declare_keyexpr`, or any other declaration of this session.
+        """Undo :meth:`declare_keyexpr` for a key expression, or undeclare any other entity of this session.
 
         Raises:
-            UsageError: It is undeclared already, or of another session.
+            UsageError: The object is undeclared already, or belongs to another session.
         """
 
     def put(
@@ -1915,22 +1912,23 @@ class Session:
     ) -> None:
         """Publish a value on a key.
 
-        Returns when it has its place in the queues towards those who want it. Without a subscriber it is
-        gone.
+        Returns when the message is in the queues of all interested neighbours. Without a subscriber it is
+        dropped.
 
         Args:
-            key_expr: The key, or a key expression: then all who want one of its keys get it.
-            payload: Bytes, any buffer, or text as UTF-8. It is not copied before it is sent, and read until
-                then.
-            encoding: What it holds, for whoever reads it; nothing is converted. ``zenoh/bytes`` if left out.
-            congestion_control: What happens where a queue is full; ``DROP`` if left out.
-            priority: What goes first; ``DATA`` if left out.
-            express: Past the batches: lower latency, more packets.
-            attachment: Bytes beside the payload, up to what a message may hold.
-            timestamp: When it was made; made up by this session with ``timestamping/enabled``, else by the
+            key_expr: The key, or a key expression: then subscribers of any of its keys get the message.
+            payload: Bytes, any buffer, or text as UTF-8. Not copied before it is sent; do not change it
+                before.
+            encoding: The format of the payload, for readers; no conversion takes place. ``zenoh/bytes`` if
+                left out.
+            congestion_control: The behaviour when a queue is full; ``DROP`` if left out.
+            priority: The priority in queues; ``DATA`` if left out.
+            express: Send without batching: lower latency, more packets.
+            attachment: Bytes beside the payload, up to the size limit of a message.
+            timestamp: The time of the value; set by this session with ``timestamping/enabled``, else by the
                 first router.
             allowed_destination: Whether this session, others, or both may get it.
-            source_info: Who made it, and its number there.
+            source_info: The source of the value, and its sequence number there.
 
         Raises:
             KeyExprError: The key expression is not legal.
@@ -1952,25 +1950,23 @@ class Session:
         """Publish every row of an Arrow record batch, without a Python object per row.
 
         Args:
-            batch: What has the Arrow C interface. Columns by name: ``key`` (texts; not needed when
-                ``key_expr`` is given),
-                ``payload`` (binary or texts), and optionally ``encoding``, ``attachment``, ``kind`` (``put``
-                or ``del``),
-                ``priority`` (1 to 7), ``congestion`` (``drop``, ``block``, ``block_first``), ``express``. The
-                time stamp is ``timestamp``, as ``recv_batch`` has it, or ``ts`` (instants with a time zone),
-                or ``hlc``, all 64 bits of it, which goes first; ``hlc_id`` is whose clock it is of, that
-                of this session where a row says nothing. Others are an error.
+            batch: An object with the Arrow C interface. Columns by name: ``key`` (texts; not needed when
+                ``key_expr`` is given), ``payload`` (binary or texts), and optionally ``encoding``,
+                ``attachment``, ``kind`` (``put`` or ``del``), ``priority`` (1 to 7), ``congestion``
+                (``drop``, ``block``, ``block_first``), ``express``. The time stamp is ``timestamp``, as in
+                ``recv_batch``, or ``ts`` (instants with a time zone), or ``hlc``, all 64 bits, which takes
+                precedence; ``hlc_id`` is the id of its clock, that of this session where it is null. Other
+                columns are an error.
             key_expr: The key of all rows.
-            congestion_control: For rows that say nothing; ``BLOCK`` if left out, since a batch fills queues
-                at once.
-            priority: For rows that say nothing.
-            express: For rows that say nothing.
+            congestion_control: Default for rows; ``BLOCK`` if left out, since a batch fills queues at once.
+            priority: Default for rows.
+            express: Default for rows.
 
         Returns:
-            How many rows and bytes went.
+            The numbers of rows and bytes published.
 
         Raises:
-            RowError: A row is wrong; ``row``, ``key`` and ``reason`` say which and why. Those before it are
+            RowError: A row is wrong; ``row``, ``key`` and ``reason`` say which and why. Rows before it are
                 published.
             SessionClosed: The session is closed.
         """
@@ -1988,19 +1984,18 @@ class Session:
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
-        """Publish that a key has no value any more. Subscribers get a sample of kind ``DELETE`` with an empty
-        payload.
+        """Publish the deletion of a key. Subscribers get a sample of kind ``DELETE`` with an empty payload.
 
         Args:
             key_expr: The key, or a key expression.
-            congestion_control: What happens where a queue is full; ``DROP`` if left out.
-            priority: What goes first; ``DATA`` if left out.
-            express: Past the batches: lower latency, more packets.
-            attachment: Bytes beside the payload, up to what a message may hold.
-            timestamp: When it was made; made up by this session with ``timestamping/enabled``, else by the
-                first router.
+            congestion_control: The behaviour when a queue is full; ``DROP`` if left out.
+            priority: The priority in queues; ``DATA`` if left out.
+            express: Send without batching: lower latency, more packets.
+            attachment: Bytes beside the payload, up to the size limit of a message.
+            timestamp: The time of the deletion; set by this session with ``timestamping/enabled``, else by
+                the first router.
             allowed_destination: Whether this session, others, or both may get it.
-            source_info: Who made it, and its number there.
+            source_info: The source of the deletion, and its sequence number there.
 
         Raises:
             KeyExprError: The key expression is not legal.
@@ -2031,32 +2026,31 @@ class Session:
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> Handler[Reply]:
-        """Ask queryables. Replies come through the handler and end when all who were asked have finished.
+        """Query queryables. Replies come through the handler and end when all of them have finished.
 
         Args:
-            selector: What is asked for: a key expression, perhaps with parameters behind a ``?``.
+            selector: A key expression, optionally with parameters after a ``?``.
             handler: A channel or a callback; the default channel if left out.
             target: Which of the matching queryables are asked; the nearest complete one, or all, if left out.
-            consolidation: How several replies with one key are thinned out; the newest of each key if left
+            consolidation: Which of several replies with one key are delivered; the newest of each key if left
                 out.
-            accept_replies: Whether replies may have keys outside of what is asked.
+            accept_replies: Whether replies may have keys outside of the key expression of the query.
             timeout: Seconds, at least one millisecond; ``queries_default_timeout`` of the configuration,
                 10 s, if left out.
-            congestion_control: What happens where a queue is full; ``BLOCK`` if left out.
-            priority: What goes first.
-            express: Past the batches.
-            payload: A value for those who answer.
-            encoding: What it holds.
-            attachment: Bytes beside it.
-            source_info: Who asks.
+            congestion_control: The behaviour when a queue is full; ``BLOCK`` if left out.
+            priority: The priority in queues.
+            express: Send without batching.
+            payload: A value for the queryables.
+            encoding: The format of the payload.
+            attachment: Bytes beside the payload.
+            source_info: The source of the query.
             cancellation_token: Ends the query when it is cancelled.
             allowed_destination: Whether this session, others, or both are asked.
 
         Returns:
-            The handler: an iterator over replies that ends with the query. ``handler.end`` says how it ended.
-            Over time, the
-            last reply is an error whose payload is ``Timeout``. With nobody to ask it ends at once, without a
-            reply.
+            The handler: an iterator over replies that ends with the query. ``handler.end`` is the outcome. On
+            a timeout, the last reply is an error with the payload ``Timeout``. Without a matching queryable
+            the query ends at once, without a reply.
 
         Raises:
             KeyExprError: The key expression is not legal.
@@ -2119,20 +2113,19 @@ class Session:
         """Subscribe to a key expression.
 
         Args:
-            key_expr: The keys that are wanted.
-            handler: A channel, a callback, or a pair of a callback and what ``handler`` of the subscriber
-                shall be; the
-                default channel if left out.
-            allowed_origin: Whether samples of this session, of others, or of both are wanted.
+            key_expr: The keys to receive.
+            handler: A channel, a callback, or a pair of a callback and the object to return as ``handler`` of
+                the subscriber; the default channel if left out.
+            allowed_origin: Whether to receive samples of this session, of others, or of both.
 
         Returns:
-            The subscriber. Others know of it a moment later: see :meth:`Subscriber.wait_ready`.
+            The subscriber. Other nodes know of it a moment later: see :meth:`Subscriber.wait_ready`.
 
         Raises:
             KeyExprError: The key expression is not legal.
             SessionClosed: The session is closed.
             UsageError: The session was inherited over a fork.
-            ValueError: The handler is none.
+            ValueError: The handler is of no supported kind.
 
         Source: zenoh-behaviour 3.4.
         """
@@ -2167,9 +2160,9 @@ class Session:
         Args:
             key_expr: The keys that it answers for.
             handler: A channel, a callback, or a pair. A query is finished when the callback that has answered
-                it returns, when the loop over the channel that has answered it goes on, or when nothing
-                refers to it.
-            complete: Whether it knows all there is of its keys, so that nobody else needs to be asked.
+                it returns, when the loop over the channel that has answered it goes on, or when no reference
+                to it is left.
+            complete: Whether it holds all values of its keys, so that no other queryable needs to be asked.
             allowed_origin: Whether queries of this session, of others, or of both are answered.
 
         Returns:
@@ -2179,7 +2172,7 @@ class Session:
             KeyExprError: The key expression is not legal.
             SessionClosed: The session is closed.
             UsageError: The session was inherited over a fork.
-            ValueError: The handler is none.
+            ValueError: The handler is of no supported kind.
 
         Source: zenoh-behaviour 3.8.
         """
@@ -2213,17 +2206,18 @@ class Session:
         reliability: Reliability | None = None,
         allowed_destination: Locality | None = None,
     ) -> Publisher:
-        """Prepare for publications on a key: they carry a number instead of it, and go nowhere while nobody
-        subscribes.
+        """Prepare publications on a key: messages carry a number instead of the key.
+
+        Publications are not sent while no subscriber matches.
 
         Args:
             key_expr: The key, or a key expression.
-            encoding: Of values that name none.
-            congestion_control: What happens where a queue is full; ``DROP`` if left out.
-            priority: What goes first; ``DATA`` if left out.
-            express: Past the batches: lower latency, more packets.
-            reliability: The channel that they take; ``RELIABLE`` if left out.
-            allowed_destination: Whether this session, others, or both may get them.
+            encoding: Default encoding of values.
+            congestion_control: The behaviour when a queue is full; ``DROP`` if left out.
+            priority: The priority in queues; ``DATA`` if left out.
+            express: Send without batching: lower latency, more packets.
+            reliability: The channel of the messages; ``RELIABLE`` if left out.
+            allowed_destination: Whether this session, others, or both may get the messages.
 
         Returns:
             The publisher.
@@ -2252,16 +2246,16 @@ class Session:
         """Prepare for queries on a key expression.
 
         Args:
-            key_expr: What is asked for.
+            key_expr: The key expression of the queries.
             target: Which of the matching queryables are asked; the nearest complete one, or all, if left out.
-            consolidation: How several replies with one key are thinned out; the newest of each key if left
+            consolidation: Which of several replies with one key are delivered; the newest of each key if left
                 out.
-            accept_replies: Whether replies may have keys outside of what is asked.
+            accept_replies: Whether replies may have keys outside of the key expression of the query.
             timeout: Seconds, at least one millisecond; ``queries_default_timeout`` of the configuration,
                 10 s, if left out.
-            congestion_control: What happens where a queue is full; ``BLOCK`` if left out.
-            priority: What goes first; ``DATA`` if left out.
-            express: Past the batches: lower latency, more packets.
+            congestion_control: The behaviour when a queue is full; ``BLOCK`` if left out.
+            priority: The priority in queues; ``DATA`` if left out.
+            express: Send without batching: lower latency, more packets.
             allowed_destination: Whether this session, others, or both are asked.
 
         Returns:
@@ -2276,7 +2270,7 @@ class Session:
         """
 
     def liveliness(self) -> Liveliness:
-        """Give access to tokens: what is alive."""
+        """Return the interface to liveliness tokens."""
 
 @type_check_only
 class _Declared(Protocol):
@@ -2284,7 +2278,7 @@ class _Declared(Protocol):
 
 @final
 class SessionInfo:
-    """What there is to know about links and neighbours."""
+    """Information about links and neighbours."""
 
     def zid(self) -> ZenohId: ...
     def routers_zid(self) -> list[ZenohId]: ...
@@ -2318,7 +2312,7 @@ class SessionInfo:
 
 @final
 class Hello:
-    """A node that has answered."""
+    """An answer of a node to a search."""
 
     @property
     def whatami(self) -> WhatAmI: ...
@@ -2338,31 +2332,31 @@ class Scout(Generic[_H]):
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     @property
     def handler(self) -> _H:
-        """The channel, or what was given with the callback."""
+        """The channel, or the object given with the callback."""
 
     @property
     def dropped(self) -> int:
-        """How many answers were dropped because the handler was full."""
+        """Number of answers dropped because the handler was full."""
 
     def stop(self) -> None:
-        """End the search. A second time it does nothing."""
+        """End the search. Repeated calls have no effect."""
 
     def try_recv(self: Scout[Handler[Hello]]) -> Hello | None:
         """Take the next answer without waiting.
 
         Returns:
-            The answer, or ``None`` if there is none right now.
+            The answer, or ``None`` if none is queued.
         """
 
     def recv(self: Scout[Handler[Hello]], timeout: float | None = None) -> Hello:
         """Wait for the next answer. Ctrl-C ends the wait.
 
         Args:
-            timeout: Seconds; for ever if left out.
+            timeout: Seconds; without a limit if left out.
 
         Raises:
-            TimedOut: Nothing came in time.
-            SessionClosed: The session is closed, and what had come before is taken.
+            TimedOut: No answer came in time.
+            SessionClosed: The session is closed, and all answers received before were taken.
         """
 
     def __iter__(self: Scout[Handler[Hello]]) -> Handler[Hello]: ...
@@ -2380,84 +2374,84 @@ class Subscriber(Generic[_H]):
     def key_expr(self) -> KeyExpr: ...
     @property
     def handler(self) -> _H:
-        """The channel, or what was given with the callback."""
+        """The channel, or the object given with the callback."""
 
     @property
     def dropped(self) -> int:
-        """How many samples were dropped because the handler was full."""
+        """Number of samples dropped because the handler was full."""
 
     @property
     def replaced(self) -> int: ...
     @property
     def errors(self) -> int: ...
     def wait_ready(self, timeout: float | None = None) -> None:
-        """Wait until all neighbours know of it: what they send from then on can arrive.
+        """Wait until all neighbours know of the subscriber: samples they send from then on can arrive.
 
         Args:
-            timeout: Seconds; for ever if left out.
+            timeout: Seconds; without a limit if left out.
 
         Raises:
             TimedOut: The time is over.
         """
 
     def undeclare(self) -> None:
-        """End it. What had come before can still be taken.
+        """Undeclare the subscriber. Samples received before can still be taken.
 
         Raises:
-            UsageError: It is undeclared already.
+            UsageError: The subscriber is undeclared already.
         """
 
     def try_recv(self: Subscriber[Handler[Sample]]) -> Sample | None:
         """Take the next sample without waiting.
 
         Returns:
-            The sample, or ``None`` if there is none right now.
+            The sample, or ``None`` if none is queued.
         """
 
     def recv(self: Subscriber[Handler[Sample]], timeout: float | None = None) -> Sample:
         """Wait for the next sample. Ctrl-C ends the wait.
 
         Args:
-            timeout: Seconds; for ever if left out.
+            timeout: Seconds; without a limit if left out.
 
         Raises:
-            TimedOut: Nothing came in time.
-            SessionClosed: The session is closed, and what had come before is taken.
+            TimedOut: No sample came in time.
+            SessionClosed: The session is closed, and all samples received before were taken.
         """
 
     def __iter__(self: Subscriber[Handler[Sample]]) -> Handler[Sample]: ...
     def recv_many(
         self: Subscriber[Handler[Sample]], max_items: int, timeout: float | None = None
     ) -> list[Sample]:
-        """Take what is there in one go; wait for the first sample only.
+        """Take the queued samples in one call; wait for the first sample only.
 
         Args:
-            max_items: Most samples.
-            timeout: Seconds to wait for the first one; for ever if left out.
+            max_items: Largest number of samples to take.
+            timeout: Seconds to wait for the first sample; without a limit if left out.
 
         Returns:
-            The samples in their order, none when the time is over.
+            The samples in their order; an empty list when the time is over.
         """
 
     def recv_batch(
         self: Subscriber[Handler[Sample]], max_rows: int = 65536, timeout: float | None = None
     ) -> ArrowBatch:
-        """Take what is there as an Arrow record batch, without a Python object per sample; wait for the first
-        sample only.
+        """Take the queued samples as an Arrow record batch, without a Python object per sample.
+
+        The call waits for the first sample only.
 
         Args:
-            max_rows: Most rows. A batch holds about 8 MiB at most, and a sample of 256 KiB or more alone,
-                without a copy.
-            timeout: Seconds to wait for the first sample; for ever if left out.
+            max_rows: Largest number of rows. A batch holds about 8 MiB at most, and a sample of 256 KiB or
+                more alone, without a copy.
+            timeout: Seconds to wait for the first sample; without a limit if left out.
 
         Returns:
-            A batch for ``pyarrow.record_batch(...)`` and whatever else reads Arrow, without rows when the
-            time is over. Columns:
-            ``key``, ``payload``, ``kind``, ``encoding``, ``timestamp``, ``attachment``, ``priority``,
-            ``congestion``, ``express``.
+            A batch for ``pyarrow.record_batch(...)`` and other readers of Arrow; without rows when the time
+            is over. Columns: ``key``, ``payload``, ``kind``, ``encoding``, ``timestamp``, ``attachment``,
+            ``priority``, ``congestion``, ``express``.
 
         Raises:
-            SessionClosed: The session is closed, and what had come before is taken.
+            SessionClosed: The session is closed, and all samples received before were taken.
         """
 
 @final
@@ -2479,7 +2473,7 @@ class Transport:
 
 @disjoint_base
 class Event:
-    """Something that happened on the network of a node of ZRE."""
+    """An event on the network of a ZRE node."""
 
     @property
     def type(self) -> str: ...
@@ -2494,7 +2488,7 @@ class Event:
 
 @final
 class TransportEvent:
-    """A node is connected, or not any more."""
+    """A node that connected or disconnected."""
 
     @property
     def kind(self) -> SampleKind: ...
@@ -2517,17 +2511,17 @@ class TransportEventsListener(Generic[_H]):
     @property
     def handler(self) -> _H: ...
     def undeclare(self) -> None:
-        """End it.
+        """Undeclare the listener.
 
         Raises:
-            UsageError: It is undeclared already.
+            UsageError: The listener is undeclared already.
         """
 
     def try_recv(self: TransportEventsListener[Handler[TransportEvent]]) -> TransportEvent | None:
         """Take the next event without waiting.
 
         Returns:
-            The event, or ``None`` if there is none right now.
+            The event, or ``None`` if none is queued.
         """
 
     def recv(
@@ -2536,18 +2530,18 @@ class TransportEventsListener(Generic[_H]):
         """Wait for the next event. Ctrl-C ends the wait.
 
         Args:
-            timeout: Seconds; for ever if left out.
+            timeout: Seconds; without a limit if left out.
 
         Raises:
-            TimedOut: Nothing came in time.
-            SessionClosed: The session is closed, and what had come before is taken.
+            TimedOut: No event came in time.
+            SessionClosed: The session is closed, and all events received before were taken.
         """
 
     def __iter__(self: TransportEventsListener[Handler[TransportEvent]]) -> Handler[TransportEvent]: ...
 
 @final
 class Enter(Event):
-    """A peer is there."""
+    """A peer has entered the network."""
 
     @property
     def headers(self) -> dict[str, str]: ...
@@ -2555,40 +2549,40 @@ class Enter(Event):
 
 @final
 class Exit(Event):
-    """A peer is gone."""
+    """A peer has left the network."""
 
 @final
 class Evasive(Event):
-    """A peer gives no sign of life and is asked for one."""
+    """A peer has been silent for a while; it is pinged."""
 
 @final
 class Silent(Event):
-    """A peer does not answer."""
+    """A peer does not answer pings."""
 
 @final
 class Join(Event):
-    """A peer is in a group now."""
+    """A peer has joined a group."""
 
     @property
     def group(self) -> str: ...
 
 @final
 class Leave(Event):
-    """A peer is not in a group any more."""
+    """A peer has left a group."""
 
     @property
     def group(self) -> str: ...
 
 @final
 class Whisper(Event):
-    """A message of a peer for this node."""
+    """A message from a peer to this node."""
 
     @property
     def content(self) -> list[bytes]: ...
 
 @final
 class Shout(Event):
-    """A message of a peer for a group."""
+    """A message from a peer to a group."""
 
     @property
     def group(self) -> str: ...
@@ -2604,7 +2598,7 @@ class MessagesLost(Event):
 
 @final
 class Leader(Event):
-    """Somebody leads a group."""
+    """A peer, or this node, was elected leader of a group."""
 
     @property
     def group(self) -> str: ...
@@ -2615,7 +2609,7 @@ class Stop(Event):
 
 @final
 class Shouted:
-    """What became of a message for a group."""
+    """The outcome of a message to a group, per peer."""
 
     @property
     def peers(self) -> dict[str, Delivery]: ...
@@ -2633,7 +2627,7 @@ _Uuid: TypeAlias = str | UUID
 
 @disjoint_base
 class ZreNode:
-    """What ``zwire.zre.Node`` is made of."""
+    """The base class of ``zwire.zre.Node``."""
 
     def __new__(cls, settings: dict[str, Any], callback: Callable[[Event], object] | None = None) -> Self: ...
     def start(self) -> None: ...
@@ -2685,7 +2679,7 @@ class ZreNode:
 
 @final
 class LogRecord:
-    """A line of ZRE/LOG."""
+    """A line of a ZRE/LOG."""
 
     @property
     def level(self) -> str: ...
@@ -2704,7 +2698,7 @@ class LogRecord:
 
 @final
 class LogCollector:
-    """Collects what nodes log."""
+    """Collector of ZRE/LOG lines from nodes."""
 
     def __new__(
         cls,
@@ -2731,7 +2725,7 @@ class LogCollector:
 
 @final
 class LogSender:
-    """Logs in the name of a node."""
+    """Sender of log lines on behalf of a node."""
 
     def __new__(cls, node: str) -> Self: ...
     def __enter__(self) -> Self: ...
@@ -2752,11 +2746,11 @@ def zre_keypair() -> tuple[str, str]:
     """Make a pair of CURVE keys, public and secret, in Z85."""
 
 def zre_log_hash(text: str) -> int:
-    """Give the hash that ZRE/LOG has for nodes and peers."""
+    """Return the hash by which ZRE/LOG names nodes and peers."""
 
 @final
 class ZmtpEvent:
-    """Something that has happened to the connections of a socket of ZeroMQ."""
+    """An event on the connections of a ZMTP socket."""
 
     @property
     def type(self) -> str: ...
@@ -2772,12 +2766,12 @@ class ZmtpEvent:
     def error(self) -> Exception | None: ...
 
 _Frame: TypeAlias = str | Buffer
-# Lists and tuples; of `list[str | Buffer]` in a union mypy would refuse lists that mix texts and bytes.
+# Lists and tuples: with `list[str | Buffer]` in the union, mypy rejects lists that mix texts and bytes.
 _Message: TypeAlias = _Frame | Sequence[_Frame]
 
 @disjoint_base
 class ZmtpSocket:
-    """What the sockets of ``zwire.zmtp`` are made of."""
+    """The base class of the sockets in ``zwire.zmtp``."""
 
     def __new__(cls, socket_type: str, options: dict[str, Any]) -> Self: ...
     def bind(self, endpoint: str) -> str: ...
@@ -2827,7 +2821,7 @@ def zmtp_keypair() -> tuple[str, str]:
 
 @final
 class RepliesConfig:
-    """How a cache answers. Of this only ``express`` has an effect, in eclipse-zenoh nothing has."""
+    """The settings of a cache's replies. Only ``express`` has an effect; in eclipse-zenoh none has."""
 
     def __new__(
         cls,
@@ -2839,7 +2833,7 @@ class RepliesConfig:
 
 @final
 class CacheConfig:
-    """What an advanced publisher keeps: its newest ``max_samples`` publications, one if that is None."""
+    """The cache of an advanced publisher: its newest ``max_samples`` publications, one if that is None."""
 
     def __new__(
         cls, max_samples: int | None = None, *, replies_config: RepliesConfig | None = None
@@ -2847,7 +2841,7 @@ class CacheConfig:
 
 @final
 class MissDetectionConfig:
-    """How subscribers of an advanced publisher see what they miss; times are in seconds."""
+    """How subscribers of an advanced publisher detect missed samples; times are in seconds."""
 
     def __new__(
         cls,
@@ -2858,7 +2852,7 @@ class MissDetectionConfig:
 
 @final
 class HistoryConfig:
-    """What an advanced subscriber gets of the past; ``max_age`` is in seconds."""
+    """The past samples that an advanced subscriber asks for; ``max_age`` is in seconds."""
 
     def __new__(
         cls,
@@ -2870,7 +2864,7 @@ class HistoryConfig:
 
 @final
 class RecoveryConfig:
-    """How an advanced subscriber gets what it misses; ``periodic_queries`` is in seconds."""
+    """How an advanced subscriber recovers missed samples; ``periodic_queries`` is in seconds."""
 
     def __new__(
         cls, *, periodic_queries: float | timedelta | None = None, heartbeat: bool | None = None
@@ -2878,7 +2872,7 @@ class RecoveryConfig:
 
 @final
 class Miss:
-    """Publications that an advanced subscriber has missed, one after the other."""
+    """Consecutive publications that an advanced subscriber has missed."""
 
     @property
     def source(self) -> EntityGlobalId: ...
@@ -2889,7 +2883,7 @@ class Miss:
 
 @final
 class AdvancedPublisher:
-    """A publisher that numbers and keeps what it publishes."""
+    """A publisher that numbers its publications and keeps the newest."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
@@ -2924,7 +2918,7 @@ class AdvancedPublisher:
 
 @final
 class AdvancedSubscriber(Generic[_H]):
-    """A subscriber that orders what it gets, asks for what is missing, and says what is lost."""
+    """A subscriber that orders samples, asks for missing ones, and reports lost ones."""
 
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __enter__(self) -> Self: ...
@@ -2971,7 +2965,7 @@ class AdvancedSubscriber(Generic[_H]):
 
 @final
 class SampleMissListener(Generic[_H]):
-    """A listener to what an advanced subscriber misses."""
+    """A listener to samples that an advanced subscriber missed."""
 
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __enter__(self) -> Self: ...
@@ -2997,7 +2991,7 @@ def declare_advanced_publisher(
     sample_miss_detection: MissDetectionConfig | None = None,
     publisher_detection: bool | None = None,
 ) -> AdvancedPublisher:
-    """Declares an advanced publisher."""
+    """Declare an advanced publisher."""
 
 @overload
 def declare_advanced_subscriber(
@@ -3010,7 +3004,7 @@ def declare_advanced_subscriber(
     recovery: RecoveryConfig | None = None,
     subscriber_detection: bool | None = None,
 ) -> AdvancedSubscriber[Handler[Sample]]:
-    """Declares an advanced subscriber."""
+    """Declare an advanced subscriber."""
 
 @overload
 def declare_advanced_subscriber(

@@ -1,11 +1,11 @@
-r"""Captured traffic: what is Zenoh, ZMTP and ZRE in pcap and pcapng files, as Arrow batches or lines.
+r"""Captured traffic: the Zenoh, ZMTP and ZRE messages in pcap and pcapng files, as Arrow batches or lines.
 
 >>> from zwire.capture import decode
 >>> for batch in decode("traffic.pcap.gz"):  # doctest: +SKIP
 ...     print(pyarrow.record_batch(batch).to_pydict())
 
 Each message is a row; so is each place where bytes that belong to one of the protocols could not be decoded.
-Whatever else the capture holds is left alone.
+Other traffic is ignored.
 
 ==================  =================================================================================
 Column              Holds
@@ -25,7 +25,7 @@ Column              Holds
                     (``20``, ``zyre1``, ``36``, ``43``), of a beacon ``goodbye`` or null, of a gossip and a
                     log what happened; of a ZMTP command its name, of a greeting the mechanism, ``encrypted``
                     of a frame that no key has opened
-``key``             the full key expression, with what was declared filled in
+``key``             the full key expression, with declared keys resolved
 ``scope``,          the key as on the wire, where its declaration is not in the capture and ``key`` is
 ``suffix``          null for that
 ``payload``         bytes; base64 in JSON Lines, as are ``attachment`` and ``content``. Of a ZMTP command what
@@ -58,7 +58,7 @@ Column              Holds
 
 Texts of ZRE and ZMTP have no declared character set; one that is not UTF-8 is written with ``\xNN``.
 
-A ZMTP connection is known by its greeting, on any port. One whose greeting is not in the capture is known
+A ZMTP connection is known by its greeting, on any port. If the greeting is not in the capture, it is known
 by messages of ZRE, ZRE/LOG or zgossip and by commands, and a row with ``error`` says that its beginning is
 missing: its messages have no ``peer``. Under CURVE the handshake is decoded and the rest is ``encrypted``,
 unless ``keys`` are given.
@@ -92,16 +92,16 @@ __all__ = ["Decoder", "Frame", "FrameDecoder", "decode", "decode_frames"]
 
 
 class Frame(NamedTuple):
-    """Some bytes of Zenoh, for :func:`decode_frames`; a plain tuple does as well."""
+    """A frame of Zenoh, for :func:`decode_frames`; a plain tuple is accepted as well."""
 
     data: Buffer | None
-    """The bytes; None is none at all."""
+    """The bytes; None for an absent value."""
     src: str | None = None
-    """Who sent them: ``ip:port``, or any other name."""
+    """Address of the sender: ``ip:port``, or any other name."""
     dst: str | None = None
-    """To whom."""
+    """Address of the receiver, likewise."""
     ts: datetime | float | None = None
-    """When, in seconds since the UNIX epoch; a ``datetime`` without a zone is local time."""
+    """Time in seconds since the UNIX epoch; a ``datetime`` without a zone is local time."""
 
 
 def decode(
@@ -117,11 +117,11 @@ def decode(
         sources: Paths of pcap or pcapng files, or buffers that hold one each; compressed by gzip or not.
         ports: TCP and UDP ports on which everything is Zenoh. Elsewhere a session is recognised by its
             handshake, or without one by a run of plausible batches.
-        keys: Secret CURVE keys, each as Z85 (40 characters), as 64 hexadecimal digits, or as 32 bytes. What
-            is said on a connection opens with the transient secret of one of its ends; with that of the
+        keys: Secret CURVE keys, each as Z85 (40 characters), as 64 hexadecimal digits, or as 32 bytes. A
+            connection is decrypted with the transient secret of one of its ends; with that of the
             client a permanent secret of the server is needed as well. At most 1,024.
         max_rows: Most rows of a batch.
-        max_bytes: Most bytes of a batch, about; a message that is larger makes a batch of its own.
+        max_bytes: Approximate limit on the bytes of a batch; a larger message makes a batch of its own.
 
     Returns:
         An iterator of batches, which is also an Arrow stream: ``pyarrow.table(decode(path))``. Its methods
@@ -130,7 +130,7 @@ def decode(
     Raises:
         DecodeError: A source is no capture. Damage further on in a file is a row.
         OSError: A source cannot be read.
-        ValueError: A key is none, or an option is out of its bounds.
+        ValueError: A key is invalid, or an option is out of its bounds.
     """
     secrets = [_key(key) for key in keys]
     return Decoder(list(sources), ports=list(ports), keys=secrets, max_rows=max_rows, max_bytes=max_bytes)
@@ -140,7 +140,7 @@ _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?
 
 
 def _key(key: str | Buffer) -> bytes:
-    """Give the 32 bytes of a key; the text of one that is none is not repeated."""
+    """Return the 32 bytes of a key; the error for an invalid one does not repeat its text."""
     if not isinstance(key, str):
         octets = bytes(key)
     elif len(key) == 64:
@@ -165,29 +165,29 @@ def decode_frames(
 ) -> FrameDecoder:
     """Decode bytes of Zenoh that are in no capture, such as rows of a table or messages of a queue.
 
-    What two ends say to each other is one session, in which declared keys, fragments and compression are
-    followed as in a capture: its frames have to come in their order, those of different sessions may come in
-    any. Its beginning may be missing. An INIT begins a new session between the same ends. Frames without ends
-    are all taken for one side of one session.
+    Frames between the same two ends are one session, in which declared keys, fragments and compression are
+    followed as in a capture: they have to come in order; frames of different sessions may be interleaved.
+    The beginning of a session may be missing. An INIT begins a new session between the same ends. Frames
+    without ends are all taken for one side of one session.
 
-    The columns are those of :func:`decode`. ``src`` and ``dst`` are as they were given, ``ts`` is that of the
-    frame with the last byte of the message; what was not given is null.
+    The columns are those of :func:`decode`. ``src`` and ``dst`` are those given, ``ts`` is that of the
+    frame with the last byte of the message; values not given are null.
 
     Args:
         frames: Buffers, or tuples ``(data, src, dst, ts)`` of which the last may be left out: see
-            :class:`Frame`. They are taken as they are needed.
-        stream: Frames are what was read from a connection, cut anywhere: batches with their lengths in front.
+            :class:`Frame`. They are consumed as needed.
+        stream: Frames are pieces of a stream, cut anywhere: batches prefixed by their lengths.
             Otherwise each is one batch or datagram without a length; messages of scouting are told from
             those of sessions by the port 7446.
         max_rows: Most rows of a batch.
-        max_bytes: Most bytes of a batch, about; a message that is larger makes a batch of its own.
+        max_bytes: Approximate limit on the bytes of a batch; a larger message makes a batch of its own.
 
     Returns:
         An iterator of batches, which is also an Arrow stream: ``pyarrow.table(decode_frames(frames))``. Bytes
         that do not decode are a row with ``error``.
 
     Raises:
-        TypeError: A frame is neither a buffer nor such a tuple; while iterating, as is whatever ``frames``
-            raises itself.
+        TypeError: A frame is neither a buffer nor such a tuple; raised while iterating, like any error of
+            ``frames`` itself.
     """
     return FrameDecoder(frames, stream=stream, max_rows=max_rows, max_bytes=max_bytes)

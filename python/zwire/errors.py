@@ -1,4 +1,4 @@
-"""What can go wrong, as a tree.
+"""Errors of zwire, as a tree.
 
 ::
 
@@ -43,7 +43,7 @@ Every class pickles. ``zwire.zenoh.ZError`` is another name of :class:`ZwireErro
 
 from __future__ import annotations
 
-# A checker takes this name for what it says; importing it from typing would be half the time of our import.
+# Type checkers go by this name; importing it from typing would take half the time of our import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -86,7 +86,7 @@ __all__ = [
 
 
 class ZwireError(Exception):
-    """Anything that zwire raises on its own account.
+    """Base of all errors that zwire raises.
 
     Keyword arguments become attributes; classes that have some list them.
     """
@@ -94,7 +94,7 @@ class ZwireError(Exception):
     _fields: tuple[str, ...] = ()
 
     def __init__(self, *args: object, **fields: object) -> None:
-        """Keep message and further arguments, and one attribute per field, ``None`` where it is not given."""
+        """Keep message and further arguments, and one attribute per field, ``None`` if it is not given."""
         super().__init__(*args)
         unknown = fields.keys() - set(self._fields)
         if unknown:
@@ -123,15 +123,15 @@ class ConfigError(ZwireError, ValueError):
 
 
 class UsageError(ZwireError):
-    """An undeclared object, one of another process after a fork, or a call that makes no sense there."""
+    """An undeclared object, one inherited over a fork, or a call that is not possible in this place."""
 
 
 class SessionClosed(UsageError):
-    """The session, node or socket is closed: whoever waited for it or uses it afterwards hears this."""
+    """The session, node or socket is closed: raised by calls that wait for it or use it afterwards."""
 
 
 class InvalidValue(ZwireError, ValueError):
-    """A text, number or id out of which no timestamp, node id, encoding or matcher can be made."""
+    """A text, number or id that is no valid timestamp, node id, encoding or matcher."""
 
 
 class KeyExprError(ZwireError, ValueError):
@@ -142,9 +142,9 @@ class KeyExprError(ZwireError, ValueError):
 
 
 class RowError(ZwireError, ValueError):
-    """A row of a batch that cannot be published; those before it are.
+    """A row of a batch that cannot be published; the rows before it are.
 
-    ``row`` counts from 0, ``key`` is as the row says it, ``reason`` what is wrong with it.
+    ``row`` counts from 0, ``key`` is the key in the row, ``reason`` says what is wrong.
     """
 
     _fields = ("row", "key", "reason")
@@ -154,9 +154,9 @@ class RowError(ZwireError, ValueError):
 
 
 class RecordingError(ZwireError, ValueError):
-    """A recording that cannot be read, not to its end, or cannot be written in a format.
+    """A recording that cannot be read, or not to its end, or cannot be written in a format.
 
-    ``file`` is its path, ``rows`` how many of it could be read before.
+    ``file`` is its path, ``rows`` the number of rows read before the error.
     """
 
     _fields = ("file", "rows")
@@ -165,40 +165,40 @@ class RecordingError(ZwireError, ValueError):
 
 
 class UnknownPeer(ZwireError, LookupError):
-    """No node of that UUID is there, or none that has said HELLO; ``peer`` is the UUID."""
+    """No node with that UUID is known, or it has not sent HELLO yet; ``peer`` is the UUID."""
 
     _fields = ("peer",)
     peer: str | None
 
 
 class NotSupported(ZwireError, NotImplementedError):
-    """Something that eclipse-zenoh has and that does not exist here; the message says why."""
+    """A feature of eclipse-zenoh that does not exist here; the message says why."""
 
 
 class TransportError(ZwireError):
-    """The network, or what stands for it."""
+    """An error of the network or of a connection."""
 
 
 class ConnectError(TransportError, ConnectionError):
-    """No session could be opened; ``endpoint`` is the last one that was tried, if any was."""
+    """No session could be opened; ``endpoint`` is the last one tried, if any was."""
 
     _fields: tuple[str, ...] = ("endpoint",)
     endpoint: str | None
 
 
 class HandshakeError(ConnectError):
-    """Somebody is at ``endpoint`` who does not let us in; ``reason`` says why in a word."""
+    """The node at ``endpoint`` rejects the connection; ``reason`` is the reason as a keyword."""
 
     _fields = ("endpoint", "reason")
     reason: str | None
 
 
 class AuthenticationError(HandshakeError):
-    """A key or password is wrong, theirs or ours; see ``endpoint`` and ``reason``."""
+    """A key or password is wrong, on this side or on the other; see ``endpoint`` and ``reason``."""
 
 
 class LinkClosed(TransportError):
-    """The link ended; ``reason`` is that of the protocol, ``by_peer`` who closed it."""
+    """The link ended; ``reason`` is that of the protocol, ``by_peer`` whether the peer closed it."""
 
     _fields = ("reason", "by_peer")
     reason: str | None
@@ -206,7 +206,7 @@ class LinkClosed(TransportError):
 
 
 class TimedOut(TransportError, TimeoutError):
-    """Nothing came in time; ``seconds`` is how long was waited."""
+    """No result came in time; ``seconds`` is the length of the wait."""
 
     _fields = ("seconds",)
     seconds: float | None
@@ -224,7 +224,7 @@ class Unreachable(TransportError):
 
 
 class Undelivered(TransportError):
-    """Of ``rows`` that were sent ``missing`` have not arrived, as those say who should have them."""
+    """Rows that did not arrive: ``missing`` of ``rows`` sent, as reported by the intended receivers."""
 
     _fields = ("rows", "missing")
     rows: int | None
@@ -232,11 +232,11 @@ class Undelivered(TransportError):
 
 
 class ProtocolError(ZwireError):
-    """A rule of the protocol; see the two subclasses for whose fault it is."""
+    """A broken rule of the protocol; the two subclasses tell on which side."""
 
 
 class LocalProtocolError(ProtocolError):
-    """We were about to break a rule; nothing was sent."""
+    """A rule that this side was about to break; nothing was sent."""
 
 
 class RemoteProtocolError(ProtocolError):
@@ -252,7 +252,7 @@ class DecodeError(RemoteProtocolError, ValueError):
 
 
 class QueryError(ZwireError):
-    """A queryable answered with an error; ``payload`` says which, in the format of ``encoding``."""
+    """An error reply of a queryable; ``payload`` is its content, in the format of ``encoding``."""
 
     _fields = ("payload", "encoding")
     payload: bytes | None
@@ -260,11 +260,11 @@ class QueryError(ZwireError):
 
 
 class PayloadError(ZwireError, ValueError):
-    """A payload that is no value of its model, or a value that the encoding has no form for.
+    """A payload that is no value of its model, or a value without a form in the encoding.
 
-    ``key`` is where it was published, ``encoding`` and ``schema`` are what it says it is. ``path`` names the
-    part of the value, such as ``pose.points[3].x``, ``offset`` the byte of the payload; both are ``None``
-    where nobody knows.
+    ``key`` is the key of the publication, ``encoding`` and ``schema`` are those declared with the payload.
+    ``path`` names the part of the value, such as ``pose.points[3].x``, ``offset`` the byte of the payload;
+    both are ``None`` if unknown.
     """
 
     _fields: tuple[str, ...] = ("key", "encoding", "schema", "path", "offset")
@@ -276,9 +276,9 @@ class PayloadError(ZwireError, ValueError):
 
 
 class UnknownEncoding(PayloadError):
-    """An encoding that no codec reads; ``known`` lists those that one does, the rest is as in the parent.
+    """An encoding that no codec reads; ``known`` lists the encodings with a codec.
 
-    ``path`` and ``offset`` are ``None``; ``key``, ``encoding`` and ``schema`` say whose it is.
+    ``path`` and ``offset`` are ``None``; ``key``, ``encoding`` and ``schema`` are as in the parent.
     """
 
     _fields = (*PayloadError._fields, "known")
@@ -286,9 +286,9 @@ class UnknownEncoding(PayloadError):
 
 
 class SchemaMismatch(PayloadError):
-    """A payload whose ``schema`` is not the ``expected`` one; nothing of it was decoded.
+    """A payload with a ``schema`` other than the ``expected`` one; nothing of it was decoded.
 
-    ``path`` and ``offset`` are ``None``; ``key`` and ``encoding`` say whose it is.
+    ``path`` and ``offset`` are ``None``; ``key`` and ``encoding`` are as in the parent.
     """
 
     _fields = (*PayloadError._fields, "expected")
@@ -296,9 +296,9 @@ class SchemaMismatch(PayloadError):
 
 
 class SpoolError(ZwireError):
-    """A spool that cannot be read or written: a missing folder, a full disk, a name of nothing.
+    """A spool that cannot be read or written: a missing folder, a full disk, an unknown name.
 
-    ``shard`` and ``offset`` say where; -1 stands for the log of gaps. They are ``None`` where the error is
+    ``shard`` and ``offset`` are the place; -1 stands for the log of gaps. They are ``None`` if the error is
     about the spool as a whole; the message has the file.
     """
 
@@ -308,7 +308,7 @@ class SpoolError(ZwireError):
 
 
 class SpoolCorrupt(SpoolError):
-    """Octets of a spool that its writer did not write so, or that are missing; nothing of them is served.
+    """Bytes of a spool that differ from those written, or are missing; none of them are served.
 
     ``shard`` and ``offset`` are those of the first row that cannot be read. ``resumes`` is the offset from
     which on rows may be readable again; ``None`` where that is not known.
@@ -319,16 +319,16 @@ class SpoolCorrupt(SpoolError):
 
 
 class SpoolUnreachable(SpoolError, TimeoutError):
-    """A range server that does not answer, or has stopped in the middle of a range, for too long.
+    """A range server that did not answer, or stopped in the middle of a range, for too long.
 
-    ``shard`` and ``offset`` say how far reading has come, where it had begun.
+    ``shard`` and ``offset`` are the place up to which rows were read, if reading had begun.
     """
 
 
 class OffsetOutOfRange(SpoolError, LookupError):
-    """Offsets that were deleted already, or not written yet; the message has what is there.
+    """Offsets that were deleted already, or not written yet; the message has the range available.
 
-    ``shard`` and ``offset`` are those that were asked for.
+    ``shard`` and ``offset`` are the requested place.
     """
 
 
@@ -337,4 +337,4 @@ class SpoolLocked(SpoolError):
 
 
 class SpoolMismatch(SpoolError):
-    """Another spool, or one of another shape than wanted; ``shard`` and ``offset`` are ``None``."""
+    """A spool other than the expected one, or of another shape; ``shard`` and ``offset`` are ``None``."""

@@ -1,20 +1,20 @@
 """Publications that may be sent again, and subscribers that take each of them once.
 
-A job that has failed half-way is done again, and what its first attempt has published comes twice. Here each
-publication says in its attachment what it is: which query (a job), which batch of it, which partition of the
-batch, and which row of the partition. A :class:`Filter` at the subscriber knows what has come::
+A job that has failed half-way is repeated, and the publications of its first attempt come twice. Here each
+publication has an identity in its attachment: the query (a job), the batch of it, the partition of the
+batch, and the row of the partition. A :class:`Filter` at the subscriber remembers received rows::
 
     once = Filter()
     for sample in subscriber:
         if once.is_new(sample):
             ...
 
-The same call serves callbacks and ``async for``; :meth:`Filter.new` takes a list, :meth:`Filter.batch` what
-``recv_batch`` gives. Samples without an identity pass. ``df.write.format("zwire")`` makes identities with
+The same call works in callbacks and ``async for``; :meth:`Filter.new` takes a list, :meth:`Filter.batch` a
+batch from ``recv_batch``. Samples without an identity pass. ``df.write.format("zwire")`` adds identities with
 ``idempotence=attachment``, other publishers with :meth:`Identity.attachment`.
 
 An identity is 40 bytes, highest byte first: ``zwi`` and the version 1, the query (16 bytes), the batch (8),
-the partition (4), the row (8). An attachment that the publication has besides follows.
+the partition (4), the row (8). The publication's own attachment, if any, follows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["SIZE", "Filter", "Identity", "commit_key", "receipt_key"]
 
 _MAGIC = b"zwi\x01"
 _LAYOUT = struct.Struct(">4s16sQIQ")
-# Of one partition all is the same but for the row.
+# Identities of one partition differ in the row only.
 _RUN = struct.Struct(">32sQ")
 _ROW = struct.Struct(">Q")
 
@@ -47,14 +47,14 @@ SIZE = _LAYOUT.size
 
 MAX_RANGES = 65_536
 """Ranges of rows that a filter remembers: one for each partition of each batch, and one more for each hole in
-it. About 600 bytes each, so that a filter stays below 40 MB whatever it is sent."""
+it. About 600 bytes each, so a filter stays below 40 MB in any case."""
 
 MAX_QUERIES = 16_384
-"""Queries whose newest batch is remembered, about 250 bytes each."""
+"""Number of queries for which the newest batch is remembered, about 250 bytes each."""
 
 BATCHES = 100
-"""Batches of a query that are told apart row by row. Spark begins a batch when the one before is committed
-and keeps the plans of 100, so what is older comes from an attempt that was given up long ago."""
+"""Batches of a query with a record of each row. Spark begins a batch when the one before is committed
+and keeps the plans of 100, so an older one comes from an attempt that was given up long ago."""
 
 
 class _Sample(Protocol):
@@ -81,19 +81,19 @@ class _Query(Protocol):
 
 
 class Identity(NamedTuple):
-    """What a publication is, whichever attempt has sent it."""
+    """The identity of a publication, the same for every attempt to send it."""
 
     query: UUID
-    """The job."""
+    """Id of the job."""
     batch: int
-    """Its number in the job, 0 where there is one only; it only rises."""
+    """Number of the batch in the job, 0 for a single one; it only rises."""
     partition: int
-    """Which part of the batch."""
+    """Number of the partition in the batch."""
     row: int
-    """Its place in the partition, from 0."""
+    """Position of the row in the partition, from 0."""
 
     def attachment(self, rest: bytes = b"") -> bytes:
-        """Give the attachment of the publication; ``rest`` is what it has besides.
+        """Return the attachment of the publication; ``rest`` is its own attachment.
 
         Raises:
             ValueError: A number is negative or too large.
@@ -106,13 +106,13 @@ class Identity(NamedTuple):
 
     @classmethod
     def of(cls, sample: _Sample) -> Identity | None:
-        """Give the identity of a sample; ``None`` where it has none."""
+        """Return the identity of a sample; ``None`` without one."""
         attachment = sample.attachment
         return None if attachment is None else cls.parse(bytes(attachment))
 
     @classmethod
     def parse(cls, attachment: bytes) -> Identity | None:
-        """Give the identity in front of an attachment, if there is one."""
+        """Return the identity in front of an attachment, if there is one."""
         if len(attachment) < SIZE:
             return None
         magic, query, batch, partition, row = _LAYOUT.unpack_from(attachment)
@@ -120,17 +120,17 @@ class Identity(NamedTuple):
 
 
 def commit_key(prefix: str, query: UUID) -> str:
-    """Give the key on which a sink says that a batch of a query is complete."""
+    """Return the key on which a sink publishes that a batch of a query is complete."""
     return f"{prefix}/@commit/{query.hex}"
 
 
 def receipt_key(prefix: str, receiver: object = "*") -> str:
-    """Give the key on which a receiver (a session, by its ``zid()``) says what it has got; ``*``: all."""
+    """Return the key of a receiver (a session, by its ``zid()``) for receipts; ``*``: all receivers."""
     return f"{prefix}/@receipt/{receiver}"
 
 
 class _Rows:
-    """Rows of one partition of one batch that have come: disjoint ranges in order."""
+    """Received rows of one partition of one batch: disjoint ranges in order."""
 
     __slots__ = ("starts", "stops")
 
@@ -139,12 +139,12 @@ class _Rows:
         self.stops: list[int] = []
 
     def add(self, start: int, stop: int) -> list[tuple[int, int]]:
-        """Take rows, and give those of them that are new."""
+        """Add rows, and return the new ones among them."""
         starts, stops = self.starts, self.stops
         if stops and start == stops[-1]:
             stops[-1] = stop
             return [(start, stop)]
-        # The ranges that the rows touch.
+        # The ranges that overlap or adjoin the rows.
         first = bisect_right(starts, start)
         if first and stops[first - 1] >= start:
             first -= 1
@@ -163,7 +163,7 @@ class _Rows:
         return new
 
     def count(self, below: int) -> int:
-        """Count those that have come of the rows below one."""
+        """Count the received rows below one."""
         return sum(
             max(0, min(stop, below) - start) for start, stop in zip(self.starts, self.stops, strict=True)
         )
@@ -173,14 +173,14 @@ _Part = tuple[bytes, int, int]
 
 
 class Filter:
-    """Knows which publications have come, and lets each pass once.
+    """Remembers received publications, and lets each pass once.
 
-    One for each subscriber; any thread may use it. Its memory is bounded, see ``max_ranges``: what is
-    forgotten for that passes again when it comes again, and is counted. A pickled filter goes on where it
-    was, for receivers that must know after a restart.
+    Use one for each subscriber; it is thread-safe. Its memory is bounded, see ``max_ranges``: rows
+    forgotten for that pass again when they are repeated, and are counted. A pickled filter keeps its state,
+    for receivers that must remember across a restart.
 
     Args:
-        max_ranges: Most ranges of rows that are remembered, about 600 bytes each.
+        max_ranges: Most ranges of rows to remember, about 600 bytes each.
     """
 
     def __init__(self, max_ranges: int = MAX_RANGES) -> None:
@@ -188,7 +188,7 @@ class Filter:
             raise ValueError(f"max_ranges must be at least 1, not {max_ranges}")
         self.max_ranges = max_ranges
         self._lock = threading.Lock()
-        # What was used last is last.
+        # Ordered by last use.
         self._parts: OrderedDict[_Part, _Rows] = OrderedDict()
         self._newest: OrderedDict[bytes, int] = OrderedDict()
         self._ranges = 0
@@ -196,7 +196,7 @@ class Filter:
         self._last: tuple[bytes, _Rows] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Everything but the lock."""
+        """Return everything but the lock."""
         with self._lock:
             parts = [(part, list(rows.starts), list(rows.stops)) for part, rows in self._parts.items()]
             return {
@@ -207,7 +207,7 @@ class Filter:
             }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Go on where another one was."""
+        """Continue with the state of another filter."""
         self.__init__(state["max_ranges"])  # type: ignore[misc]  # a new one, then filled
         for part, starts, stops in state["parts"]:
             rows = self._parts[part] = _Rows()
@@ -217,18 +217,18 @@ class Filter:
         self._counts.update(state["counts"])
 
     def is_new(self, sample: _Sample) -> bool:
-        """Whether a sample comes for the first time, or has no identity."""
+        """Return whether a sample comes for the first time, or has no identity."""
         attachment = sample.attachment
         head = b"" if attachment is None else bytes(attachment)[:SIZE]
         with self._lock:
             return self._takes(head)
 
     def new(self, samples: Iterable[_S]) -> list[_S]:
-        """Give those of some samples that come for the first time, in their order."""
+        """Return the samples that come for the first time, in order."""
         return [sample for sample in samples if self.is_new(sample)]
 
     def batch(self, batch: Any) -> pa.RecordBatch:  # noqa: ANN401 - whatever has the Arrow C interface
-        """Give the rows of a record batch that come for the first time.
+        """Return the rows of a record batch that come for the first time.
 
         The batch is that of ``recv_batch``, or any other with a column ``attachment``. Needs pyarrow.
 
@@ -263,7 +263,7 @@ class Filter:
         return bool(self._add(head[:32], row, row + 1))
 
     def _heads(self, column: pa.Array) -> list[tuple[int, int]]:
-        """Rows that pass, where some have more than an identity, or none."""
+        """Return the rows that pass, if attachments differ in length or some are missing."""
         kept = []
         for number, cell in enumerate(column):
             head = bytes(memoryview(cell.as_buffer())[:SIZE]) if cell.is_valid else b""
@@ -272,7 +272,7 @@ class Filter:
         return kept
 
     def _runs(self, heads: memoryview) -> list[tuple[int, int]]:
-        """Rows that pass, of identities one behind the other."""
+        """Return the rows that pass, for identities stored one behind the other."""
         kept: list[tuple[int, int]] = []
         part, start, expected, at = b"", 0, 0, -1
 
@@ -294,7 +294,7 @@ class Filter:
         return kept
 
     def _add(self, part: bytes, start: int, stop: int) -> list[tuple[int, int]]:
-        """Take rows of a partition, and give those that are new."""
+        """Add rows of a partition, and return the new ones."""
         last = self._last
         if last is not None and last[0] == part:
             rows = last[1]
@@ -316,7 +316,7 @@ class Filter:
         return new
 
     def _find(self, part: bytes) -> _Rows | None:
-        """The rows of a partition that have come; ``None`` where its batch is long over."""
+        """Return the received rows of a partition; ``None`` if its batch is too old."""
         _, query, batch, partition, _ = _LAYOUT.unpack(part + bytes(8))
         newest = self._newest.get(query, -1)
         if batch <= newest - BATCHES:
@@ -334,14 +334,14 @@ class Filter:
         return rows
 
     def _forget(self, used: _Rows) -> None:
-        """Stay within the bound: what was not used for longest goes; of a single partition its first rows."""
+        """Stay within the bound: drop the least recently used; of a single partition its first rows."""
         while self._ranges > self.max_ranges:
             if len(self._parts) > 1:
                 (query, batch, _), rows = self._parts.popitem(last=False)
                 gone = rows.count(1 << 64)
                 self._ranges -= len(rows.starts)
                 if batch <= self._newest.get(query, -1) - BATCHES:
-                    continue  # it could only come late
+                    continue  # a repeat of its rows counts as late
             else:
                 gone = used.stops.pop(0) - used.starts.pop(0)
                 self._ranges -= 1
@@ -350,27 +350,27 @@ class Filter:
     def stats(self) -> dict[str, int]:
         """Count rows.
 
-        ``passed``: with an identity, for the first time. ``repeated``: not passed, since they had come.
-        ``late``: not passed, since their batch is long over. ``unmarked``: passed without an identity.
-        ``forgotten``: they would pass again. ``ranges``: remembered now.
+        ``passed``: with an identity, for the first time. ``repeated``: not passed, as received before.
+        ``late``: not passed, since their batch is too old. ``unmarked``: passed without an identity.
+        ``forgotten``: would pass again. ``ranges``: remembered now.
         """
         with self._lock:
             return {**self._counts, "ranges": self._ranges}
 
     def received(self, query: UUID, batch: int, partition: int, rows: int) -> int:
-        """Count how many of the first ``rows`` rows of a partition have come."""
+        """Count the received rows among the first ``rows`` rows of a partition."""
         with self._lock:
             found = self._parts.get((query.bytes, batch, partition))
             return 0 if found is None else found.count(rows)
 
     def missing(self, marker: bytes | str | Mapping[str, Any]) -> int:
-        """Count the rows of a batch that have not come yet, by its commit marker.
+        """Count the rows of a batch not received yet, by its commit marker.
 
         Args:
-            marker: Payload of a sample on :func:`commit_key`, or what JSON makes of it.
+            marker: Payload of a sample on :func:`commit_key`, or its parsed JSON.
 
         Raises:
-            ValueError: It is no such marker.
+            ValueError: The payload is no such marker.
         """
         try:
             said: Mapping[str, Any] = json.loads(marker) if isinstance(marker, bytes | str) else marker
@@ -381,15 +381,15 @@ class Filter:
         return sum(rows - self.received(query, batch, partition, rows) for partition, rows in parts)
 
     def receipts(self, session: _Session[_Q], prefix: str) -> _Q:
-        """Answer sinks that ask what has come; gives the queryable, which answers until it is undeclared.
+        """Answer sinks that ask which rows have arrived; return the queryable, active until undeclared.
 
         A sink with ``ack=barrier`` and ``receipts=<prefix>`` ends a task only when the rows of its partition
-        have passed here. So this is for who subscribes to all keys of the sink and asks this filter about
-        each sample.
+        have passed here. Use it in a program that subscribes to all keys of the sink and asks this filter
+        about each sample.
 
         Args:
-            session: Of :mod:`zwire.zenoh` or :mod:`zwire.aio`.
-            prefix: What the sink was told.
+            session: A session of :mod:`zwire.zenoh` or :mod:`zwire.aio`.
+            prefix: The value of the sink's option ``receipts``.
         """
         key = receipt_key(prefix, session.zid())
 
@@ -405,7 +405,7 @@ class Filter:
 
 
 def _bare(column: pa.Array) -> memoryview | None:
-    """The bytes of a column in which each cell has the size of an identity."""
+    """Return the bytes of a column if each cell has the size of an identity."""
     import pyarrow.compute as pc
 
     if not len(column) or column.null_count:

@@ -1,13 +1,13 @@
-"""What zwire says about itself, through :mod:`logging`.
+"""The log of zwire, through :mod:`logging`.
 
 One logger for each layer: ``zwire.zenoh.link``, ``.session``, ``.routing``, ``.scouting`` and ``.queue``,
-``zwire.zmtp``, ``zwire.zre``, and ``zwire.log`` for what concerns the log itself. Levels, handlers and
-filters are those of ``logging``; a program that configures nothing hears warnings on standard error, as
-from any library. Who is concerned and why is in the message, and each field an attribute of the record
+``zwire.zmtp``, ``zwire.zre``, and ``zwire.log`` for records about the log itself. Levels, handlers and
+filters are those of ``logging``; if the program configures none, warnings go to standard error, as from any
+library. The message names the link or entity and the reason; each field is an attribute of the record
 (``extra``): ``record.peer``, ``record.error``.
 
-What is told in threads of the network is passed on by one daemon thread, ``zwire-log``, which starts with
-the first record that a logger lets pass. Nobody ever waits for a handler but this thread.
+Records from threads of the network are passed on by one daemon thread, ``zwire-log``, which starts with
+the first record that a logger lets pass. No other thread ever waits for a handler.
 
 Opening something imports this module; importing zwire alone does not load ``logging``.
 """
@@ -32,7 +32,7 @@ from zwire._zwire import (
 __all__ = ["LOGGERS", "TRACE", "flush", "limit"]
 
 LOGGERS = tuple(log_names())
-"""The names of all loggers."""
+"""Names of all loggers."""
 
 TRACE = 5
 """The level below ``logging.DEBUG``: single steps."""
@@ -44,10 +44,10 @@ _loggers = [logging.getLogger(name) for name in LOGGERS]
 
 
 def limit(burst: int | None = 10, seconds: float = 10.0) -> None:
-    """Set how many records of one place in the source are passed on within some seconds; None for all.
+    """Limit the records per place in the source within some seconds; None for no limit.
 
-    What is left out is counted, and said at the end of that time by one record, whose attribute
-    ``left_out`` is the number. Lines that ``RUST_LOG`` asks for are not limited.
+    Records above the limit are counted; at the end of that time one record reports the number in its
+    attribute ``left_out``. Lines that ``RUST_LOG`` asks for are not limited.
 
     Raises:
         ValueError: The time is not longer than 0.
@@ -56,16 +56,17 @@ def limit(burst: int | None = 10, seconds: float = 10.0) -> None:
 
 
 def flush(timeout: float = 5.0) -> bool:
-    """Wait until all that was told so far has gone through the handlers.
+    """Wait until all records so far have gone through the handlers.
 
-    Gives False if that takes longer than ``timeout`` seconds. Not for handlers, which it would wait for.
+    Returns False if that takes longer than ``timeout`` seconds. Do not call it in handlers: it waits for
+    them.
     """
     return log_flush(timeout)
 
 
 def _refresh() -> None:
-    """Tell the Rust side what the loggers let pass, so that nothing else is told at all."""
-    # What `logging.disable` says counts for all loggers.
+    """Pass the enabled levels to the Rust side, so that other records are not made at all."""
+    # A level of `logging.disable` applies to all loggers.
     disabled = logging.root.manager.disable
     log_levels([max(logger.getEffectiveLevel(), disabled + 1) for logger in _loggers])
 
@@ -84,12 +85,12 @@ def _watch() -> None:
         logger._cache = _Watched()  # type: ignore[attr-defined]  # noqa: SLF001 - nothing public tells of a change
         _refresh()
     else:
-        # Then everything is told, and the loggers choose.
+        # Then all records are passed on, and the loggers filter.
         log_levels([TRACE] * len(LOGGERS))
 
 
 def _read() -> None:
-    """Pass records on until the end; in a thread of its own."""
+    """Pass records on until the end; runs in a thread of its own."""
     while (records := log_take()) is not None:
         for record in records:
             try:
@@ -113,7 +114,7 @@ def _tell(
     if not logger.isEnabledFor(level):
         return
     if log_has_lines() and not logger.hasHandlers():
-        # It was written as a line, and would come a second time by the handler of last resort.
+        # The record was written as a line; the handler of last resort would write it a second time.
         return
     record = logger.makeRecord(logger.name, level, path, line, text, (), None, None, fields)
     record.relativeCreated += (time - record.created) * 1000
@@ -127,7 +128,7 @@ def _tell(
 def _end() -> None:
     if log_close(_EXIT_PATIENCE):
         return
-    # A handler does not come back, and `logging` is about to wait for its lock.
+    # A handler does not return, and `logging` is about to wait for its lock.
     for logger in _loggers:
         step: logging.Logger | None = logger
         while step is not None:

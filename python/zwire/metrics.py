@@ -1,10 +1,10 @@
 """The numbers of ``stats()`` for monitoring: as text for Prometheus, as instruments for OpenTelemetry.
 
-Names are those of :mod:`zwire.stats` with ``zwire_`` in front, and say their unit; what only rises ends in
+Names are those of :mod:`zwire.stats` with the prefix ``zwire_`` and the unit; counters end in
 ``_total``. Labels: ``local_id`` is the session, ``peer`` and ``link`` the node and the locator at the other
 end of a link, ``priority`` a lane of it, ``key_expr`` and ``kind`` a subscriber or queryable, ``reason`` why
-something was dropped or has ended; ``node`` and ``name`` are those of a node of ZRE. Consumers of one session
-on the same key are one.
+something was dropped or has ended; ``node`` and ``name`` are those of a ZRE node. Consumers of one session
+on the same key are summed up.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["CONTENT_TYPE", "OPENMETRICS_CONTENT_TYPE", "Source", "otel", "prometheus"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""What :func:`prometheus` gives, as a header of HTTP."""
+"""The ``Content-Type`` of :func:`prometheus`."""
 
 OPENMETRICS_CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-"""What :func:`prometheus` gives with ``openmetrics``."""
+"""The ``Content-Type`` of :func:`prometheus` with ``openmetrics``."""
 
 
 class _Session(Protocol):
@@ -48,17 +48,17 @@ class _Node(Protocol):
 
 
 Source: TypeAlias = _Session | _Node
-"""What has numbers: a session of :mod:`zwire.zenoh` or :mod:`zwire.aio`, or a node of ZRE."""
+"""An object with counters: a session of :mod:`zwire.zenoh` or :mod:`zwire.aio`, or a ZRE node."""
 
 _Labels: TypeAlias = tuple[tuple[str, str], ...]
 _Samples: TypeAlias = dict[_Labels, int | float]
 
 
 class _Family(NamedTuple):
-    """Numbers of one name."""
+    """All numbers of one name."""
 
     name: str
-    """With dots."""
+    """The name, with dots."""
     stat: Stat
 
     @property
@@ -67,21 +67,21 @@ class _Family(NamedTuple):
 
 
 def _place(name: str) -> tuple[str, _Labels]:
-    """Give family and labels of a number of a session."""
+    """Return family and labels of a number in a session's statistics."""
     if name == "session.dropped.consolidation_overflow":
         return "session.consolidation_overflow", ()
     for prefix in ("session.dropped", "links.ended"):
         if name.startswith(prefix + "."):
             return prefix, (("reason", name.removeprefix(prefix + ".")),)
-    # A name is not the beginning of another one.
+    # No name is a prefix of another one.
     return ("links.open" if name == "links" else name), ()
 
 
 _REASONS = {
     "session.dropped": "Messages that went no further, by reason.",
-    "links.ended": "Links that are gone, by reason.",
+    "links.ended": "Links that have ended, by reason.",
 }
-# Who asks for the rate makes it of the counter.
+# No rates: monitoring systems compute them from the counters.
 _PLACES = {name: _place(name) for name in SESSION if not name.startswith("drops.")}
 
 _LINK = {
@@ -109,7 +109,7 @@ def _queue(what: str) -> dict[str, Stat]:
             "counter", "messages", f"Items that came for a {what}, those that were dropped included."
         ),
         "dropped": Stat("counter", "messages", f"Items that found the queue of a {what} full."),
-        "replaced": Stat("counter", "messages", f"Items of a {what} whose place a newer one took."),
+        "replaced": Stat("counter", "messages", f"Items of a {what} replaced by a newer one."),
         "waiting": Stat("gauge", "messages", f"Items that wait for a {what}."),
         "waiting_bytes": Stat("gauge", "bytes", f"Bytes that wait for a {what}."),
         "stalled": Stat(
@@ -126,7 +126,7 @@ def _families() -> dict[str, _Family]:
             stat = Stat(stat.kind, stat.unit, _REASONS[family])
         found.setdefault(family, stat)
     found |= {f"peer.{name}": stat for name, stat in _LINK.items()}
-    found["peer.connected_seconds"] = Stat("gauge", "seconds", "For how long a link has been there.")
+    found["peer.connected_seconds"] = Stat("gauge", "seconds", "Age of a link.")
     found |= {f"lane.{name}": stat for name, stat in _LANE.items()}
     for what in ("subscriber", "queryable"):
         found |= {f"{what}.{name}": stat for name, stat in _queue(what).items()}
@@ -139,7 +139,7 @@ _FAMILIES = _families()
 
 
 def _collect(sources: Iterable[Source], *, detail: bool) -> dict[str, _Samples]:
-    """Give what all sources count now, by family."""
+    """Return the present numbers of all sources, by family."""
     found: dict[str, _Samples] = {name: {} for name in _FAMILIES}
 
     def add(family: str, labels: _Labels, value: float) -> None:
@@ -187,7 +187,7 @@ def _collect_node(node: _Node, add: Callable[[str, _Labels, float], None]) -> No
     try:
         stats, peers = node.stats(), node.peers()
     except UsageError:
-        # It does not run, and has counted nothing or is gone with what it has.
+        # The node is not running: it has counted nothing yet, or its counters are gone.
         return
     add("zre.peers", own, len(peers))
     for name, value in stats.items():
@@ -196,12 +196,12 @@ def _collect_node(node: _Node, add: Callable[[str, _Labels, float], None]) -> No
 
 
 def prometheus(*sources: Source, openmetrics: bool = False, detail: bool = True) -> str:
-    """Give what sources count, as text that Prometheus and others read.
+    """Return the numbers of sources, as text for Prometheus and compatible systems.
 
     Args:
-        sources: Sessions, and nodes of ZRE; one that does not run is left out.
+        sources: Sessions, and ZRE nodes; a node that is not running is left out.
         openmetrics: In the form of OpenMetrics 1.0 instead of that of Prometheus 0.0.4.
-        detail: With links, lanes, subscribers and queryables, besides the sums.
+        detail: Whether to include links, lanes, subscribers and queryables, besides the sums.
     """
     lines = []
     for name, samples in _collect(sources, detail=detail).items():
@@ -228,17 +228,17 @@ def _escaped(text: str, *, quotes: bool) -> str:
 
 
 class _Look:
-    """What all instruments of one collection show, so that they agree, and nothing is counted twice."""
+    """The snapshot shown by all instruments of one collection, so that they agree and each counts once."""
 
     def __init__(self, sources: Sequence[Source], *, detail: bool) -> None:
-        # Weakly: a session closes when its program drops it.
+        # Weak references: a session closes when its program drops it.
         self._sources = [weakref.ref(source) for source in sources]
         self._detail = detail
         self._lock = threading.Lock()
         self._samples: dict[str, _Samples] = {}
 
     def take(self, name: str) -> _Samples:
-        """Give the numbers of a family; whoever asks a second time gets those of now."""
+        """Return the numbers of a family; a second call for the same family takes a new snapshot."""
         with self._lock:
             if name not in self._samples:
                 alive = [source for ref in self._sources if (source := ref()) is not None]
@@ -253,14 +253,14 @@ def _is_closed(source: Source) -> bool:
 
 
 def otel(*sources: Source, meter_provider: MeterProvider | None = None, detail: bool = True) -> None:
-    """Make instruments of OpenTelemetry that show what sources count, for as long as they are open.
+    """Create instruments of OpenTelemetry for the numbers of sources, as long as these are open.
 
     Needs the extra ``otel``. Units are those of UCUM; names have dots, and a sum is an observable counter.
 
     Args:
-        sources: Sessions, and nodes of ZRE. They are not kept open by it.
-        meter_provider: Whose instruments; without one, those of the program.
-        detail: With links, lanes, subscribers and queryables, besides the sums.
+        sources: Sessions, and ZRE nodes. The instruments do not keep them open.
+        meter_provider: The provider of the instruments; without one, that of the program.
+        detail: Whether to include links, lanes, subscribers and queryables, besides the sums.
 
     Raises:
         ImportError: ``opentelemetry-api`` is not installed.

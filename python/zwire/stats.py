@@ -1,8 +1,7 @@
-"""What ``stats()`` of sessions, nodes of ZRE and sockets of ZMTP gives: names, types, units.
+"""Names, types and units of the numbers in ``stats()`` of sessions, ZRE nodes and ZMTP sockets.
 
-Counting costs a message on its way no lock of its own. A counter rises for as long as its session is there,
-also over links that come and go; a gauge is how it is right now. :data:`SESSION` and :data:`NODE` say in a
-sentence what each is.
+Counting takes no lock per message. A counter rises as long as its session is open, across reconnections of
+links; a gauge is the present value. :data:`SESSION` and :data:`NODE` describe each number in a sentence.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ __all__ = [
 
 
 class Stat(NamedTuple):
-    """What one number is."""
+    """The description of one number."""
 
     kind: Literal["counter", "gauge"]
-    """Whether it only rises."""
+    """Whether the number only rises."""
     unit: str
-    """What is counted."""
+    """The unit: the things counted."""
     text: str
-    """What it says."""
+    """The meaning of the number, in a sentence."""
 
 
 class LaneStats(TypedDict):
-    """What goes through one lane of a link: the messages of one priority, or all where there are none."""
+    """The traffic of one lane of a link: messages of one priority, or all if the link has no priorities."""
 
     tx_messages: int
     """Network messages that were queued."""
@@ -43,66 +42,66 @@ class LaneStats(TypedDict):
     waiting_bytes: int
     """Bytes that wait to be written."""
     capacity_bytes: int
-    """Most bytes that wait before messages are dropped or held up."""
+    """Most waiting bytes before messages are dropped or held up."""
     producers: int
     """Threads and tasks that are held up."""
 
 
 class LinkStats(TypedDict):
-    """One link that is there."""
+    """An open link."""
 
     zid: str | None
-    """Who is at the other end; None for a multicast group."""
+    """Id of the node at the other end; None for a multicast group."""
     whatami: Literal["router", "peer", "client"] | None
     """The role of the other end."""
     src: str
-    """Our end, as a locator."""
+    """The own end, as a locator."""
     dst: str
     """The other end, as a locator."""
     seconds: float
-    """For how long it has been there."""
+    """Age of the link."""
     tx_bytes: int
     """Bytes written."""
     tx_messages: int
     """Network messages that were queued."""
     tx_writes: int
-    """Calls of the system that wrote."""
+    """System calls that wrote."""
     tx_dropped: int
     """Network messages that were dropped, because their lane was full."""
     rx_bytes: int
     """Bytes read."""
     rx_messages: int
-    """Network messages that came."""
+    """Network messages received."""
     lanes: dict[str, LaneStats]
-    """By name of the priority, ``control`` to ``background``; ``data`` alone where priorities are not told
-    apart."""
+    """Lanes by name of the priority, ``control`` to ``background``; ``data`` alone for a link without
+    priorities."""
 
 
 class QueueStats(TypedDict):
     """The queue between the network and one subscriber or queryable."""
 
     key_expr: str
-    """What it was declared on."""
+    """The key expression of the declaration."""
     kind: Literal["subscriber", "liveliness", "queryable"]
-    """What takes from it."""
+    """The kind of the declaration that takes items from the queue."""
     received: int
-    """Items that came, those that found no place included."""
+    """Items received, dropped ones included."""
     dropped: int
-    """Items that were lost, because it was full."""
+    """Items dropped because the queue was full."""
     replaced: int
-    """Items whose place a newer one of the same key took."""
+    """Items replaced by a newer item of the same key."""
     waiting: int
-    """Items in it."""
+    """Items in the queue."""
     waiting_bytes: int
-    """Bytes in it."""
+    """Bytes in the queue."""
     capacity: int
-    """Most items in it."""
+    """Most items in the queue."""
     capacity_bytes: int
-    """Most bytes in it, unless one item has more."""
+    """Most bytes in the queue, unless a single item has more."""
     full: Literal["block", "drop_newest", "drop_oldest", "latest"]
-    """What happens when it is full."""
+    """The behaviour when the queue is full."""
     stalled: bool
-    """Nobody has taken anything within the deadline: what comes is dropped without waiting again."""
+    """Whether the deadline passed without an item being taken: new items are dropped without another wait."""
 
 
 SessionStats = TypedDict(
@@ -175,8 +174,8 @@ SessionStats = TypedDict(
         "per_queryable": list[QueueStats],
     },
 )
-"""What :meth:`Session.stats() <zwire.zenoh.Session.stats>` gives. Keys of ``node`` are there in routers and
-peers."""
+"""Keys and types of :meth:`Session.stats() <zwire.zenoh.Session.stats>`. Keys of ``node`` exist in routers
+and peers."""
 
 
 def _messages(text: str) -> Stat:
@@ -200,7 +199,7 @@ SESSION: dict[str, Stat] = {
     ),
     "session.dropped.put_no_link": _messages("Publications for the network while there was no link."),
     "session.dropped.put_no_subscriber": _messages(
-        "Publications that nobody in the network listens to; not sent."
+        "Publications without a subscriber in the network; not sent."
     ),
     "session.dropped.put_no_local_subscriber": _messages(
         "Publications for the own session alone that it has no subscriber for."
@@ -218,7 +217,7 @@ SESSION: dict[str, Stat] = {
     "session.dropped.declare_ignored": _messages("Declarations that make no sense."),
     "node.pushes_in": _messages("Publications to forward, those of the own session included."),
     "node.pushes_out": _messages("Publications forwarded, once for each neighbour."),
-    "node.pushes_unmatched": _messages("Publications that nobody wanted."),
+    "node.pushes_unmatched": _messages("Publications without a matching subscriber."),
     "node.requests_in": _messages("Queries to forward."),
     "node.requests_out": _messages("Queries forwarded, once for each neighbour."),
     "node.responses": _messages("Replies forwarded."),
@@ -228,30 +227,30 @@ SESSION: dict[str, Stat] = {
     ),
     "node.invalid_keys": _messages("Messages of neighbours with a key that is unknown or not legal."),
     "node.future_dropped": _messages("Publications dropped for a time stamp in the future."),
-    "node.future_replaced": _messages("Publications whose time stamp in the future was replaced."),
+    "node.future_replaced": _messages("Publications that got a new time stamp for one in the future."),
     "node.unknown_requests": _messages("Replies to queries that are over or unknown."),
     "node.ignored": _messages("Messages of neighbours that make no sense, or not here."),
-    "link.tx_bytes": Stat("counter", "bytes", "Bytes written to links, those that are gone included."),
+    "link.tx_bytes": Stat("counter", "bytes", "Bytes written to links, ended ones included."),
     "link.tx_messages": _messages("Network messages queued for links."),
     "link.tx_writes": Stat("counter", "calls", "Calls of the system that wrote to links."),
     "link.tx_dropped": _messages("Network messages dropped, because the queue of their link was full."),
     "link.rx_bytes": Stat("counter", "bytes", "Bytes read from links."),
     "link.rx_messages": _messages("Network messages that came from links."),
-    "links": Stat("gauge", "links", "Links that are there."),
+    "links": Stat("gauge", "links", "Open links."),
     "links.reconnected": Stat(
         "counter", "times", "How often a node that was connected before has come back."
     ),
     "links.ended.closed": Stat("counter", "links", "Links that this side has closed."),
-    "links.ended.closed_by_peer": Stat("counter", "links", "Links whose other side has said goodbye."),
-    "links.ended.lost": Stat("counter", "links", "Links that ended without a goodbye."),
+    "links.ended.closed_by_peer": Stat("counter", "links", "Links closed by the other side."),
+    "links.ended.lost": Stat("counter", "links", "Links that ended without a close message."),
     "links.ended.io": Stat("counter", "links", "Links that the operating system has ended."),
     "links.ended.silent": Stat(
-        "counter", "links", "Links whose other side was silent for longer than its lease."
+        "counter", "links", "Links ended because the other side was silent for longer than its lease."
     ),
-    "links.ended.protocol": Stat("counter", "links", "Links whose other side has broken a rule."),
-    "links.ended.unresponsive": Stat("counter", "links", "Links whose other side took nothing any more."),
+    "links.ended.protocol": Stat("counter", "links", "Links ended for a protocol error of the other side."),
+    "links.ended.unresponsive": Stat("counter", "links", "Links ended because the peer stopped reading."),
     "handler.dropped": _messages("Samples that found the queue of their subscriber full."),
-    "handler.replaced": _messages("Samples whose place in a queue a newer one of the same key took."),
+    "handler.replaced": _messages("Samples replaced in a queue by a newer one of the same key."),
     "handler.queries_dropped": _messages("Queries that found the queue of their queryable full."),
     "handler.replies_dropped": _messages("Replies that found the queue of their get full."),
     "handler.errors": Stat("counter", "calls", "Calls of callbacks that have raised."),
@@ -266,11 +265,11 @@ SESSION: dict[str, Stat] = {
         "gauge", "s", "Time since a look at least 10 s ago, or since the one before, or since the beginning."
     ),
 }
-"""What the numbers of :class:`SessionStats` are."""
+"""The description of each number in :class:`SessionStats`."""
 
 
 class NodeStats(TypedDict):
-    """What :meth:`Node.stats() <zwire.zre.Node.stats>` gives; :data:`NODE` says what each is."""
+    """Keys and types of :meth:`Node.stats() <zwire.zre.Node.stats>`; :data:`NODE` describes each."""
 
     beacons_out: int
     beacons_in: int
@@ -303,8 +302,8 @@ NODE: dict[str, Stat] = {
     "beacons_security": Stat(
         "counter", "beacons", "Beacons with a key where this node has none, or without."
     ),
-    "unanswered_dropped": Stat("counter", "nodes", "New nodes for which there was no place."),
-    "peers_refused": Stat("counter", "peers", "Peers whose HELLO found no place."),
+    "unanswered_dropped": Stat("counter", "nodes", "New nodes refused because the limit was reached."),
+    "peers_refused": Stat("counter", "peers", "Peers refused at HELLO because the limit was reached."),
     "messages_out": _messages("Messages sent."),
     "messages_in": _messages("Messages that were understood and expected."),
     "unknown_identities": _messages("Messages without a sender, or from this node."),
@@ -322,9 +321,9 @@ NODE: dict[str, Stat] = {
     "taken_over": Stat(
         "counter", "connections", "Connections that a newer one of the same peer has replaced."
     ),
-    "events_dropped": Stat("counter", "events", "Events that nobody has taken in time."),
+    "events_dropped": Stat("counter", "events", "Events dropped because they were not taken in time."),
 }
-"""What the numbers of :class:`NodeStats` are."""
+"""The description of each number in :class:`NodeStats`."""
 
 SocketStats = TypedDict(
     "SocketStats",
@@ -346,5 +345,5 @@ SocketStats = TypedDict(
         "events.dropped": int,
     },
 )
-"""What ``stats()`` of a socket of :mod:`zwire.zmtp` gives: messages, bytes, calls. All rise but ``connected``
-and both ``waiting``."""
+"""Keys and types of ``stats()`` of a socket of :mod:`zwire.zmtp`: messages, bytes, calls. All are counters
+but ``connected`` and both ``waiting``."""

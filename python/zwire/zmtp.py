@@ -1,6 +1,6 @@
 """Sockets of ZeroMQ: DEALER, ROUTER, PUB and SUB over TCP.
 
-They speak ZMTP 3.1, 3.0 and 2.0 with libzmq and others, with NULL, PLAIN or CURVE::
+The sockets speak ZMTP 3.1, 3.0 and 2.0 with libzmq and others, with NULL, PLAIN or CURVE::
 
     import zwire.zmtp as zmtp
 
@@ -11,8 +11,8 @@ They speak ZMTP 3.1, 3.0 and 2.0 with libzmq and others, with NULL, PLAIN or CUR
         router.send([identity, b"thanks"])
         print(dealer.recv(timeout=5))
 
-Every socket binds and connects as often as it likes, may be used by several threads, and is a context manager
-and an iterator over what it receives.
+Every socket may bind and connect several times, is thread-safe, and is a context manager and an iterator
+over received messages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from zwire._zwire import ZmtpSocket, close_all
 from zwire._zwire import zmtp_keypair as keypair
 from zwire.errors import ConfigError
 
-# A checker takes this name for what it says; importing typing would be half the time of our import.
+# Type checkers go by this name; importing typing would take half the time of our import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer, Unpack
 
     class Options(TypedDict, total=False):
-        """What sockets have in common; see :func:`options` for what each means."""
+        """Options common to all sockets; see :func:`options` for their meaning."""
 
         high_water_mark: int | tuple[int, int]
         high_water_bytes: int | tuple[int, int]
@@ -80,34 +80,33 @@ _COMMON = {
 
 
 def options() -> dict[str, object]:
-    """Give the options that all sockets have, with their defaults.
+    """Return the options common to all sockets, with their defaults.
 
-    - ``high_water_mark``: messages that may wait, one number or ``(sending, receiving)``. Sending
-      it counts for each connection, receiving for the socket, and a connection whose messages do
-      not fit is not read.
+    - ``high_water_mark``: messages that may wait, one number or ``(sending, receiving)``. The limit for
+      sending applies to each connection, the one for receiving to the socket; a connection with messages that
+      do not fit is not read.
     - ``high_water_bytes``: the same in bytes.
-    - ``max_message_size``: bytes of all frames of a message; who sends a larger one loses the
+    - ``max_message_size``: bytes of all frames of a message; a peer that sends a larger one loses the
       connection.
     - ``heartbeat``: seconds between two PINGs, ``None`` for none.
-    - ``heartbeat_timeout``: seconds after a PING without anything until the peer is given up, six
-      intervals by default; the peer is asked to do the same. A peer whose application is behind reads
+    - ``heartbeat_timeout``: seconds after a PING without traffic until the peer is given up, six
+      intervals by default; the peer is asked to do the same. A peer with a slow application reads
       nothing, and looks dead when that takes longer.
     - ``heartbeat_to_3_0``: PINGs also to peers that announce ZMTP 3.0, of which old ones take them
       for messages.
     - ``handshake_timeout``: seconds for connecting, and for the handshake.
     - ``reconnect``: seconds until the next attempt, or ``(first, most)`` where each pause is twice
       the one before.
-    - ``linger``: seconds that ``close`` waits for what is not written, ``None`` for as long as it
-      takes.
+    - ``linger``: seconds that ``close`` waits for unwritten messages, ``None`` for no limit.
     - ``max_connections``, ``max_handshakes``: bounds of each bound endpoint.
-    - ``metadata``: properties that the peer is told; names begin with ``X-``.
-    - ``version``: the latest that is announced, ``"3.1"`` or ``"3.0"``.
+    - ``metadata``: properties announced to the peer; names begin with ``X-``.
+    - ``version``: the latest version to announce, ``"3.1"`` or ``"3.0"``.
     - ``secret_key``, ``public_key``, ``server_key``: CURVE, as 32 bytes or 40 characters of Z85,
       see :func:`keypair`. With ``server_key`` this is a client of the server that has this public
       key, without it a server.
     - ``plain``: ``(user, password)`` as a client, ``True`` as a server.
-    - ``authenticator``: called with mechanism, address and credentials for each peer that wants in.
-      It answers ``True``, the name of the user, ``False``, or a status of ZAP. The credentials are
+    - ``authenticator``: called with mechanism, address and credentials of each connecting peer.
+      It returns ``True``, the name of the user, ``False``, or a status of ZAP. The credentials are
       the public key of the client with CURVE, user and password with PLAIN, nothing with NULL.
     """
     return dict(_COMMON)
@@ -136,10 +135,11 @@ def _settings(given: dict[str, Any]) -> dict[str, Any]:
 
 
 class Dealer(ZmtpSocket):
-    """Sends to its peers by turns and receives from all of them.
+    """Sends to its peers in turn and receives from all of them.
 
-    ``identity`` is what a ROUTER knows it by; without one the router makes one up. With ``immediate``
-    messages only go where there is a connection; else they also wait for the endpoints it connects to.
+    ``identity`` is the name by which a ROUTER knows it; without one the router makes one up. With
+    ``immediate`` messages are queued for open connections only; else they also wait for the endpoints it
+    connects to.
     """
 
     __slots__ = ()
@@ -147,16 +147,17 @@ class Dealer(ZmtpSocket):
     def __new__(
         cls, *, identity: str | Buffer = b"", immediate: bool = False, **options: Unpack[Options]
     ) -> Self:
-        """Make a socket without connections; see :func:`options`."""
+        """Create a socket without connections; see :func:`options`."""
         settings = _settings({**options}) | {"identity": identity, "immediate": immediate}
         return super().__new__(cls, "DEALER", settings)
 
 
 class Router(ZmtpSocket):
-    """Receives with the identity of the sender in front, and sends to the one that the first frame names.
+    """Prefixes received messages with the sender's identity, and sends to the one in the first frame.
 
-    With ``handover`` a newcomer takes an identity that is in use, else it is kept out as long as the other is
-    there. With ``mandatory`` a message for nobody raises ``Unreachable``, else it is dropped and counted.
+    With ``handover`` a new peer takes over an identity in use, else it is refused as long as the other is
+    there. With ``mandatory`` a message to an unknown identity raises ``Unreachable``, else it is dropped and
+    counted.
     """
 
     __slots__ = ()
@@ -169,28 +170,28 @@ class Router(ZmtpSocket):
         mandatory: bool = False,
         **options: Unpack[Options],
     ) -> Self:
-        """Make a socket without connections; see :func:`options`."""
+        """Create a socket without connections; see :func:`options`."""
         own = {"identity": identity, "handover": handover, "mandatory": mandatory}
         return super().__new__(cls, "ROUTER", _settings({**options}) | own)
 
 
 class Pub(ZmtpSocket):
-    """Sends each message to all who have subscribed to a prefix of its first frame.
+    """Sends each message to all peers subscribed to a prefix of its first frame.
 
-    It never waits: who has no room goes without.
+    Sending never waits: a peer without room misses the message.
     """
 
     __slots__ = ()
 
     def __new__(cls, *, immediate: bool = False, **options: Unpack[Options]) -> Self:
-        """Make a socket without connections; see :func:`options`."""
+        """Create a socket without connections; see :func:`options`."""
         return super().__new__(cls, "PUB", _settings({**options}) | {"immediate": immediate})
 
 
 class Sub(ZmtpSocket):
-    """Receives the messages that begin with what it has subscribed to.
+    """Receives the messages that begin with a subscribed prefix.
 
-    ``subscribe`` is a prefix, or several; ``b""`` is everything.
+    ``subscribe`` is a prefix, or several; ``b""`` matches everything.
     """
 
     __slots__ = ()
@@ -200,7 +201,7 @@ class Sub(ZmtpSocket):
         subscribe: str | Buffer | list[str | Buffer] | tuple[str | Buffer, ...] = (),
         **options: Unpack[Options],
     ) -> Self:
-        """Make a socket without connections; see :func:`options`."""
+        """Create a socket without connections; see :func:`options`."""
         socket = super().__new__(cls, "SUB", _settings({**options}))
         for prefix in subscribe if isinstance(subscribe, list | tuple) else (subscribe,):
             socket.subscribe(prefix)

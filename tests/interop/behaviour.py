@@ -1,4 +1,4 @@
-"""What a program sees of a value: the outcome of an expression, in words that both modules can share."""
+"""The behaviour of a value for a program: the outcome of an expression, in terms that both modules share."""
 
 import ast
 import copy
@@ -12,19 +12,19 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 
-# Where classes say that they come from: eclipse-zenoh calls most of its own `builtins`.
+# Modules of classes: eclipse-zenoh names `builtins` for most of its own.
 MODULES = re.compile(r"\b(builtins|zwire\.errors|zwire\.zenoh|zenoh)\.(handlers\.|ext\.|shm\.)?(?=[A-Z])")
 ADDRESS = re.compile(r" at 0x[0-9a-f]+|Py\(0x[0-9a-f]+\)")
 NODE = re.compile(r"\b[0-9a-f]{24,32}\b")
 
 
 def plain(text):
-    """Without what differs from run to run, and without the names of modules."""
+    """The text without parts that differ from run to run, and without names of modules."""
     return NODE.sub("ID", ADDRESS.sub("", MODULES.sub("", text)))
 
 
 def names(zenoh, path):
-    """What expressions may use."""
+    """The names available to expressions."""
     return {
         **{name: value for name, value in vars(zenoh).items() if isinstance(value, type)},
         "zenoh": zenoh,
@@ -41,7 +41,7 @@ def names(zenoh, path):
 
 
 class Raised:
-    """An exception: equal to one of the same class, or of a class that is one of those there."""
+    """An exception; compared by its class or base classes."""
 
     def __init__(self, error, zenoh):
         self.name = "ZError" if isinstance(error, zenoh.ZError) else type(error).__name__
@@ -63,7 +63,7 @@ class Seen:
 
 
 def attempt(zenoh, run):
-    """What comes of a function: the peer raises panics that are no `Exception`."""
+    """The outcome of a function: the peer raises panics that are no `Exception`."""
     try:
         return Seen(run())
     except BaseException as error:
@@ -73,7 +73,7 @@ def attempt(zenoh, run):
 
 
 def outcome(code, zenoh, path):
-    """What comes of the last expression of some statements."""
+    """The outcome of the last expression of some statements."""
     tree = ast.parse(code)
     scope = names(zenoh, path)
     last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else ast.parse("None").body[0]

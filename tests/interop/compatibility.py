@@ -1,4 +1,4 @@
-"""Writes `docs/compatibility.md` from the lists that the tests check, and from the stubs."""
+"""Write `docs/compatibility.md` from the lists that the tests check, and from the stubs."""
 
 import ast
 import inspect
@@ -18,10 +18,12 @@ HEAD = """\
 
 `zwire.zenoh` has every name, parameter, default, property and method of the type stubs of eclipse-zenoh
 1.10, with its `handlers`, `ext` and `shm`; a test compares them one by one. Another one runs some 600
-expressions and the scenes of `tests/interop/scenes.py` on both modules and compares what a program sees:
-values, texts, exceptions. This page is made of what these tests let differ, and they fail when it is not so.
+expressions and the scenes of `tests/interop/scenes.py` on both modules and compares the results: values,
+texts, exceptions. This page is generated from the differences that these tests allow; they fail if the
+page is wrong.
 
-How to change over is in [From eclipse-zenoh](from/eclipse-zenoh.md).
+[Moving from eclipse-zenoh](from/eclipse-zenoh.md) explains how to change a program, [Features](features.md)
+lists the implemented parts of Zenoh.
 """
 
 
@@ -32,18 +34,18 @@ def table(*rows):
 
 
 def code(text):
-    """Text that is shown as it is."""
+    """Text as a code span."""
     ticks = "``" if "`" in text else "`"
     return f"{ticks} {text} {ticks}" if "`" in text else f"`{text}`"
 
 
 def shown(outcome):
-    """An outcome for people."""
+    """An outcome as a table cell."""
     return f"raises `{outcome.removeprefix('raises ')}`" if outcome.startswith("raises ") else code(outcome)
 
 
 def besides(name):
-    """What a class or a function has that its stub has not."""
+    """Names of a class or function that its stub lacks."""
     made = ours(name)
     if inspect.isclass(made):
         known = {member.rpartition(".")[2] for member in SURFACE if member.rpartition(".")[0] == name}
@@ -58,7 +60,7 @@ def besides(name):
 
 
 def more():
-    """Names and parameters that are here and not in the stubs, by class and function."""
+    """Names and parameters missing in the stubs, by class and function."""
     for name in PRESENT:
         nodes = SURFACE[name]
         function = any(isinstance(node, ast.FunctionDef) and not is_property(node) for node in nodes)
@@ -72,26 +74,26 @@ def more():
 def page():
     """The whole page."""
     parts = [HEAD]
-    parts.append("\n## What is not there\n")
-    parts.append(table(("Name", "Why"), *((code(name), why) for name, why in sorted(ABSENT.items()))))
-    parts.append("\n## What is better on purpose\n")
-    parts.append("The signature is the same; each has tests of its own.\n")
-    parts.append(table(("What", "There", "Here"), *differences.ON_PURPOSE))
-    parts.append("\n## What sessions do differently\n")
+    parts.append("\n## Missing names\n")
+    parts.append(table(("Name", "Reason"), *((code(name), why) for name, why in sorted(ABSENT.items()))))
+    parts.append("\n## Intended improvements\n")
+    parts.append("The signatures are the same; each difference has its own tests.\n")
+    parts.append(table(("Subject", "eclipse-zenoh", "zwire"), *differences.ON_PURPOSE))
+    parts.append("\n## Differences of sessions\n")
     rows = [
         (s.what, shown(s.theirs) if s.theirs.startswith("raises") else s.theirs, s.ours, s.reason)
         for s in differences.SCENES.values()
     ]
-    parts.append(table(("What", "There", "Here", "Why"), *rows))
-    parts.append("\n## What values do differently\n")
+    parts.append(table(("Subject", "eclipse-zenoh", "zwire", "Reason"), *rows))
+    parts.append("\n## Differences of values\n")
     for what, value in differences.VALUES.items():
         parts.append(f"### {what}\n\n{value.reason[0].upper()}{value.reason[1:]}.\n")
         rows = [(code(text), shown(there), shown(here)) for text, there, here in value.outcomes]
-        parts.append(table(("Expression", "There", "Here"), *rows))
-    parts.append("\n## What there is besides\n")
+        parts.append(table(("Expression", "eclipse-zenoh", "zwire"), *rows))
+    parts.append("\n## Additional names\n")
     parts.append("Names and parameters that the stubs of eclipse-zenoh do not have.\n")
     rows = [(code(name), ", ".join(map(code, extra))) for name, extra in more()]
-    parts.append(table(("On", "Besides"), *rows))
+    parts.append(table(("Class or function", "Additional names"), *rows))
     return "\n".join(part.rstrip("\n") + "\n" for part in parts).replace("\n\n\n", "\n\n")
 
 

@@ -13,7 +13,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def net():
-    """The nodes of one test; they are ended after it, and ending must not hang."""
+    """The nodes of one test; they are ended after it, and their end must not hang."""
     made = Net()
     yield made
     made.end()

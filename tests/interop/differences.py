@@ -1,17 +1,17 @@
-"""Where programs see a difference, and why. The tests check each; `docs/compatibility.md` is made of this."""
+"""Differences from eclipse-zenoh with reasons, checked by tests; the source of `docs/compatibility.md`."""
 
 from typing import NamedTuple
 
 
 class Value(NamedTuple):
-    """Expressions with one reason: what each gives there and here; an ellipsis stands for more text."""
+    """Expressions with one reason: their result in both modules; an ellipsis stands for more text."""
 
     reason: str
     outcomes: list[tuple[str, str, str]]
 
 
 class Scene(NamedTuple):
-    """Something that sessions do differently."""
+    """A difference in the behaviour of sessions."""
 
     what: str
     theirs: str
@@ -24,8 +24,8 @@ ATTRIBUTE = "raises AttributeError"
 ERROR = "raises ZError"
 
 VALUES = {
-    "Names and defaults of the stubs hold": Value(
-        "the stubs of eclipse-zenoh say so, its module does not do it",
+    "Names and defaults of the stubs": Value(
+        "the module of eclipse-zenoh does not follow its own stubs; zwire does",
         [
             ('KeyExpr(key_expr="a")', TYPE, "ke`a`"),
             ('KeyExpr(s="a")', "ke`a`", TYPE),
@@ -52,8 +52,8 @@ VALUES = {
             ("zenoh.LinkEventsListener[int]", TYPE, "LinkEventsListener[int]"),
         ],
     ),
-    "What the `repr` of a value says": Value(
-        "the text of the Rust types says nothing to a reader of Python, or is as long as a payload",
+    "The `repr` of values": Value(
+        "the text of the Rust types does not help Python programmers, or is as long as a payload",
         [
             ("Encoding.TEXT_PLAIN", "Encoding(Encoding { id: 4, schema: None })", "Encoding('text/plain')"),
             ('ZBytes("abc")', "ZBytes(ZBuf { slices: [[61, 62, 63]] })", "ZBytes(b'abc')"),
@@ -73,8 +73,8 @@ VALUES = {
             ('zenoh.ZError("x")', "ZError('x')", "ZwireError('x')"),
         ],
     ),
-    "Equal content is equal": Value(
-        "there two objects with one content are different; `hash` works here as there",
+    "Equality by content": Value(
+        "in eclipse-zenoh two objects with the same content are different; `hash` works in both",
         [
             ("Config() == Config()", "False", "True"),
             ('Parameters("a=1") == Parameters("a=1")', "False", "True"),
@@ -83,8 +83,8 @@ VALUES = {
             ("zenoh.QueryConsolidation.AUTO == zenoh.QueryConsolidation.DEFAULT", "False", "True"),
         ],
     ),
-    "Arguments that are taken, too": Value(
-        "the meaning is plain",
+    "Additional argument types": Value(
+        "the meaning of these arguments is unambiguous",
         [
             ('KeyExpr(KeyExpr("a"))', TYPE, "ke`a`"),
             ('KeyExpr("a").join(KeyExpr("b"))', TYPE, "ke`a/b`"),
@@ -107,8 +107,8 @@ VALUES = {
             ("ext.z_deserialize(typing.List[int], ext.z_serialize([1, 2]))", TYPE, "[1, 2]"),
         ],
     ),
-    "What values can do": Value(
-        "users have asked for it, or Python programs expect it",
+    "Additional operations": Value(
+        "users have requested these operations, or Python programs expect them",
         [
             ('KeyExpr("a") < KeyExpr("b")', TYPE, "True"),
             ('copy.copy(KeyExpr("a"))', TYPE, "ke`a`"),
@@ -125,7 +125,7 @@ VALUES = {
         ],
     ),
     "Wrong values are refused with a `ZError`": Value(
-        "there it is taken and has no effect, or overflows",
+        "eclipse-zenoh accepts such a value without effect, or overflows",
         [
             ("c = Config(); c.insert_json5('queries_default_timeout', '-1')", "None", ERROR),
             ('str(Encoding("x" * 300))[:1]', "'x'", ERROR),
@@ -139,7 +139,7 @@ VALUES = {
         ],
     ),
     "Texts of a configuration": Value(
-        "the values are the same; keys that are secrets or unset are shown, too, rules as they were given",
+        "the values are the same; secret and unset keys are included, and rules keep their given form",
         [
             (
                 'Config().get_json("listen/endpoints")',
@@ -172,71 +172,71 @@ SCENES = {
         "the stubs call it a `bool`",
     ),
     ("publishers", "the key of an undeclared one"): Scene(
-        "attributes of what was undeclared, and of a query that was dropped",
+        "attributes of an undeclared object, and of a dropped query",
         ERROR,
         "as before",
-        "who writes a log line about it has no reason to fail",
+        "a log line about the object should not fail",
     ),
     ("channels", "RingChannel: rest"): Scene(
-        "what is left in a `RingChannel` after `undeclare()`",
+        "items left in a `RingChannel` after `undeclare()`",
         "lost",
         "can still be taken, as from other channels",
-        "it has arrived",
+        "the items have arrived",
     ),
     ("channels", "undeclare within with"): Scene(
         "`undeclare()` within the `with` block of the same object",
         ERROR,
-        "nothing more happens",
-        "what the block is to do at its end is done",
+        "no further effect",
+        "the block would undeclare the object at its end",
     ),
     ("queries", "get express"): Scene(
         "`query.reply(..., express=True)`",
         "has no effect",
         "the reply is sent at once",
-        "it is what the parameter says",
+        "the parameter requests it",
     ),
     ("queries", "text of a query"): Scene(
         "`str(query)`",
         'Query { selector: "keyx=1" }',
         "key?x=1",
-        "it is the text of its selector",
+        "the text of a query is its selector",
     ),
     ("queries", "kept after its answer"): Scene(
         "a query that its callback has answered, and that is kept in a list, a global or a traceback",
-        "open until nothing refers to it: its asker waits for the whole timeout and gets a `Timeout` error",
-        "finished when the callback returns; a further answer is an error that says so. One that the "
-        "callback itself has not answered stays open, as there",
-        "it has its answer; who answers later leaves all answers to later",
+        "open until its last reference is gone: the get waits for its whole timeout and gets an error",
+        "finished when the callback returns; a further answer raises an error. A query that the callback "
+        "itself has not answered stays open, as in eclipse-zenoh",
+        "the query has its answer; a program that answers later sends all answers later",
     ),
     ("queries", "answered in a loop"): Scene(
         "`for query in queryable:` while it waits for the next query",
-        "the loop variable keeps the last query open: its asker waits for the whole timeout",
-        "finished, if the turn of the loop has answered it; `recv()` is as there",
-        "nobody sees a loop variable as a promise of further answers",
+        "the loop variable keeps the last query open: the get waits for the whole timeout",
+        "finished, if the loop iteration has answered it; `recv()` behaves as in eclipse-zenoh",
+        "a loop variable does not indicate further answers",
     ),
     ("queries", "key after drop"): Scene(
         "`query.key_expr` after `query.drop()`",
         ERROR,
         "as before",
-        "as for what was undeclared",
+        "as for undeclared objects",
     ),
 }
 
-# What a test of one module cannot show, or takes longer: each has tests of its own.
+# Differences that one comparison of both modules cannot show, or that take longer: each has tests of its own.
 ON_PURPOSE = [
     (
-        "a channel that nobody reads",
-        "holds its publisher up for ever",
-        "holds it up for a bounded time, then drops and counts",
+        "an unread channel",
+        "blocks its publisher without limit",
+        "blocks it for a bounded time, then drops and counts",
     ),
     (
         "`Callback(..., indirect=False)`",
-        "runs in the thread of the network",
-        "runs in a thread for callbacks: it cannot stop the network",
+        "runs in the network thread",
+        "runs in a callback thread: it cannot block the network",
     ),
-    ("a `get` that nobody answers", "says nothing about why", "`Handler.end` says how it ended"),
+    ("a `get` without replies", "does not report the reason", "`Handler.end` has the reason"),
     ("a session in a forked child", "`put` returns and sends nothing, `close` hangs", "raises `UsageError`"),
-    ("values in pickles, `multiprocessing`, Spark", "cannot be pickled", "can"),
+    ("values in pickles, `multiprocessing`, Spark", "cannot be pickled", "can be pickled"),
     (
         "errors",
         "one `ZError` with the text of a Rust error",
@@ -244,14 +244,14 @@ ON_PURPOSE = [
     ),
     ("an unknown key of a configuration", "`unknown key`", "`ConfigError` with the path and the nearest key"),
     (
-        "`timestamp_callback` and what arrives",
-        "called in the thread of the network",
+        "`timestamp_callback` and received messages",
+        "called in the network thread",
         "called in the thread that takes the message",
     ),
     (
         "the log",
-        "lines on standard output, if `init_log_from_env_or` or its twin was called",
+        "lines on standard output, after `init_log_from_env_or` or `try_init_log_from_env`",
         "Python's `logging`; those two write lines to standard error as well",
     ),
-    ("`zenoh.shm`", "memory that processes share", "every name; `NotSupported` where memory would be shared"),
+    ("`zenoh.shm`", "shared memory of processes", "every name; `NotSupported` where memory would be shared"),
 ]

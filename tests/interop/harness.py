@@ -26,7 +26,7 @@ ZWIRE = "zwire"
 ECLIPSE = "eclipse"
 OLD = "eclipse-1.0"
 
-# How long a command may take unless the test says otherwise. On an idle machine it takes milliseconds.
+# Default time limit of a command. On an idle machine it takes milliseconds.
 PATIENCE = 20.0
 
 
@@ -51,7 +51,7 @@ class Peer:
 
     Args:
         implementation: of Zenoh.
-        host: of a network of our own, whose network the process sees; ``None`` is this machine.
+        host: of a network of our own, visible to the process; ``None`` is this machine.
     """
 
     def __init__(self, implementation, host=None):
@@ -60,7 +60,7 @@ class Peer:
         self.stderr = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - lives as long as the process
         hidden = {"ZENOH_CONFIG", "ZWIRE_CONFIG"}
         if host:
-            # Nobody else is on that network: nodes may look for each other as they do by default.
+            # The network has no other nodes: scouting may run with its defaults.
             hidden.add("ZWIRE_SCOUTING_INTERFACE")
         environment = {k: v for k, v in os.environ.items() if k not in hidden}
         self.process = subprocess.Popen(
@@ -81,16 +81,16 @@ class Peer:
         self.answers.put(None)
 
     def complaints(self):
-        """What the process wrote to its standard error."""
+        """The standard error of the process."""
         self.stderr.seek(0)
         return self.stderr.read()
 
     def send(self, op, **fields):
-        """Gives a command without waiting for its end."""
+        """Send a command without waiting for its end."""
         print(json.dumps({"op": op, **fields}), file=self.process.stdin, flush=True)
 
     def answer(self, within=PATIENCE):
-        """What the oldest command without an answer gave."""
+        """The reply to the oldest command without one."""
         try:
             line = self.answers.get(timeout=within)
         except queue.Empty:
@@ -112,7 +112,7 @@ class Peer:
         return call
 
     def kill(self):
-        """As a crash: nothing is said to anybody."""
+        """End as in a crash: no close message is sent."""
         self.process.kill()
         self.process.wait(10)
 
@@ -141,11 +141,11 @@ class Peer:
 
 
 def _ports():
-    """Ports, over and over.
+    """Ports, repeating without end.
 
-    They are below those that Linux gives to connections (32768 to 60999): nobody is given one of them
+    They are below those that Linux gives to connections (32768 to 60999): no connection is given one of them
     between the question and the listener. Processes that run tests side by side have shares of their own;
-    each run begins elsewhere, where nothing of the last one lingers.
+    each run begins at another port, so that leftovers of the last one do not matter.
     """
     shares = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     share = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
@@ -157,7 +157,7 @@ PORTS = _ports()
 
 
 def free_port(kind=socket.SOCK_STREAM):
-    """A port of loopback that nobody uses."""
+    """An unused port of loopback."""
     for port in itertools.islice(PORTS, 1000):
         with socket.socket(type=kind) as s, contextlib.suppress(OSError):
             s.bind(("127.0.0.1", port))
@@ -234,19 +234,19 @@ class LossyWorld:
 
 
 def shown(payload):
-    """How a peer reports these bytes."""
+    """The form in which a peer reports these bytes."""
     if len(payload) > 1024:
         return {"size": len(payload), "sha256": hashlib.sha256(payload).hexdigest()}
     return base64.b64encode(payload).decode()
 
 
 def random_bytes(size, seed):
-    """What a peer makes of ``{"size": ..., "seed": ...}``."""
+    """The bytes that a peer makes of ``{"size": ..., "seed": ...}``."""
     return random.Random(seed).randbytes(size)
 
 
 def eventually(what, condition, within=5.0, period=0.02):
-    """Asks until the condition holds; its last value."""
+    """Ask until the condition holds; return its last value."""
     end = time.monotonic() + within
     while True:
         value = condition()
@@ -260,7 +260,7 @@ def eventually(what, condition, within=5.0, period=0.02):
 def subscribed(publisher, subscriber, key, **options):
     """Subscribes with a collector ``sub`` and waits until a put of ``publisher`` gets there.
 
-    Declarations travel on their own; until they have, a put goes nowhere.
+    Declarations take time to arrive; until then, a put goes nowhere.
     """
     subscriber.subscribe(name="sub", key=key, **options)
     probe = key.replace("**", "probe").replace("$*", "probe").replace("*", "probe")
@@ -268,7 +268,7 @@ def subscribed(publisher, subscriber, key, **options):
 
 
 def all_declared(publisher, subscriber):
-    """Waits until whatever the subscriber has declared so far has come to the publisher.
+    """Wait until all declarations of the subscriber so far have reached the publisher.
 
     The declarations of a session arrive in their order, and the one of this key is the last.
     """
@@ -284,7 +284,7 @@ def reached(publisher, subscriber, name, key):
         return subscriber.received(name=name, count=1, seconds=0.1)
 
     eventually(f"a put on {key} arrives", one)
-    # A probe may still be on its way: one more, and everything before it has arrived.
+    # A probe may still be on its way: after one more has arrived, so have all before it.
     publisher.put(key=key, payload="last probe", congestion_control="BLOCK")
     last = shown(b"last probe")
     eventually(

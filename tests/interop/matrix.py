@@ -1,6 +1,6 @@
 """The cells of the interop matrix: two nodes, one link between them, and what they have to do over it.
 
-A cell is (link, our role, their role, who listens). Its two nodes do the same to each other at the same time:
+A cell is (link, our role, their role, the listening side). Its two nodes do the same at the same time:
 publish, ask, watch tokens, follow the matching status. So each cell covers both directions.
 """
 
@@ -16,13 +16,13 @@ ROLES = ("client", "peer", "router")
 
 # Larger than one batch on every link, so it travels in fragments.
 LARGE = 150_000
-# Low latency knows no fragments: what does not fit into a batch is not sent.
+# Low latency has no fragments: a message larger than a batch is not sent.
 WHOLE = 40_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-    """One column of the matrix.
+    """A column of the matrix.
 
     Args:
         name: of the column.
@@ -31,7 +31,7 @@ class Link:
         transport: of the port, where there is one.
         tls: whether certificates are used: ``""``, ``"server"`` or ``"both"``.
         fragments: whether a message may be larger than a batch.
-        reliable: whether all arrives.
+        reliable: whether all messages arrive.
     """
 
     name: str
@@ -65,7 +65,7 @@ LINKS = {
     )
 }
 
-# Shapes of links, each with one pair of each kind; the first release does not know them.
+# Shapes of links, each with one pair of each kind; the first release does not support them.
 SHAPES = {
     link.name: link
     for link in (
@@ -94,13 +94,13 @@ SHAPES = {
 
 # A group of multicast has no opener and no listener. It needs a network: loopback has no multicast.
 GROUP = "udp/224.0.0.229:{port}#iface=eth0"
-# Members show themselves as often (ms); the default is 2.5 s.
+# Interval of JOIN messages (ms); the default is 2.5 s.
 JOINS = {"transport/multicast/join_interval": 200}
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One test of the matrix."""
+    """A test of the matrix."""
 
     link: str
     ours: str
@@ -116,7 +116,7 @@ class Cell:
 
 
 def listeners(ours, theirs):
-    """Who can listen: a client never does, and two clients have nobody to connect to."""
+    """The sides that can listen: a client never does, and two clients cannot connect to each other."""
     return [side for side, role in ((ZWIRE, ours), ("foreign", theirs)) if role != "client"]
 
 
@@ -133,7 +133,7 @@ def cells(links, foreign=ECLIPSE, roles=None):
 
 
 class Pool:
-    """Processes that one test after the other uses; one in which a test failed is not used again.
+    """Processes used by one test after the other; after a failed test they are not used again.
 
     Args:
         folder: for sockets.
@@ -150,7 +150,7 @@ class Pool:
 
     @contextlib.contextmanager
     def peers(self, *implementations):
-        """That many idle processes, without sessions."""
+        """Idle processes, one for each implementation named, without sessions."""
         taken = [self._take(name) for name in implementations]
         try:
             yield taken
@@ -166,7 +166,7 @@ class Pool:
                 peer.answer()
             except PeerError as error:
                 self._drop(peer)
-                # Now and then a session of eclipse-zenoh over UDP does not come to an end; ours has to.
+                # Sometimes a session of eclipse-zenoh over UDP does not end; ours must.
                 if peer.implementation == ZWIRE:
                     problems.append(error)
                 continue
@@ -192,17 +192,17 @@ class Pool:
                 peer.end()
 
     def endpoint(self, link, port=None):
-        """A place of this kind; without a port, one where nobody listens yet."""
+        """An endpoint of this kind; without a port, one with an unused port."""
         return link.endpoint.format(port=port or free_port(link.transport), folder=self.folder)
 
     @contextlib.contextmanager
     def relayed(self, cell, **options):
-        """A relay to where the listener of this cell will be."""
+        """A relay to the future listener of this cell."""
         with Relay(free_port((LINKS | SHAPES)[cell.link].transport), **options) as relay:
             yield relay
 
     def settings(self, link, mode, listen=(), connect=()):
-        """What a node of this mode is configured with."""
+        """The configuration of a node of this mode."""
         settings = {
             **QUIET,
             **link.settings,
@@ -211,14 +211,14 @@ class Pool:
             "connect/endpoints": list(connect),
         }
         if mode == "router":
-            # A router waits so long before `open` returns, for nothing that a test needs.
+            # A router waits that long before `open` returns, which no test needs.
             settings["scouting/delay"] = 0
         if link.tls:
             settings.update(self.authority.settings(both=link.tls == "both"))
         return settings
 
     def member(self, peer, mode, group, listen=(), connect=()):
-        """A session in a multicast group, and at other places."""
+        """Open a session in a multicast group, and at other endpoints."""
         listen = [group, *listen]
         settings = self.settings(LINKS["tcp"], mode, listen=listen, connect=connect)
         peer.opened = peer.open(settings={**settings, **JOINS})
@@ -244,18 +244,18 @@ class Meeting:
         eventually("both know each other", lambda: self.known(ours) and self.known(theirs))
 
     def known(self, node):
-        """Whether the other one is a neighbour of this one, in its role."""
+        """Whether each node is a neighbour of the other, in its role."""
         other = node.other
         info = node.info()
         return info["routers"] if other.role == "router" else info["peers"] if other.role == "peer" else True
 
     def each(self, op, **fields):
-        """The same command to both at once; a callable field is asked for its value at each node."""
+        """Send the same command to both at once; a callable field is called for each node."""
         return each(self.nodes, op, **fields)
 
 
 def each(nodes, op, **fields):
-    """The same command to all at once; a callable field gives its value for each node."""
+    """Send the same command to all at once; a callable field is called for each node."""
     for node in nodes:
         node.send(op, **{k: v(node) if callable(v) else v for k, v in fields.items()})
     return [node.answer() for node in nodes]

@@ -1,4 +1,4 @@
-"""One node in a process of its own: commands from stdin, answers to stdout, one JSON object per line.
+"""A node in a process of its own: commands from stdin, answers to stdout, one JSON object per line.
 
 ``python peer.py MODULE`` runs with ``zenoh`` and with ``zwire.zenoh``: the two have the same interface, so
 the same script plays every role of either. What it needs is in the 1.0 release of eclipse-zenoh as well,
@@ -23,7 +23,7 @@ WHOLE = 1024
 
 
 def data(spec):
-    """Bytes out of a text, or that many random ones out of a seed."""
+    """Make bytes of a text, or random ones of a seed."""
     if spec is None:
         return None
     if isinstance(spec, str):
@@ -34,7 +34,7 @@ def data(spec):
 
 
 def show(payload):
-    """What came of :func:`data`, in a form that JSON holds."""
+    """The value of :func:`data`, in a form that JSON holds."""
     if payload is None:
         return None
     raw = payload.to_bytes()
@@ -105,7 +105,7 @@ class Node:
     # ---- describing -----------------------------------------------------------------------------
 
     def name(self, cls, value):
-        """The name of a member, for enumerations that are none of Python's."""
+        """The name of a member, also for enumerations that are no Python enums."""
         for name in dir(cls):
             if name.isupper() and name not in ("DEFAULT", "MAX", "MIN") and getattr(cls, name) == value:
                 return name
@@ -145,7 +145,7 @@ class Node:
         return getattr(getattr(self.z, cls), name)
 
     def options(self, given):
-        """Keyword arguments out of the fields of a command."""
+        """Convert the fields of a command to keyword arguments."""
         kinds = {
             "priority": "Priority",
             "congestion_control": "CongestionControl",
@@ -202,7 +202,7 @@ class Node:
         self.session.close()
 
     def reset(self):
-        """Ends the session; the process is as good as new."""
+        """End the session; the process can be used like a new one."""
         if self.session is not None:
             self.session.close()
         self.session = None
@@ -217,7 +217,7 @@ class Node:
         }
 
     def scout(self, settings, what, seconds):
-        """Who answers in that time, by id."""
+        """The nodes that answer in that time, by id."""
         config = self.z.Config()
         for path, value in settings.items():
             config.insert_json5(path, json.dumps(value))
@@ -234,14 +234,14 @@ class Node:
         return found
 
     def transport_events(self, name):
-        """Collects what the session says of its neighbours coming and going."""
+        """Collect the session's events of neighbours that connect and disconnect."""
         sink = self.sink(
             name,
             Collector(
                 lambda event: {
                     "kind": self.name(self.z.SampleKind, event.kind),
                     "zid": str(event.transport.zid),
-                    # These two are ours alone.
+                    # Only zwire has these two.
                     "change": getattr(event, "change", None),
                     "reason": getattr(event, "reason", None),
                 }
@@ -250,7 +250,7 @@ class Node:
         self.things[name] = self.session.info.declare_transport_events_listener(sink)
 
     def join_mesh(self, connect):
-        """One more session, a peer that is connected to those; where it listens."""
+        """Open a further session, a peer connected to those; return its listening endpoint."""
         mesh = self.things.setdefault("mesh", [])
         config = self.z.Config()
         for path, value in {
@@ -266,11 +266,11 @@ class Node:
         return mesh[-1].listening()
 
     def mesh_sizes(self):
-        """How many peers each of these sessions knows."""
+        """The number of peers that each of these sessions knows."""
         return [len(list(session.info.peers_zid())) for session in self.things["mesh"]]
 
     def subscribe_many(self, prefix, upto):
-        """Subscribes to numbered keys from where the last call ended; seconds until the neighbours know."""
+        """Subscribe to further numbered keys; return the seconds until the neighbours know."""
         made = self.things.setdefault(prefix, [])
         start = time.monotonic()
         made += [self.session.declare_subscriber(f"{prefix}/{number}") for number in range(len(made), upto)]
@@ -278,11 +278,11 @@ class Node:
         return time.monotonic() - start
 
     def take_many(self, prefix):
-        """How many of those subscriptions had a message."""
+        """The number of those subscriptions that had a message."""
         return sum(subscriber.try_recv() is not None for subscriber in self.things[prefix])
 
     def touch_many(self, prefix, count):
-        """Puts once on each of the numbered keys; how long it took."""
+        """Put once on each of the numbered keys; return the time taken."""
         block = self.z.CongestionControl.BLOCK
         start = time.monotonic()
         for number in range(count):
@@ -311,7 +311,7 @@ class Node:
         self.things[name] = made
 
     def take(self, name, count):
-        """What a channel holds right now, at most that many."""
+        """Up to ``count`` items that a channel holds right now."""
         items = []
         while len(items) < count:
             item = self.things[name].try_recv()
@@ -324,7 +324,7 @@ class Node:
         return self.sample(self.things[name].recv())
 
     def received(self, name, count, seconds):
-        """Waits until that many came; more may have."""
+        """Wait until ``count`` items have come; there may be more."""
         sink = self.sinks[name]
         end = time.monotonic() + seconds
         while len(sink) < count and time.monotonic() < end:
@@ -334,7 +334,7 @@ class Node:
         return sink.items
 
     def forget(self, name):
-        """Empties what :meth:`received` shows."""
+        """Empty the list that :meth:`received` returns."""
         self.sinks[name].items.clear()
 
     def put(self, key, payload, **options):
@@ -375,7 +375,7 @@ class Node:
         return time.monotonic() - start
 
     def pace(self, key, seconds, size=8, rate=None, **options):
-        """Puts payloads with the time in them for so long, as many a second or as fast as it goes."""
+        """Put payloads with the time in them for that long, at a rate or as fast as possible."""
         options = self.options(options)
         rest = bytes(size - 8)
         start = time.monotonic()
@@ -394,7 +394,7 @@ class Node:
         return len(self.sinks[name])
 
     def times(self, name):
-        """When the messages since the last call were put and when they came (ns of the monotonic clock)."""
+        """Times of put and receipt of the messages since the last call (ns of the monotonic clock)."""
         times = self.sinks[name].times
         self.sinks[name].times = []
         return times
@@ -404,7 +404,7 @@ class Node:
         return sorted((came - sent) / 1e9 for sent, came in self.times(name))
 
     def trickle(self, key, period, size=8):
-        """Puts in the background until ``stop``; what is refused while there is no link is counted."""
+        """Put in the background until ``stop``; count puts refused while there is no link."""
         counts = {"sent": 0, "refused": 0}
         end = threading.Event()
 
@@ -452,7 +452,7 @@ class Node:
         def answer(query):
             described(query)
             if holds:
-                # Whoever keeps a query to answer it again takes it out of the callback.
+                # A query that is held, to be answered again, has to leave the callback.
                 threading.Thread(target=run, args=(query,)).start()
             else:
                 run(query)
@@ -499,7 +499,7 @@ class Node:
         return str(self.things[name].id.zid), str(self.things[name].id.eid)
 
     def publish_numbers(self, name, start, end, period=0.0):
-        """Publishes their digits."""
+        """Publish numbers as decimal digits."""
         for number in range(start, end):
             self.things[name].put(str(number))
             if period:
@@ -508,7 +508,7 @@ class Node:
     def advanced_subscribe(self, name, key, history=None, recovery=None, **options):
         ext = importlib.import_module(self.z.__name__ + ".ext")
         if recovery and "periodic_queries" in recovery:
-            # As eclipse-zenoh takes it; its stubs say seconds.
+            # eclipse-zenoh takes a timedelta; its stubs say seconds.
             recovery = {"periodic_queries": dt.timedelta(seconds=recovery["periodic_queries"])}
         came = Collector(
             lambda sample: {
@@ -535,7 +535,7 @@ class Node:
         self.things[name] = self.things[of].detect_publishers(sink, history=history)
 
     def followed(self, name, count=0, seconds=0.0):
-        """What came and what was missed, once there is so much of both together."""
+        """Samples received and missed, once both together reach ``count``."""
         came, misses = self.sinks[name], self.sinks[f"{name} misses"]
         end = time.monotonic() + seconds
         while len(came) + sum(miss["nb"] for miss in list(misses.items)) < count and time.monotonic() < end:
@@ -543,7 +543,7 @@ class Node:
         return {"came": list(came.items), "misses": list(misses.items)}
 
     def release(self):
-        """Lets go of the queries that were held."""
+        """Drop the held queries."""
         for query in self.held:
             if hasattr(query, "drop"):
                 query.drop()
@@ -559,7 +559,7 @@ class Node:
         return self.replies(lambda: self.session.get(selector, **self.options(options)))
 
     def get_many(self, selector, count):
-        """That many gets one after the other: how many replies came, how long it took."""
+        """Make ``count`` gets one after the other; return the number of replies and the time taken."""
         start = time.monotonic()
         replies = sum(len(list(self.session.get(selector))) for _ in range(count))
         return {"replies": replies, "seconds": time.monotonic() - start}
@@ -581,7 +581,7 @@ class Node:
         self.things[name] = self.session.liveliness().declare_subscriber(key, sink, history=history)
 
     def drop_all(self):
-        """Undeclares whatever is declared."""
+        """Undeclare all entities."""
         for thing in self.things.values():
             if hasattr(thing, "undeclare"):
                 thing.undeclare()

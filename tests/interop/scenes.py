@@ -1,4 +1,4 @@
-"""What sessions do: each scene runs on one module and notes what a program sees."""
+"""Scenes of session use: each runs on one module and notes what a program sees."""
 
 import json
 import threading
@@ -223,7 +223,7 @@ def queries(zenoh, note):
     answering.declare_queryable("held", held.append)
     until(lambda: told(asking.get("held", timeout=0.2)) or held)
     note("text of a query", lambda: str(held[0]))
-    # There the timeout is now and then told of twice, and its encoding depends on whose timer was first.
+    # eclipse-zenoh sometimes reports a timeout twice, and its encoding depends on which timer fired first.
     note("timeout 0", lambda: sorted({row[0] for row in told(asking.get("held", timeout=0))}))
     held[0].drop()
     note("drop twice", held[0].drop)

@@ -53,7 +53,7 @@ def answers(endpoint, selector):
 
 
 def described(encoding, payload):
-    """What is to be the same; lists of the reference hold doubles, in no order."""
+    """The part of a reply that must be the same; lists of the reference hold duplicates, in no order."""
     if encoding != "application/json":
         return encoding, payload.decode()
     value = json.loads(payload)

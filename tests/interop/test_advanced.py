@@ -44,7 +44,7 @@ def key():
 
 @pytest.fixture(params=PAIRS, ids="-".join)
 def pair(request, world):
-    """Who publishes, who subscribes."""
+    """Publisher and subscriber, by implementation."""
     publisher, subscriber = request.param
     yield world.publishers[publisher], world.subscribers[subscriber]
     world.publishers[publisher].drop_all()
@@ -53,7 +53,7 @@ def pair(request, world):
 
 @pytest.fixture(params=PAIRS, ids="-".join)
 def far_pair(request, world):
-    """Who publishes, who subscribes behind the path on which datagrams are lost."""
+    """Publisher, and subscriber behind a path on which datagrams are lost, by implementation."""
     publisher, subscriber = request.param
     yield world.publishers[publisher], world.far[subscriber]
     world.relay.loss = 0.0
@@ -166,7 +166,7 @@ def test_a_late_joiner_gets_the_history(pair, key):
     publisher, subscriber = pair
     publisher.advanced_publisher(name="pub", key=key, cache=10, detect={})
     publisher.publish_numbers(name="pub", start=0, end=15)
-    # The cache is known once somebody has got something out of it.
+    # The cache is known once a subscriber has got a sample out of it.
     subscriber.advanced_subscribe(name="first", key=key, history={})
     eventually("the history comes", lambda: known(publisher, subscriber, key))
     subscriber.advanced_subscribe(name="all", key=key, history={})
@@ -362,7 +362,7 @@ def heartbeat_was_lost(relay, zid, eid, number):
 
 def arrives(publisher, subscriber, key):
     """The first sample is published and arrives; the subscription is known then."""
-    # A sample that nobody subscribes to leaves no number behind that would be missed.
+    # A sample without a subscriber uses no sequence number, so none would be missed.
     subscriber.subscribe(name="ready", key=f"{key}/ready")
     eventually(
         "the subscription is known",

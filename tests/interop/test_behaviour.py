@@ -1,4 +1,4 @@
-"""What programs see of eclipse-zenoh and of this package, side by side."""
+"""The behaviour of eclipse-zenoh and of this package for programs, side by side."""
 
 import pytest
 import zenoh as theirs
@@ -41,7 +41,7 @@ def test_differences_are_as_listed(what, tmp_path):
 
 
 def played(scene, zenoh):
-    """What was noted, in order."""
+    """The notes of a scene, in order."""
     notes = []
     scene(zenoh, lambda label, run: notes.append((label, attempt(zenoh, run))))
     return notes

@@ -315,7 +315,7 @@ def test_peers_talk_directly(net, pair, mode):
     listener = net.node(pair[0], "peer", listen=[f"tcp/127.0.0.1:{(port := free_port())}"])
     listener.endpoint = f"tcp/127.0.0.1:{port}"
     other = net.node(pair[1], mode, connect=[listener.endpoint])
-    # A peer whose neighbour says at once what it has does not wait for more.
+    # If the neighbour sends its declarations at once, opening does not wait for the full delay.
     assert other.opened["seconds"] < 0.4
     subscribed(other, listener, "up/*")
     subscribed(listener, other, "down/*")

@@ -109,7 +109,7 @@ def test_a_crash_ends_tokens(nodes):
 def test_own_tokens_are_seen_once(net, pair):
     hub = net.hub(pair[0])
     watcher = net.client(pair[1], hub)
-    # eclipse-zenoh now and then takes the token of an answer for news: there, who asks has no subscriber.
+    # eclipse-zenoh sometimes takes a token in an answer for a new one: there, query without a subscriber.
     asker = watcher if pair[1] == ZWIRE else net.client(pair[1], hub)
     watcher.liveliness_subscribe(name="sub", key="live/**", history=True)
     watcher.token(name="own", key="live/own")

@@ -67,7 +67,7 @@ def test_a_cell(pool, cell):
 
 
 def gone(node):
-    """What a node saw of a token, when the last of it was its end."""
+    """The changes of a token that a node saw, once the last of them is its end."""
     kinds = [s["kind"] for s in node.received(name="alive", count=2, seconds=1)]
     return kinds if kinds[-1] == "DELETE" else None
 
@@ -126,7 +126,7 @@ def old_cells():
 
 @pytest.mark.parametrize("cell", old_cells(), ids=str)
 def test_a_cell_with_the_first_release(pool, cell):
-    """It has no queriers, matching status or tokens in its interface."""
+    """The first release has no queriers, matching status or tokens in its interface."""
     with pool.peers(ZWIRE, OLD) as (ours, theirs):
         pair = Meeting(pool, cell, ours, theirs)
         pair.each("subscribe", name="sub", key=lambda n: f"to/{n.word}/**")

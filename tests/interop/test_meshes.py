@@ -134,7 +134,7 @@ def test_three_peers_with_a_router_beside_them(pool, mix, router):
 @pytest.mark.parametrize("router", [ZWIRE, ECLIPSE])
 @pytest.mark.parametrize("mix", MIXES, ids=names)
 def test_three_peers_find_each_other_through_a_router(pool, mix, router):
-    """They know the router alone; its gossip tells each of the others."""
+    """Each knows the router alone; its gossip tells each of the others."""
     with pool.peers(router, *mix) as (hub, *peers):
         place = f"tcp/127.0.0.1:{free_port()}"
         hub.opened = hub.open(settings=pool.settings(LINKS["tcp"], "router", listen=[place]))
@@ -166,7 +166,7 @@ def heard(near, far, key, payload="x"):
 
 
 def at_most_once(nodes, judge=lambda near, far: True):
-    """Each publishes to all, and a group may lose some; ``judge`` says whose to whom are looked at."""
+    """Each publishes to all, and a group may lose some; ``judge`` selects the pairs to check."""
     for number in range(COUNT):
         each(nodes, "put", key=lambda n, i=number: f"mesh/{n.word}/{i}", payload="x", **BLOCK)
     for word in ("first", "second"):
@@ -214,9 +214,9 @@ def test_a_multicast_group_of_three(group_pool, mix):
 
 @pytest.mark.parametrize("mix", [*MIXES, (ZWIRE, ZWIRE, ZWIRE)], ids=names)
 def test_links_and_a_multicast_group_at_once(group_pool, mix):
-    """What comes over a link a peer of eclipse-zenoh passes on to its group: the others there have it twice.
+    """A peer of eclipse-zenoh forwards messages from a link to its group, where others get duplicates.
 
-    We are not fooled by that, and do not do it.
+    zwire delivers each message once, and does not forward it to the group itself.
     """
     with group_pool.peers(*mix) as nodes:
         group = GROUP.format(port=free_port(socket.SOCK_DGRAM))

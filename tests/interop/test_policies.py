@@ -1,4 +1,4 @@
-"""What a router lets through: access control, downsampling, limits of size, other QoS.
+"""Policies of a router: access control, downsampling, limits of size, other QoS.
 
 Either router gets the same configuration and has to have the same effect on clients of either.
 """
@@ -106,7 +106,7 @@ def test_access_control_of_queries(net, nodes):
         desk.queryable(name=name, key=f"{name}/*", script=script)
     eventually("the desk answers", lambda: robot.get(selector="desk/a")["replies"])
     assert [r["payload"] for r in robot.get(selector="open/a")["replies"]] == [shown(b"open")]
-    # Refused is not unanswered: nobody waits for the timeout.
+    # A refused query ends at once, without waiting for the timeout.
     for key in ("closed/a", "elsewhere/a", "**"):
         answer = robot.get(selector=key)
         assert answer["replies"] == [], key
@@ -200,7 +200,7 @@ def test_another_qos(net, nodes):
 
 @pytest.mark.parametrize("implementation", [ZWIRE, ECLIPSE])
 def test_a_client_holds_back_what_it_may_not_ask(net, implementation):
-    """And whoever asks in it does not wait for what was never sent."""
+    """A query that may not be sent ends at once, without waiting for replies."""
     hub = net.hub(ZWIRE)
     rule = {"id": "no", "permission": "deny", "flows": ["egress"], "key_exprs": ["closed/**"]}
     messages = ["put", "query", "declare_subscriber", "liveliness_query", "declare_liveliness_subscriber"]

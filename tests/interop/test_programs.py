@@ -19,7 +19,7 @@ SECONDS = 20
 
 @pytest.fixture(scope="module", params=[ZWIRE, ECLIPSE])
 def hub(request, tmp_path_factory):
-    """A configuration file whose sessions are clients of a hub."""
+    """A configuration file for sessions that are clients of a hub."""
     net = Net()
     hub = net.hub(request.param)
     path = tmp_path_factory.mktemp("config") / "client.json5"

@@ -263,14 +263,14 @@ def test_a_timeout_ends_with_an_error(nodes):
     assert replies_until_timeout(asker, answer) == early
     assert 0.65 <= answer["seconds"] < 1.5
     answerer.release()
-    # The late end is nobody's business any more, and the next query works.
+    # The late end of the query is ignored, and the next query works.
     answer = asker.get(selector="slow/a", timeout=0.3)
     assert replies_until_timeout(asker, answer) == early
 
 
 @pytest.mark.parametrize("hub", [ZWIRE, ECLIPSE])
 def test_a_query_that_is_kept_ends_with_its_callback_or_its_turn(net, hub):
-    """As no other implementation does it: there its asker hears of a timeout, whoever that is."""
+    """Other implementations do not do this: their querier, of any implementation, gets a timeout."""
     router = net.hub(hub)
     for asker, answerer in [(ECLIPSE, ZWIRE), (ZWIRE, ECLIPSE)]:
         asking, answers = net.client(asker, router), net.client(answerer, router)

@@ -1,4 +1,4 @@
-"""What links over QUIC promise beyond the cells of the matrix, with eclipse-zenoh at the other end."""
+"""Properties of QUIC links beyond the cells of the matrix, with eclipse-zenoh at the other end."""
 
 import contextlib
 

@@ -1,7 +1,7 @@
-"""Who is not let in, and who does not want in: certificates, passwords, links of another kind.
+"""Refused connections: certificates, passwords, links of another kind.
 
-On our side each refusal is a typed error with a word, soon, and costs neither side a descriptor. Whoever has
-the right certificate or password gets in before and after.
+On our side each refusal is a typed error with a reason, soon, and costs neither side a descriptor. With the
+right certificate or password a node gets in before and after.
 """
 
 import time
@@ -15,12 +15,12 @@ from zwire import errors, zenoh
 
 LISTENERS = [ZWIRE, ECLIPSE]
 
-# A refusal takes milliseconds; whoever waits for somebody silent says so in `tls_handshake_timeout_ms`.
+# A refusal takes milliseconds; a wait for a silent peer is set by `tls_handshake_timeout_ms`.
 SOON = 3.0
 
 
 class Certificates:
-    """Settings by name, of hubs and of those who connect."""
+    """Settings by name, of hubs and of the nodes that connect."""
 
     def __init__(self, folder):
         folder.mkdir()
@@ -63,7 +63,7 @@ def certificates(tmp_path_factory):
 
 @pytest.fixture(autouse=True, scope="module")
 def runtime():
-    """What the first session of a process leaves open for the others is there."""
+    """Open the resources that the first session of a process creates for all later ones."""
     zenoh.open(zenoh.Config({**QUIET, "mode": "peer", "listen/endpoints": []})).close()
 
 

@@ -1,4 +1,4 @@
-"""What a replay publishes, seen by a subscriber of eclipse-zenoh; also what others have recorded."""
+"""Replays as seen by a subscriber of eclipse-zenoh; also replays of files recorded by other programs."""
 
 import base64
 import datetime as dt

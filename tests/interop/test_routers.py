@@ -92,7 +92,7 @@ def listen_everywhere(nodes):
 def settled(nodes, word):
     """Waits until a put of each has reached each other, several times in a row without a loss.
 
-    Routers work out their ways each in its own time; nobody can be asked whether all have.
+    Routers work out their ways each in its own time; there is no way to ask whether all have.
     """
     rounds = []
 
@@ -110,7 +110,7 @@ def settled(nodes, word):
 
 
 def exactly_once(nodes, word):
-    """What each publishes comes once to each other; itself hears it as well."""
+    """Each publication comes once to each other node, and to its own session."""
     for node in nodes:
         node.forget(name="sub")
     for number, node in enumerate(nodes):
@@ -141,7 +141,7 @@ def test_a_line_of_three_carries_everything_from_end_to_end(routers, kinds):
     listen_everywhere(net.clients)
     exactly_once(net.clients, "word")
 
-    # Queries: to the far end, to both ends, to nobody; and their ends.
+    # Queries: to the far end, to both ends, to a key without a queryable; and their ends.
     for node, word in ((first, "first"), (last, "last")):
         # The key of its own: replies to one key would be one reply.
         script = [{"do": "reply", "payload": word, "key": f"ask/{word}"}]
@@ -154,7 +154,7 @@ def test_a_line_of_three_carries_everything_from_end_to_end(routers, kinds):
     assert nothing["replies"] == []
     assert nothing["seconds"] < 5
 
-    # A publisher knows whether somebody listens at the far end.
+    # A publisher knows whether a subscriber exists at the far end.
     first.publisher(name="pub", key="match/this")
     assert not first.matching(name="pub")
     last.subscribe(name="match", key="match/*")

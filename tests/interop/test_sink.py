@@ -1,4 +1,4 @@
-"""What the sink of Spark says of rows holds, whoever the router is.
+"""Statements of the Spark sink about its rows hold with either router.
 
 Without Spark: the writer of a task is called here as a task calls it.
 """

@@ -1,4 +1,4 @@
-"""Spoolers and caches of eclipse-zenoh's publishers: what was lost on the way, or while nobody wrote."""
+"""Spoolers and caches of eclipse-zenoh's publishers: recovery of samples lost on the way or while stopped."""
 
 import itertools
 
@@ -13,7 +13,7 @@ NUMBERS = itertools.count()
 
 @pytest.fixture(scope="module")
 def world():
-    """A router, somebody who publishes, and a way on which datagrams are lost."""
+    """A router, a publisher, and a path on which datagrams are lost."""
     made = LossyWorld()
     settings = {"timestamping/enabled": True}
     made.publisher = made.net.client(ECLIPSE, made.hub, **settings)
@@ -34,7 +34,7 @@ def key():
 
 
 def spooler(folder, key, endpoint, **options):
-    """One whose questions are not waited for as long as by default: they may be lost, too."""
+    """A spooler with a shorter query timeout than the default: its queries may be lost, too."""
     config = {
         "mode": "client",
         "connect/endpoints": [endpoint],
@@ -59,7 +59,7 @@ def gaps(folder, kind):
 
 
 def known(publisher, spooler, key):
-    """Wait until who publishes knows of the spooler: before, nothing leaves it."""
+    """Wait until the publisher knows of the spooler: before, it sends nothing."""
 
     def heard():
         publisher.put(key=f"{key}/ready", payload="")
@@ -96,7 +96,7 @@ def test_what_is_lost_on_the_way_is_got_from_the_cache(world, publisher, key, tm
 
 
 def test_what_no_cache_has_is_a_gap(world, publisher, key, tmp_path):
-    """Published while nobody wrote, more than the cache holds. A heartbeat tells."""
+    """Published while no spooler ran, more than the cache holds. A heartbeat reveals the loss."""
     with spooler(tmp_path, key, world.hub.endpoint) as keeping:
         known(publisher, keeping, key)
         publisher.advanced_publisher(name="pub", key=key, cache=5, detect={"heartbeat": 0.1})
@@ -135,7 +135,7 @@ def test_a_history_fills_what_was_missed(world, publisher, key, tmp_path, detect
 
 
 def test_plain_publishers_are_kept_as_they_come(world, key, tmp_path):
-    """Times that go back, numbers that come twice: nobody else's business."""
+    """Times that go back and numbers that repeat do not matter for plain publishers."""
     with (
         zenoh.open({"mode": "client", "connect/endpoints": [world.hub.endpoint]}) as session,
         spooler(tmp_path, key, world.hub.endpoint, history=True) as keeping,

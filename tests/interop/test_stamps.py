@@ -34,7 +34,7 @@ def wanted(zenoh, *points):
 
 
 def seen(stack, nodes):
-    """The points, each with who made the stamp: the place of its node, or the bytes of a function."""
+    """The points, each with the maker of the stamp: the index of its node, or the bytes of a function."""
     if stack is None:
         return None
     made = []
@@ -46,7 +46,7 @@ def seen(stack, nodes):
 
 
 class Pair:
-    """Somebody asks and publishes, somebody subscribes and answers; perhaps a router is between them."""
+    """A querier and publisher, a subscriber and queryable; optionally with a router between them."""
 
     def __init__(self, first, second, router=None, callback=None):
         endpoint = f"tcp/127.0.0.1:{free_port()}"

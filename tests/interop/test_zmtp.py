@@ -43,7 +43,7 @@ class Zmq:
         return socket, f"tcp://127.0.0.1:{socket.bind_to_random_port('tcp://127.0.0.1')}"
 
     def monitor(self, socket):
-        """What happens to its connections."""
+        """Monitor the events of its connections."""
         monitor = socket.get_monitor_socket()
         monitor.rcvtimeo = 100
         self.sockets.append(monitor)

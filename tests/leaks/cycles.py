@@ -1,4 +1,4 @@
-"""Opens, uses and closes sessions many times, and says what of the process has grown meanwhile.
+"""Opens, uses and closes sessions many times, and reports the growth of the process.
 
 ``python tests/leaks/cycles.py --cycles 10000`` is what ``make leaks`` runs: one line for each tenth of the
 way, and exit code 1 when memory, threads or descriptors have not stayed flat.
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 # How long one wait of a cycle may take, in seconds.
 PATIENCE = 10.0
 
-# Cycles whose memory is not looked at: allocators, caches and tables grow to their size in them.
+# Share of the cycles before measuring: in them allocators, caches and tables grow to their size.
 WARM = 0.3
 
 # Bytes that a cycle may leave behind on average: one callback or session that is forgotten in each cycle is
 # far more than this.
 PER_CYCLE = 256
 
-# Bytes by which pages come and go.
+# Tolerance in bytes for the coming and going of pages.
 SLACK = 2 << 20
 
 
 class Held(NamedTuple):
-    """What the process holds: resident bytes, threads, open descriptors."""
+    """Resources of the process: resident bytes, threads, open descriptors."""
 
     memory: int
     threads: int
@@ -46,7 +46,7 @@ class Held(NamedTuple):
 
     @classmethod
     def now(cls) -> Held:
-        """Look, after everything that is garbage has gone."""
+        """Measure, after all garbage was collected."""
         gc.collect()
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         tasks, files = (len(list(Path("/proc/self", what).iterdir())) for what in ("task", "fd"))
@@ -64,7 +64,7 @@ def opened(endpoint: str, number: int) -> zenoh.Session:
 
 
 def cycle(endpoint: str, number: int) -> None:
-    """One session with one of everything, used once, and one of several ends."""
+    """Open a session, declare and use each kind of entity once, and end it in one of four ways."""
     session = opened(endpoint, number)
     called, ended = threading.Event(), threading.Semaphore(0)
     key = f"leaks/{number}"
@@ -104,7 +104,7 @@ def cycle(endpoint: str, number: int) -> None:
             with session:
                 pass
         case 2:
-            # What a callback closes.
+            # Closed within a callback.
             session.declare_subscriber("end", lambda sample: session.close())
             session.put("end", b"")
         case 3:
@@ -117,14 +117,14 @@ def cycle(endpoint: str, number: int) -> None:
 
 
 def wait(channel: zenoh.Subscriber[zenoh.Handler[zenoh.Sample]]) -> None:
-    """Take what comes until the session is closed."""
+    """Take items until the session is closed."""
     with contextlib.suppress(SessionClosed):
         while True:
             channel.recv()
 
 
 def settled(router: zenoh.Session) -> Held:
-    """What is held once links, and threads that nobody needs, have gone."""
+    """The resources held once links and idle threads have gone."""
     end = time.monotonic() + PATIENCE
     while router.info.links() or "zwire-callback" in names():
         if time.monotonic() > end:
@@ -146,7 +146,7 @@ def names() -> list[str]:
 
 
 def problems(first: Held, last: Held, cycles: int) -> list[str]:
-    """What has grown in so many cycles by more than it may."""
+    """The resources that have grown in so many cycles by more than allowed."""
     found = []
     if last.memory - first.memory > SLACK + cycles * PER_CYCLE:
         found.append(f"memory has grown by {(last.memory - first.memory) / cycles:.0f} bytes a cycle")
@@ -158,7 +158,7 @@ def problems(first: Held, last: Held, cycles: int) -> list[str]:
 
 
 def run(cycles: int, report: Callable[[str], object]) -> list[str]:
-    """Go round so many times; what has not stayed flat."""
+    """Run the cycles; return the problems."""
     hub = {"mode": "router", "listen/endpoints": ["tcp/127.0.0.1:0"], "scouting/multicast/enabled": False}
     warm = max(1, int(cycles * WARM))
     with zenoh.open(hub) as router:

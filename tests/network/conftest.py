@@ -16,7 +16,7 @@ def pytest_collection_modifyitems(items):
 
 
 class Figures:
-    """What the measurements gave."""
+    """The figures of the measurements."""
 
     def __init__(self, rows):
         self.rows = rows

@@ -90,7 +90,7 @@ class _Namespace:
 
 
 class Host:
-    """One machine of the network, with an address on its interface ``eth0``."""
+    """A machine of the network, with an address on its interface ``eth0``."""
 
     def __init__(self, network, number):
         self.network = network
@@ -129,7 +129,7 @@ class Host:
         self.network.hub.ip(f"link set {self.port} up")
 
     def swallow(self):
-        """Frames to and from this host vanish, and nobody sees why: all interfaces have their carrier."""
+        """Drop frames to and from this host unnoticed: all interfaces keep their carrier."""
         self.network.hub.ip(f"link set {self.port} nomaster")
 
     def carry(self):
@@ -144,7 +144,7 @@ class Host:
         self.namespace.ip("link set eth0 up")
 
     def move(self, number):
-        """Gives the interface another address in place of the one it has, as a DHCP server might."""
+        """Replace the address of the interface, as a DHCP server might."""
         old, self.address = self.address, f"{self.network.prefix}.{number}"
         self.namespace.ip(
             f"address del {old}/24 dev eth0",
@@ -181,7 +181,7 @@ class Network:
             )
 
     def host(self):
-        """One more host."""
+        """Add a host."""
         host = Host(self, len(self.hosts) + 1)
         self.hosts.append(host)
         self.closing.callback(host.namespace.end)

@@ -1,4 +1,4 @@
-"""What happens to a running system while its network or a node of it fails: the reconnect matrix.
+"""The reconnect matrix: a running system while its network or one of its nodes fails.
 
 Each case is a network of its own, with two nodes that publish to each other, ask each other and watch each
 other's token. A fault happens; then everything is as before within the lease and two seconds, without help.
@@ -45,7 +45,7 @@ class Timing:
 DEFAULT = Timing(lease=10.0, retry=(1.0, 4.0), hole=90.0)
 # A fault of 0.3 leases is over, and TCP has tried again, well before the lease is.
 # The hole outlasts the lease and the ten seconds of SO_LINGER behind it: a router of the reference closes its
-# lost connections in the threads that read, and reads nothing from anybody until they are gone.
+# lost connections in the threads that read, and reads nothing from any peer until they are closed.
 SHORT = Timing(lease=2.5, retry=(0.2, 0.8), hole=14.0)
 
 
@@ -54,7 +54,7 @@ class System:
     """Two nodes ``a`` and ``b`` that talk to each other, each on a host of its own.
 
     Args:
-        name: says who plays.
+        name: names the implementations.
         hub: implementation of the router between them, on a third host; without, ``b`` connects to ``a``.
         a: implementation and mode.
         b: the same.
@@ -77,7 +77,7 @@ SYSTEMS = [
 
 
 class Scene:
-    """The nodes of a case; everybody connects to ``centre``, which is the router or else ``a``."""
+    """The nodes of a case; all connect to ``centre``, which is the router or else ``a``."""
 
     def __init__(self, system, timing):
         self.system = system
@@ -170,7 +170,7 @@ def address(scene):
 
 
 def hole(scene):
-    """Nothing gets through to the centre or from it, and nobody is told."""
+    """Nothing gets through to the centre or from it, and no node is told."""
     scene.centre.swallow()
     time.sleep(scene.timing.hole)
     scene.centre.carry()
@@ -186,7 +186,7 @@ def kill(scene):
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """One column.
+    """A column of the matrix: a fault.
 
     Args:
         name: of the column.
@@ -230,7 +230,7 @@ def declare(node, own, other):
 
 @dataclasses.dataclass
 class Outcome:
-    """What a case gave.
+    """The result of a case.
 
     Args:
         back: seconds after the network was whole again until messages came to ``a`` and to ``b``.
@@ -274,7 +274,7 @@ def told(scene, fault):
     events = scene.b.received(name="events", count=len(expected), seconds=1)
     assert [event["kind"] for event in events] == expected
     if scene.b.implementation == ZWIRE and fault.parts:
-        # A client is connected again whoever answers; to others a peer that was started anew is a new one.
+        # For a client any node at the endpoint is a reconnection; for others a restarted peer is a new node.
         again = "connected" if "a" in scene.fresh else "reconnected"
         assert [event["change"] for event in events] == ["disconnected", again]
         assert events[0]["reason"] == (fault.reason or events[0]["reason"])

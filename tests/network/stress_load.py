@@ -1,4 +1,4 @@
-"""What load does to those who are not its cause; `make stress` runs it. Each test prints its figure."""
+"""Effects of load on other nodes than its cause; `make stress` runs it. Each test prints its figure."""
 
 import itertools
 import signal
@@ -53,7 +53,7 @@ class Crowd:
         return all(s.latencies(name="ages") for s in self.subscribers)
 
     def round(self, rate=None):
-        """What was sent, and the ages of what the others got, per subscriber."""
+        """The messages sent, and the ages of those that the other subscribers got, per subscriber."""
         others = self.subscribers[:-1]
         for s in others:
             s.latencies(name="ages")

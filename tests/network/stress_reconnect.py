@@ -13,7 +13,7 @@ AT_ONCE = 24
 
 @pytest.fixture(scope="module")
 def outcomes(request):
-    """What came of each chosen case; they run side by side, and the longest begin first."""
+    """The outcome of each chosen case; they run side by side, and the longest begin first."""
     if reason := missing():
         pytest.skip(reason)
     chosen = [

@@ -116,7 +116,7 @@ def test_another_address(hosts):
     apart(nodes[1])
     took = linked(*nodes, within=LEASE + LOOK + GRACE)
     assert took < LEASE + LOOK + GRACE
-    # Who comes now hears of the new one.
+    # A node that starts now hears of the new one.
     linked(*nodes, hosts.node(hosts.host(), ECLIPSE, "peer"))
 
 

@@ -13,7 +13,7 @@ AT_ONCE = 8
 
 @pytest.fixture(scope="module")
 def outcomes(request):
-    """What came of each chosen case; they run side by side."""
+    """The outcome of each chosen case; they run side by side."""
     if reason := missing():
         pytest.skip(reason)
     chosen = [

@@ -1,7 +1,7 @@
-"""A task of the sink of Spark whose peer vanishes ends with an error that says so, and its core is free.
+"""If the peer of a task of the Spark sink vanishes, the task ends with an error, and its core is free.
 
 Without Spark: the writer of a task is called here as a task calls it, in a process on a host of a network of
-ours. `tests/spark/test_sink.py` has what Spark makes of it.
+ours. `tests/spark/test_sink.py` tests the same under Spark.
 """
 
 import subprocess
@@ -60,7 +60,7 @@ def test_a_peer_behind_a_black_hole_ends_the_task(network, router):
     hub = Peer(router, hub_host)
     try:
         endpoint = f"tcp/{hub_host.address}:7447"
-        # Who is silent for longer than its own lease is gone.
+        # A node that is silent for longer than its own lease is gone.
         lease = {"transport/link/tx/lease": 1000}
         hub.open(settings={**QUIET, **lease, "mode": "router", "listen/endpoints": [endpoint]})
         command = host.command(sys.executable, "-c", WRITE, endpoint)
@@ -75,7 +75,7 @@ def test_a_peer_behind_a_black_hole_ends_the_task(network, router):
         first, second = said.splitlines()
         # Rows wait for the link until its lease is over, though each of them might wait for a minute.
         assert first.split()[0] in {"RowError", "LinkClosed"}, first
-        # The next attempt finds nobody there.
+        # The next attempt finds no listener.
         assert second.split()[0] in {"RowError", "LinkClosed", "ConnectError"}, second
         print(f"{router}: {first}; {second}; {time.monotonic() - begin:.1f} s in all")
         hub_host.carry()

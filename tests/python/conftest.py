@@ -84,7 +84,7 @@ class Program(subprocess.Popen):
         )
 
     def rest(self, within):
-        """What it still writes until it ends; it must end by itself."""
+        """The output that is left until the process ends; it must end by itself."""
         try:
             self.wait(within)
         except subprocess.TimeoutExpired:

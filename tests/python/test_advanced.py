@@ -202,7 +202,7 @@ def test_they_take_no_threads(hub):
 
 
 def test_a_large_answer_comes_whole(hub, client):
-    """More than the queues on its way hold: the cache waits for room, and nobody waits for the cache."""
+    """More than the queues on its way hold: the cache waits for room, and no other traffic waits for it."""
     count, size = 600, 50_000
     publisher = numbered(client, "a", cache=count)
     for number in range(count):

@@ -342,7 +342,7 @@ def test_a_closed_loop_costs_nothing():
         task._log_destroy_pending = False
         loop.close()
         del loop, task
-    # The bell of the last loop rings for nobody.
+    # The bell of the last loop rings without a listener.
     session.put("k", b"1")
     session.put("k", b"2")
 

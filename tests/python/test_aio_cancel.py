@@ -43,7 +43,7 @@ class Traffic(threading.Thread):
 
 
 async def receive(subscriber, got):
-    """One receive, in any way; what it gets is there when it comes back, or nothing is taken."""
+    """Receive once, in any way; either the item is returned, or nothing is taken."""
     match random.randrange(5):
         case 0:
             got.append(int(text(await subscriber.recv())))
@@ -174,7 +174,7 @@ def test_scopes_that_are_cancelled(loop):
 
 
 def test_timeouts_of_asyncio():
-    """`asyncio.wait_for` cancels a task of its own, whose result may have come in the same moment."""
+    """`asyncio.wait_for` cancels a task of its own; its result may have come in the same moment."""
 
     async def main():
         async with aio.open(ALONE) as session:

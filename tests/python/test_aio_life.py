@@ -1,4 +1,4 @@
-"""What event loops leave behind: nothing, in this process, in a forked one and at the end."""
+"""Event loops leave nothing behind: in this process, in a forked one and at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def count(what):
 
 
 def threads():
-    """Those that are not there for all sessions together."""
+    """The number of threads not shared by all sessions."""
     return sum(name not in ("zwire-io", "zwire-wake") for name in nodes.threads())
 
 

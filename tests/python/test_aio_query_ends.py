@@ -1,4 +1,4 @@
-"""When the asker hears that no more answers come, in event loops, though somebody keeps the query."""
+"""When the querier hears that no more replies come, in event loops, though the query is kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALL = zenoh.ConsolidationMode.NONE
 
 
 async def ask(session, key="q"):
-    """The answers of who must not be made to wait."""
+    """The replies to a querier that must not be made to wait."""
     replies = session.get(key, timeout=PATIENCE, consolidation=ALL)
     got = [reply async for reply in replies]
     assert replies.end == "completed"
@@ -64,7 +64,7 @@ async def test_a_query_that_a_callback_has_answered_ends_with_it():
 
 @everywhere
 async def test_answers_of_other_tasks_do_not_end_it():
-    """Whoever got it from the callback has all the time that it wants, and may be the faster one."""
+    """A task that got the query from the callback may take its time, and may also be the faster one."""
     first, again, rest = anyio.Event(), anyio.Event(), anyio.Event()
 
     async def serve(query):

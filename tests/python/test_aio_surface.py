@@ -64,7 +64,7 @@ COROUTINES = {
     "whisper",
     "whisper_many",
 }
-# Ends a search, which nobody has to wait for.
+# Ends a search without waiting.
 NOT_COROUTINES = {(aio.Scout, "stop")}
 
 

@@ -16,7 +16,7 @@ from zwire.errors import TimedOut, UsageError
 
 
 def settings():
-    """Those of nodes that find each other on the loopback and nobody else."""
+    """Settings of nodes that find only each other, on the loopback."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(("127.0.0.1", 0))
         return {"interfaces": "lo", "interval": 0.1, "beacon_port": free.getsockname()[1]}

@@ -1,4 +1,4 @@
-"""Callbacks: who waits for whom, on how many threads, and what happens to what they raise."""
+"""Callbacks: their waits for each other, their threads, and the exceptions that they raise."""
 
 import functools
 import sys
@@ -76,7 +76,7 @@ def test_callbacks_that_are_stuck_delay_no_other(session):
         eventually(lambda: len(stuck) == 60, f"{len(stuck)} were called")
     finally:
         leave.set()
-    # Whoever came for them goes again.
+    # The additional threads end again.
     eventually(lambda: callback_threads() <= 2, "threads are left")
 
 

@@ -222,7 +222,7 @@ def test_get_tells_errors_from_silence(hub, capsys, start):
     assert (out, "not today" in err) == ("", True)
     process.communicate(timeout=10)
     assert main(["get", "demo/nobody", "-e", hub]) == 3
-    assert "nobody answered" in capsys.readouterr().err
+    assert "no queryable answered" in capsys.readouterr().err
 
 
 def test_a_deletion_is_an_answer(hub, capsys, start):
@@ -295,7 +295,7 @@ def test_tap_writes_a_capture(tmp_path, start):
     sub = start("sub", "demo/tapped", "-n", "1", "-e", endpoint)
     sub.stderr.readline()
     assert main(["put", "demo/tapped", "the value", "-e", endpoint]) == 0
-    # Once somebody has received it, the hub has read it.
+    # Once the subscriber has received the value, the hub has read it.
     assert sub.wait(10) == 0
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=10)

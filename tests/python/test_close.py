@@ -1,4 +1,4 @@
-"""The end of a session: whom it waits for, who hears of it, and what is left to use afterwards."""
+"""The end of a session: waits, notifications, and what can still be used afterwards."""
 
 import contextlib
 import threading
@@ -22,7 +22,7 @@ def session():
 
 
 def everything(session):
-    """One of each declared object, and what can be done with them."""
+    """Declare one object of each kind; return them with their calls."""
     info, liveliness = session.info, session.liveliness()
     publisher = session.declare_publisher("p")
     matching = publisher.declare_matching_listener()
@@ -94,7 +94,7 @@ def outcome(call):
 
 
 def test_whoever_waits_hears_that_the_session_is_closed(session):
-    # The others are kept: a query that nobody holds is over.
+    # The others are kept: a query without a reference is over.
     waits, kept, _ = everything(session)
     got, entered = {}, threading.Semaphore(0)
 
@@ -214,7 +214,7 @@ def test_callbacks_close_their_session_all_at_once():
     session.close(timeout=4 * PATIENCE)
     for _ in range(4):
         assert done.acquire(timeout=PATIENCE)
-    # Nobody waits for who waits for him.
+    # No close waits for a callback that itself waits for that close.
     assert max(took) < PATIENCE
 
 

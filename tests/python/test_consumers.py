@@ -178,7 +178,7 @@ def test_drops_are_counted_by_reason(client, hub):
     def dropped(reason, of=session):
         return of.stats()["session.dropped." + reason]
 
-    # Nobody subscribed: a publisher knows, and says nothing on the wire.
+    # Without a subscriber: the publisher knows, and sends nothing.
     publisher = session.declare_publisher("nobody")
     eventually(lambda: session.stats()["session.declarations_received"] > 0, "the hub's answer")
     before = session.stats()["link.tx_messages"]

@@ -29,7 +29,7 @@ def table(decoder):
 
 
 def said(rows):
-    """What each side has said, in its order."""
+    """The messages of each side, in order."""
     sides = {}
     for row in rows.to_pylist():
         sides.setdefault((row["src"], row["dst"]), []).append(row)

@@ -1,4 +1,4 @@
-"""Events of connectivity: who came, who went, and why."""
+"""Events of connectivity: nodes that connect and disconnect, with reasons."""
 
 import functools
 import os

@@ -12,7 +12,7 @@ FOLDER = snippets.ROOT / "examples"
 
 
 class Example(subprocess.Popen):
-    """A running example; ``lines`` are what it has printed and somebody has waited for."""
+    """A running example; ``lines`` are the printed lines that a test has waited for."""
 
     def __init__(self, name, *options):
         super().__init__(
@@ -30,7 +30,7 @@ class Example(subprocess.Popen):
         raise AssertionError(f"never said {text!r}: {self.stderr.read()}")
 
     def rest(self):
-        """What it still prints until it ends by itself."""
+        """The rest of its output, until it ends by itself."""
         out, errors = self.communicate(timeout=20)
         assert self.returncode == 0, errors
         return out.splitlines()

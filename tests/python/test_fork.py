@@ -1,6 +1,6 @@
-"""What a fork does: the child cannot use what it inherited, a fresh session works there, the parent goes on.
+"""Forks: the child cannot use what it inherited, a fresh session works there, the parent goes on.
 
-Each case runs in a process of its own, whose children report by exit code and are killed by an alarm when
+Each case runs in a process of its own; its children report by exit code and are killed by an alarm when
 they hang.
 """
 

@@ -1,4 +1,4 @@
-"""Gets end when they should: by their time, by cancellation, by the loss of who was to answer."""
+"""Gets end when they should: by timeout, by cancellation, by the loss of the replying node."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ QUIET = {"scouting/multicast/enabled": False}
 
 
 def asker_and_holder(kind, hub):
-    """Who asks, and who keeps the question to itself."""
+    """A querier, and a node that keeps the query unanswered."""
     if kind == "router":
         return opened("client", connect=hub.listening()), opened("client", connect=hub.listening())
     if kind == "peer":

@@ -1,4 +1,4 @@
-"""What the package promises about itself: a light import, nothing compiled that is not wrapped and typed."""
+"""Promises of the package: a light import, and a wrapper and types for each compiled name."""
 
 import ast
 import json

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CAPTURES = ROOT / "tests" / "vectors" / "captures"
 
-# A folder of somebody's machine at the start of a path.
+# A folder of a developer's machine at the start of a path.
 MACHINE_PATH = re.compile(rb"(?<![\w.~*@$}/-])/(?:home|root|work|Users|tmp/w)/[\w.-]")
 
 

@@ -1,4 +1,4 @@
-"""What a channel does when it is full, and where that is counted."""
+"""Full channels: their policies, and the counters of drops."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ def session():
 
 
 def alone(**handler):
-    """A session that nobody else talks to: what it publishes is queued when `put` returns."""
+    """A session without links: what it publishes is queued when `put` returns."""
     return opened("peer", **{f"zwire/handler/{key}": value for key, value in handler.items()})
 
 

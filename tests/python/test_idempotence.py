@@ -1,4 +1,4 @@
-"""What comes twice passes once, in bounded memory."""
+"""Duplicates pass once, in bounded memory."""
 
 import asyncio
 import json
@@ -201,7 +201,7 @@ def test_samples_of_a_subscriber_and_receipts_of_them(hub, session):
     (reply,) = session.get(receipt_key("a") + "?query=x", timeout=5)
     assert "badly formed" in reply.err.payload.to_string()
     assert ask(2) == {"rows": 2}
-    # Nobody who listens to data hears of it.
+    # Subscribers to data do not receive it.
     assert not zenoh.KeyExpr("a/**").intersects(receipt_key("a"))
     assert not zenoh.KeyExpr("a/**").intersects(commit_key("a", JOB))
     queryable.undeclare()

@@ -71,7 +71,7 @@ import signal
 hub_pid = int(sys.argv[2])
 def stop():
     os.kill(hub_pid, signal.SIGSTOP)
-    # It is not our child, so nobody says when its last thread stands still.
+    # It is not our child, so there is no notice when its last thread stands still.
     time.sleep(0.1)
 # Nothing but Ctrl-C may end a wait here.
 session = client(

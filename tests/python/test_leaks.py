@@ -13,7 +13,7 @@ SCRIPT = Path(cycles.__file__)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory, threads and descriptors are read from /proc")
 def test_two_hundred_sessions_leave_nothing_behind():
-    # In a process of its own, whose memory no other test has shaped.
+    # In a process of its own: other tests do not affect its memory.
     done = subprocess.run(
         [sys.executable, str(SCRIPT), "--cycles", "200"],
         check=False,

@@ -1,4 +1,4 @@
-"""What the Rust side says is heard through `logging`, by whoever listens, and costs nobody else anything."""
+"""Records of the Rust side reach listeners through `logging`, and cost other programs nothing."""
 
 import json
 import logging
@@ -81,7 +81,7 @@ class Heard(logging.Handler):
             self.condition.notify_all()
 
     def wait(self, wanted, count=1):
-        """The records whose message has some words, once there are so many."""
+        """The records with some words in their message, once there are ``count`` of them."""
         with self.condition:
             self.condition.wait_for(lambda: len(self.having(wanted)) >= count, PATIENCE)
             found = self.having(wanted)
@@ -230,7 +230,7 @@ def test_a_filter_that_fails_costs_one_record(heard, hub, capsys):
 
 
 def test_links_of_a_session_that_closes_are_told_of(heard):
-    """At both ends, once each, whoever closes."""
+    """At both ends, once each, whichever side closes."""
 
     def ended(words="disconnected"):
         return [(record.zid, record.reason) for record in heard.having(words)]
@@ -457,7 +457,7 @@ def command(*arguments, **environment):
     return done.returncode, done.stderr.replace("subscribed to a\n", "")
 
 
-# An address that no machine has; a peer waits for nobody.
+# An address that no machine has; a peer does not wait for other nodes.
 NOWHERE = ["-m", "peer", "-l", "tcp/192.0.2.1:7447"]
 STAMPED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ([A-Z]+) +(zwire\.[a-z.]+): ")
 

@@ -1,4 +1,4 @@
-"""What monitoring gets: text that a strict parser takes, instruments that a reader of OpenTelemetry sees."""
+"""Metrics: text that a strict parser takes, instruments that a reader of OpenTelemetry sees."""
 
 import asyncio
 import gc

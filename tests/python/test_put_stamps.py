@@ -28,7 +28,7 @@ def batch(**columns):
 
 
 def published(pair, given):
-    """What a subscriber of another node gets of it."""
+    """The samples that a subscriber of another node gets."""
     here, there = pair
     with there.declare_subscriber("a/*") as subscriber:
         subscriber.wait_ready(PATIENCE)

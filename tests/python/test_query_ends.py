@@ -1,4 +1,4 @@
-"""When the asker hears that no more answers come, though somebody keeps the query."""
+"""When the querier hears that no more replies come, though the query is kept."""
 
 import gc
 import threading
@@ -21,7 +21,7 @@ def session():
 
 
 def ask(session, key="q"):
-    """The answers, as texts, of who must not be made to wait."""
+    """The replies, as texts, to a querier that must not be made to wait."""
     replies = session.get(key, timeout=PATIENCE, consolidation=ALL)
     got = [text(reply) for reply in replies]
     assert replies.end == "completed"
@@ -111,7 +111,7 @@ def test_a_query_that_it_keeps_without_an_answer_stays_open(session, kind):
 
 
 def test_answers_of_other_threads_do_not_end_it(session):
-    """Whoever got it from the callback has all the time that it wants, and may be the faster one."""
+    """A thread that got the query from the callback may take its time, and may also be the faster one."""
     threads = []
 
     def serve(query, first, rest):
@@ -202,7 +202,7 @@ def test_a_loop_that_is_left_ends_what_it_has_answered(session):
     assert got == ["yes"]
     with pytest.raises(UsageError):
         say(query)
-    # One that was taken out of an iterator is nobody's turn.
+    # A query taken out of an iterator with next() belongs to no turn of a loop.
     got, over = asking(session)
     query = next(iter(queryable))
     say(query, "one")

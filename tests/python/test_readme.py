@@ -1,4 +1,4 @@
-"""What README promises in words; ``test_snippets.py`` runs its blocks."""
+"""Claims of README in prose; ``test_snippets.py`` runs its code blocks."""
 
 import re
 import tomllib

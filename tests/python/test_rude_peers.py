@@ -132,7 +132,7 @@ def undisturbed(*settings, growth_kib=GROWTH_KIB):
             yield hub
             calm.check()
             assert hub.kib("VmHWM") - before < growth_kib
-            # The rude ones cost nobody else time either.
+            # The rude peers cost no other node time either.
             assert calm.longest < 2
         finally:
             calm.end()
@@ -214,7 +214,7 @@ def test_half_a_handshake():
             stream = held.enter_context(connect(hub))
             stream.sendall(batch(init)[:cut])
             streams.append(stream)
-        # An answer was given, and nothing follows it; a cookie of nobody; an OPEN before any INIT.
+        # An answer was given, and nothing follows it; a cookie never issued; an OPEN before any INIT.
         for opening in (b"\x42\x0a\x05\x04abcd", b"\x02\x0a\x05\x00", b"\x43", b"\x04"):
             stream = held.enter_context(connect(hub))
             stream.sendall(batch(opening))

@@ -1,4 +1,4 @@
-"""Who is there: on the loopback, each test with a port of its own."""
+"""Scouting on the loopback, each test with a port of its own."""
 
 import json
 import os
@@ -167,7 +167,7 @@ def test_the_command(group):
         assert json.loads(done.stdout) == expected
     done = zwire(*place, "--timeout", "0.2")
     assert (done.returncode, done.stdout) == (3, "")
-    assert "nobody answered within 0.2 s" in done.stderr
+    assert "no node answered within 0.2 s" in done.stderr
     assert zwire("robot").returncode == 2
 
 

@@ -27,7 +27,7 @@ WAYS = (["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net"])
 
 @functools.cache
 def isolation():
-    """What stands before a command so that it has a network of its own; nothing where that cannot be."""
+    """The prefix that runs a command in a network of its own; empty where that is impossible."""
     if not shutil.which("unshare") or not shutil.which("ip"):
         return []
     for way in WAYS:

@@ -205,7 +205,7 @@ def test_gaps_are_rows(tmp_path):
     (row,) = rows.to_pylist()
     assert (row["kind"], row["shard"], row["offset"], row["count"]) == ("drop", 0, 1, 3)
     assert list(view.gaps(1)) == []
-    # Who goes on tells since when nobody wrote.
+    # The next writer records since when the spool had no writer.
     spool.Appender(tmp_path).close()
     (row,) = [row for batch in view.gaps(1) for row in pa.record_batch(batch).to_pylist()]
     assert row["kind"] == "epoch"

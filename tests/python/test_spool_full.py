@@ -51,7 +51,7 @@ appender = spool.Appender(folder, segment_bytes=40_000)
 count = fill(appender)
 there = rows()
 assert there == list(range(len(there))) and 0 < len(there) < count
-# A second time as well; the folder is as good as it was for who reads.
+# A second time as well; readers of the folder are not affected.
 count = fill(appender, count)
 assert rows() == there
 for change in (lambda: spool.open(folder).commit("me", {0: 5}), appender.flush):

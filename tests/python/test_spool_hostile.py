@@ -1,4 +1,4 @@
-"""Folders of spools that somebody has damaged: what is served is what was written, and errors say where.
+"""Damaged folders of spools: only rows as written are served, and errors give the place.
 
 Cuts and flipped bits at every octet of segments, lists, marks and meta are tests of Rust
 (tests/rust/spool/hostile.rs); here is what else may happen to files, and what Spark makes of it.
@@ -44,7 +44,7 @@ def lists(folder, shard="0"):
 
 
 def served(folder):
-    """Give the rows that readers get, as far as they get any, and what was said otherwise."""
+    """Return the rows that readers get, as far as they get any, and what was said otherwise."""
     found, said = set(), []
     try:
         view = spool.open(folder)
@@ -304,7 +304,7 @@ def test_the_file_of_a_consumer_is_verified(tmp_path):
         file.write_bytes(changed if what == "flip" else octets[:at])
         with pytest.raises(SpoolError, match=r"me.json"):
             view.consumers()
-    # Who reads goes on, and says anew how far it is.
+    # Reading goes on, and the consumer commits its position again.
     assert served(folder) == (WHOLE, [])
     view.commit("me", {0: 31, 1: 21})
     assert view.consumers() == {"me": {0: 31, 1: 21}}
@@ -312,7 +312,7 @@ def test_the_file_of_a_consumer_is_verified(tmp_path):
 
 def test_everything_is_looked_at_once_also_behind_a_hole(tmp_path):
     folder = make(tmp_path / "spool")
-    # Nobody knows how far readers are, so offsets go on behind all that were reserved.
+    # The positions of readers are unknown, so offsets continue behind all that were reserved.
     (folder / "marks").unlink()
     with spool.Appender(folder, shards=SHARDS) as appender:
         appender.append(key="k", payload=b"new", shard=0)

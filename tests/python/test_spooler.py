@@ -203,7 +203,7 @@ def test_a_publisher_that_is_seldom_heard_is_remembered_across_a_restart(hub, tm
             publisher.put_batch(busy, **BLOCK)
             view = spool.open(tmp_path)
             eventually(lambda: sum(view.end().values()) == many + 1)
-            # Whoever is killed has said within a second what it knows.
+            # A spooler writes down the numbers that it knows within a second, before it may be killed.
             eventually((tmp_path / "publishers").exists)
             if ending == "killed":
                 process.kill()
@@ -271,7 +271,8 @@ def test_killed_spoolers_keep_all_but_what_gaps_name(hub, tmp_path):
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             with process:
                 assert process.stdout.readline() == "ready\n"
-                # What leaves nobody before the first row is nobody's loss.
+                # A publication without a subscriber before the first row would not be detected as missing:
+                # wait.
                 numbered.wait_matching(1, 10)
                 view = spool.open(tmp_path)
                 before = sum(view.end().values())
@@ -282,7 +283,7 @@ def test_killed_spoolers_keep_all_but_what_gaps_name(hub, tmp_path):
                 else:
                     process.stdin.close()
                 process.wait(10)
-            # Nobody writes this.
+            # No spooler writes these.
             for _ in range(20):
                 put()
     found = rows(view, "key", "payload", "shard", "offset")
@@ -295,7 +296,7 @@ def test_killed_spoolers_keep_all_but_what_gaps_name(hub, tmp_path):
     for row in gaps(view):
         if row["kind"] == "gap":
             named |= set(range(row["sn_from"], row["sn_to"] + 1))
-    # What came last has nobody behind it who could miss it.
+    # A loss at the very end is not detected: no later sample reveals it.
     assert not set(kept) & named
     assert set(kept) | named == set(range(max(kept) + 1))
     assert len(named) >= 40
@@ -361,7 +362,7 @@ def test_a_link_that_comes_back_is_a_gap(tmp_path):
 def forty_rows(
     hub: zenoh.Session, folder: Path, keep: spool.Retention, *, read: int
 ) -> Iterator[spool.Spool]:
-    """A spool of forty rows in some ten segments, whose spooler goes on, and a reader that is so far."""
+    """A spool of forty rows in some ten segments, with its spooler running, and a reader at ``read``."""
     with (
         client(hub) as publisher,
         client(hub) as session,
@@ -452,7 +453,7 @@ def test_what_cannot_be_is_refused(hub, tmp_path):
         spooler.close()
         with pytest.raises(errors.UsageError, match="closed"):
             spooler.flush()
-        # The session is who opened it's.
+        # The session still belongs to its opener.
         session.put("k", b"")
 
 

@@ -53,7 +53,7 @@ class Rude:
         def text(value):
             return bytes([len(value)]) + value.encode()
 
-        # One port of the loopback where nobody listens.
+        # An unused port of the loopback.
         body = text("tcp://127.0.0.1:9") + struct.pack(">I", 0) + b"\0" + text(name) + struct.pack(">I", 0)
         self.send(1, 1, body)
 
@@ -89,7 +89,7 @@ def test_what_happens_is_in_the_spool_with_everything_that_goes_with_it(tmp_path
     assert [row["group"] for row in found] == [None, "G", "OTHER", "G", None, "OTHER", None]
     assert [row["content"] for row in found[3:5]] == [[b"a", b""], [b"w"]]
     assert found[0]["headers"] == [("X-ROLE", "test")]
-    # Numbers of messages; the shout to the other group has none here, it went to nobody.
+    # Numbers of messages; the shout to the other group has none here, it had no receiver.
     assert [row["sequence"] for row in found] == [1, 2, 3, 4, 5, 6, None]
     assert [row["status"] for row in found] == [0, 1, 2, None, None, 3, None]
     assert [row["offset"] for row in found] == list(range(7))
@@ -199,7 +199,7 @@ def test_what_nodes_log_is_in_the_spool(tmp_path):
     assert first["node"] == second["node"] == zre.log_hash("10.0.0.1:5670")
     assert first["time"].timestamp() == 1_700_000_000.5
     assert (second["level"], second["event"], second["peer"], second["data"]) == (1, 0, 0, "overheated")
-    with pytest.raises(errors.ConfigError, match="who logs never waits"):
+    with pytest.raises(errors.ConfigError, match="log senders never wait"):
         spool.ZreLogSpooler(tmp_path, overflow="block")  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""What `stats()` gives: complete, typed, described, and true."""
+"""The numbers of `stats()`: complete, typed, described, and true."""
 
 import asyncio
 import time
@@ -99,7 +99,7 @@ def test_a_full_lane_counts_what_it_drops_and_what_waits(hub):
         def lane():
             return session.stats()["per_link"][0]["lanes"]["data"]
 
-        # Somebody who does not read: the path fills up from its end.
+        # A peer that does not read: the path fills up from its end.
         end = time.monotonic() + PATIENCE
         while lane()["tx_dropped"] == 0:
             assert time.monotonic() < end

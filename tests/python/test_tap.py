@@ -137,7 +137,7 @@ def test_a_handshake_that_fails_is_in_the_capture(tmp_path):
 
 
 def test_an_attempt_to_connect_is_in_the_capture(tmp_path):
-    """Of a client: somebody listens, and has nothing to say or goes away."""
+    """Of a client: the listener accepts, and then stays silent or closes."""
     path = tmp_path / "client.pcap"
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(PATIENCE)

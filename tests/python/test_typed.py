@@ -48,7 +48,7 @@ def sessions(hub):
 
 
 def pair(sessions, key, model, handler=None, *, codec=None, **options):
-    """A publisher in one session and a subscriber in the other, who know of each other."""
+    """A publisher in one session and a subscriber in the other that know of each other."""
     near, far = sessions
     subscriber = typed.subscriber(far, key, model, handler, **options)
     publisher = typed.publisher(near, key, model, codec)
@@ -92,7 +92,7 @@ def test_a_subscriber_reads_what_each_publisher_has_chosen(sessions):
         for codec in ("json", "cbor", "msgpack", "zenoh"):
             typed.put(near, "typed/mixed", Position(1.0), codec=codec)
             assert subscriber.recv(timeout=SOON).value == Position(1.0)
-        # Who says nothing is taken for what the model suits.
+        # A payload without an encoding is read by the codec that suits the model.
         near.put("typed/mixed", '{"x":2}')
         assert subscriber.recv(timeout=SOON).value == Position(2.0)
         typed.put(near, "typed/mixed", {"x": 3.0}, dict)

@@ -277,7 +277,7 @@ def test_keys(port: int) -> None:
         make("three", port, secret_key=zre.keypair()[1], allow=[stranger]) as three,
         make("plain", port) as plain,
     ):
-        # Three comes in as well: whom it lets in itself is another question.
+        # Three enters at one as well, which admits it; three itself admits neither.
         one.wait_for_peers(2, PATIENCE)
         two.wait_for_peers(1, PATIENCE)
         one.whisper(two.uuid, "sealed")
@@ -428,7 +428,7 @@ def test_exit_without_stop(port: int) -> None:
 
 
 def test_logs(port: int) -> None:
-    """What happens at a node goes to the collector that another one announces."""
+    """Events at a node go to the collector that another node announces."""
     with (
         zre.LogCollector("tcp://127.0.0.1:*") as log,
         make("one", port, collector=log.endpoint) as one,

@@ -1,9 +1,9 @@
 //! Every Zenoh frame of every capture, decoded and encoded again to the same bytes.
 //!
-//! The walk here is its own and simple (the captures are whole, no segment is missing), so that it
-//! does not lean on the dissector. There is no exception: eclipse-zenoh 1.0.0 and 1.10.2 and
-//! zenoh-pico 1.9.0 write every message of these captures in our canonical form. [`CAPTURES`] counts
-//! what was read, so that a walk that stops early is noticed.
+//! This walk is separate from the dissector and simpler (the captures are complete, no segment is
+//! missing), so that the two check each other. There is no exception: eclipse-zenoh 1.0.0 and 1.10.2
+//! and zenoh-pico 1.9.0 write every message of these captures in the canonical form of zwire.
+//! [`CAPTURES`] counts the messages read, so that a walk that stops early is noticed.
 
 use bytes::Bytes;
 use flate2::read::GzDecoder;
@@ -80,7 +80,7 @@ fn file(name: &str) -> Bytes {
 
 /// The two streams of each connection.
 type Streams = BTreeMap<ConnectionId, [Vec<u8>; 2]>;
-/// From where to where, and what.
+/// Source, destination and contents of datagrams.
 type Datagrams = Vec<(SocketAddr, SocketAddr, Bytes)>;
 
 fn flows(name: &str) -> (Streams, Datagrams) {
@@ -111,7 +111,7 @@ fn flows(name: &str) -> (Streams, Datagrams) {
     (streams, datagrams)
 }
 
-/// What a connection agreed on, seen from its INITs.
+/// Options negotiated on a connection, from its INITs.
 #[derive(Clone, Copy, Default)]
 struct Agreed {
     compression: bool,
@@ -213,7 +213,7 @@ impl Walk {
         }
     }
 
-    /// Reassembled messages, too, come out as the bytes that were cut.
+    /// Reassembled messages, too, are encoded to the same bytes.
     fn fragment(&mut self, name: &str, head: Fragment, data: &Bytes) {
         let channel = (name.to_owned(), head.priority, head.reliability == Reliability::Reliable);
         let whole = self.fragments.entry(channel.clone()).or_default();
@@ -239,7 +239,7 @@ impl Walk {
     }
 }
 
-/// Takes the header of a compressing session off, and the compression.
+/// Removes the batch header of a compressing session, and decompresses.
 fn raw(batch: &Bytes) -> Bytes {
     match batch[0] & 1 {
         0 => batch.slice(1..),
@@ -264,7 +264,7 @@ fn run(name: &str) -> Tally {
             walk.stream(&format!("{name} {id:?} {direction:?}"), &streams[direction.index()], agreed);
         }
     }
-    // HELLOs go from a port of their own to where the SCOUT came from.
+    // HELLOs go from a port of their own to the source of the SCOUT.
     let askers: Vec<SocketAddr> =
         datagrams.iter().filter(|(_, dst, _)| dst.port() == SCOUTING_PORT).map(|(src, ..)| *src).collect();
     for (src, dst, data) in &datagrams {

@@ -1,4 +1,5 @@
-//! Who connects to whom, and when: real sockets on loopback. The figures are printed with `--nocapture`.
+//! Choice and duration of connections: real sockets on loopback. The figures are printed with
+//! `--nocapture`.
 #![allow(clippy::print_stderr, reason = "figures for people")]
 
 use socket2::{Domain, Socket, Type};
@@ -27,7 +28,7 @@ fn peer(extra: &str) -> (Session, SocketAddr) {
     (session, address)
 }
 
-/// Of its first listener, which is a TCP one.
+/// Address of its first listener, which is a TCP one.
 fn address(session: &Session) -> SocketAddr {
     session.listening()[0].strip_prefix("tcp/").unwrap().parse().unwrap()
 }
@@ -44,7 +45,7 @@ fn live(session: &Session) -> usize {
     session.links().iter().filter(|link| !link.is_closed()).count()
 }
 
-/// An address that answers nothing, as that of a host that is not there: a listener whose queue is full.
+/// An address that does not answer, like that of a missing host: a listener with a full queue.
 struct Dead {
     address: SocketAddr,
     _listener: Socket,
@@ -61,7 +62,7 @@ impl Dead {
             .map(|_| {
                 let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
                 socket.set_nonblocking(true).unwrap();
-                // It does not wait: some of these are accepted, the others fill the queue.
+                // The socket does not block: some connections are accepted, the others fill the queue.
                 let _ = socket.connect(&address.into());
                 socket
             })
@@ -73,7 +74,7 @@ impl Dead {
     }
 }
 
-/// A port that nobody listens on, and that nobody else is given.
+/// A reserved port without a listener.
 fn reserved() -> (Socket, SocketAddr) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_reuse_address(true).unwrap();
@@ -121,7 +122,7 @@ fn of_two_peers_that_connect_to_each_other_one_link_remains() {
         let (a, b) = (a.join().unwrap(), b.join().unwrap());
         eventually("a link", || live(&a) == 1 && live(&b) == 1);
         let (before, other) = (a.links()[0].clone(), b.links()[0].clone());
-        // It stays: nothing takes it away, and nothing is added.
+        // The state is stable: no link is added or removed.
         let end = Instant::now() + Duration::from_millis(100);
         while Instant::now() < end {
             assert_eq!((live(&a), live(&b)), (1, 1), "round {round}");
@@ -162,7 +163,7 @@ fn a_client_takes_the_first_endpoint_that_answers_and_comes_back() {
     });
 }
 
-/// The other side has not noticed yet that the link is lost: it refuses, and is asked again soon.
+/// The other side has not noticed the loss of the link yet: it refuses, and is retried soon.
 #[test]
 fn a_refusal_because_of_the_old_link_is_no_long_pause() {
     let hub = open(&format!("{{mode: 'router', listen: {{endpoints: ['tcp/127.0.0.1:0']}}, {QUIET}}}"));
@@ -190,7 +191,7 @@ fn opening_fails_only_where_it_was_asked_to() {
         ))
     };
     let start = Instant::now();
-    let error = connect("client", "").err().expect("nobody listens").to_string();
+    let error = connect("client", "").err().expect("no listener").to_string();
     assert!(error.contains(&address.to_string()), "{error}");
     assert!(connect("peer", "exit_on_failure: true, timeout_ms: 0").is_err());
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}: one attempt each", start.elapsed());

@@ -1,4 +1,4 @@
-//! Sessions of ours over datagrams, and strangers who send some.
+//! Sessions of zwire over datagrams, and datagrams of strangers.
 
 use std::{
     net::UdpSocket,
@@ -65,7 +65,7 @@ fn subscribe(session: &Session, publisher: &Session, to: &str) -> std::sync::Arc
     queue
 }
 
-/// Messages of each size, one on its way at a time: what the system's buffers hold is never exceeded.
+/// Messages of each size, one at a time: the buffers of the system are never exceeded.
 fn carries_each_size(endpoint: &str, extra: &str) {
     let hub = hub(endpoint, extra);
     let endpoint = &hub.listening()[0];
@@ -90,12 +90,12 @@ fn udp_carries_each_size() {
     carries_each_size("udp/127.0.0.1:0", "");
 }
 
-/// A message of many fragments is one burst of datagrams, which no reader is quick enough to take one by one.
+/// A message of many fragments is one burst of datagrams, too fast for a reader to take one by one.
 #[test]
 fn udp_holds_a_burst() {
     let _shared = with_others();
     let most = std::fs::read_to_string("/proc/sys/net/core/rmem_max").unwrap();
-    // The kernel counts its own overhead, and has room for twice what is asked for.
+    // The kernel counts its own overhead, and has room for twice the requested size.
     let size = most.trim().parse::<usize>().unwrap().min(4 << 20) / 4;
     let hub = hub("udp/127.0.0.1:0", "");
     let endpoint = &hub.listening()[0];
@@ -142,12 +142,12 @@ fn nobody_at_the_port_is_known_at_once() {
     let _shared = with_others();
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let start = Instant::now();
-    let error = try_client(&format!("udp/{free}"), "").err().expect("nobody is there").to_string();
+    let error = try_client(&format!("udp/{free}"), "").err().expect("no peer").to_string();
     assert!(error.contains("refused"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(5));
 }
 
-/// The first word of a session.
+/// The first datagram of a session.
 fn first_word(number: u128) -> Vec<u8> {
     let config = HandshakeConfig {
         streamed: false,
@@ -156,7 +156,7 @@ fn first_word(number: u128) -> Vec<u8> {
     Opener::new(config).poll_transmit().unwrap().to_vec()
 }
 
-/// Descriptors are counted of the whole process: who counts them is alone in it.
+/// Held exclusively by tests that count descriptors, since the count covers the whole process.
 static PROCESS: RwLock<()> = RwLock::new(());
 
 fn with_others() -> RwLockReadGuard<'static, ()> {
@@ -167,7 +167,7 @@ fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
 }
 
-/// Some close their port at once, some stay and are silent, some send nonsense.
+/// Some strangers close their port at once, some stay silent, some send nonsense.
 #[test]
 fn strangers_harm_nobody_and_leave_nothing() {
     let _alone = PROCESS.write().unwrap_or_else(PoisonError::into_inner);
@@ -214,7 +214,7 @@ fn many_connect_at_once() {
     drop(clients);
 }
 
-/// A group of the test: ports are as good as free, groups are many.
+/// A multicast group for one test: a free port, and an address chosen by the process id.
 fn group() -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = socket.local_addr().unwrap().port();
@@ -227,7 +227,7 @@ fn member(group: &str, mode: &str, extra: &str) -> Session {
     try_open(&format!("{{mode: '{mode}', {listen} scouting: {{multicast: {{enabled: false}}, gossip: {{enabled: false}}}}, {extra}}}")).unwrap()
 }
 
-/// Waits until `session` knows so many others.
+/// Waits until `session` has so many neighbours.
 fn knows(session: &Session, count: usize) {
     let end = Instant::now() + WAIT;
     while session.link_infos().len() != count {
@@ -260,7 +260,7 @@ fn a_group_finds_itself_and_everything_arrives_once() {
         assert_eq!((info.mtu, info.streamed), (8192, false));
     }
     assert!(queues.iter().all(|queue| queue.recv(Some(Duration::from_millis(50)), &mut never()).is_err()));
-    // Who leaves says so.
+    // A session that leaves sends CLOSE.
     let mut sessions = sessions;
     sessions.pop().unwrap().close().unwrap();
     sessions.iter().for_each(|session| knows(session, 2));

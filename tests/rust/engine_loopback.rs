@@ -1,4 +1,5 @@
-//! Sessions and a hub over real sockets on loopback: what a user sees, and what rude peers cost.
+//! Sessions and a hub over real sockets on loopback: the behaviour seen by users, and the cost of
+//! misbehaving peers.
 
 use std::{
     io::{Read, Write},
@@ -37,7 +38,7 @@ fn hub_with(extra: &str) -> (Session, SocketAddr) {
     (hub, address)
 }
 
-/// Of its first listener, which is a TCP one.
+/// Address of its first listener, which is a TCP one.
 fn address(session: &Session) -> SocketAddr {
     session.listening()[0].strip_prefix("tcp/").unwrap().parse().unwrap()
 }
@@ -69,7 +70,7 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Until the hub has the declarations of everybody: a put of a probe comes through.
+/// Waits until the hub has all declarations: a put of a probe arrives.
 fn settled(publisher: &Session, queue: &Queue<Sample>, to: &str) {
     let end = Instant::now() + WAIT;
     loop {
@@ -80,7 +81,7 @@ fn settled(publisher: &Session, queue: &Queue<Sample>, to: &str) {
             Err(other) => panic!("{other:?}"),
         }
     }
-    // What is still on its way.
+    // Drains samples that are still on their way.
     while queue.recv(Some(Duration::from_millis(50)), &mut never()).is_ok() {}
 }
 
@@ -263,9 +264,9 @@ fn two_peers_talk_directly() {
     assert_eq!(&next(&queue).payload[..], b"direct");
 }
 
-// Rude peers. Each costs itself its connection and nobody else anything.
+// Misbehaving peers. Each loses its own connection, and no other client is affected.
 
-/// A publisher and a subscriber that must not notice; `rude` acts in the middle.
+/// A publisher and a subscriber that must not notice `rude`, which acts in the middle.
 fn undisturbed(rude: impl FnOnce(SocketAddr, &Session)) {
     let (hub, address) = hub_with("zwire: {queue: {bytes_per_priority: 262144}},");
     let (a, b) = (client(address), client(address));
@@ -276,7 +277,7 @@ fn undisturbed(rude: impl FnOnce(SocketAddr, &Session)) {
     put(&a, "calm", b"after");
     assert_eq!(&next(&queue).payload[..], b"before");
     assert_eq!(&next(&queue).payload[..], b"after");
-    // And newcomers are still welcome.
+    // New clients are still accepted.
     let c = client(address);
     put(&c, "calm", b"new");
     assert_eq!(&next(&queue).payload[..], b"new");
@@ -295,7 +296,7 @@ fn random_bytes_disturb_nobody() {
                 state ^= state << 17;
                 *byte = state as u8;
             }
-            // The hub may have closed already, which is what it should do.
+            // The hub may have closed already, as it should.
             let _ = stream.write_all(&junk);
         }
     });
@@ -330,7 +331,7 @@ fn connections_that_never_speak_keep_nobody_out() {
     });
 }
 
-/// A hand-made client that completes the handshake and then does what it wants.
+/// A hand-made client that completes the handshake, with the rest left to the test.
 fn handshake(address: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(WAIT)).unwrap();
@@ -367,7 +368,7 @@ fn closed(stream: &mut TcpStream) -> bool {
     let mut rest = Vec::new();
     match stream.read_to_end(&mut rest) {
         Ok(_) => true,
-        // A reset is a close too; a time-out is none.
+        // A reset is a close too; a time-out is not.
         Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
     }
 }
@@ -409,7 +410,7 @@ fn a_client_that_never_reads_costs_droppable_traffic_nothing() {
         let publisher = flood.declare_publisher(key("calm/flood"), PublisherOptions::default()).unwrap();
         eventually("matching", || flood.matching(publisher).unwrap());
         let (payload, before, start) = (vec![7; 60_000], resident_kib(), Instant::now());
-        // 120 MB, far more than sockets and queues hold.
+        // 120 MB, far more than sockets and queues can hold.
         for _ in 0..2_000 {
             let body = PushBody::Put(Put::new(payload.clone()));
             flood.publish(publisher, Qos::DEFAULT, body, None, &mut never()).unwrap();
@@ -437,15 +438,15 @@ fn a_client_that_never_reads_is_left_behind_by_blocking_traffic() {
             }
             flood
         });
-        // The others get everything; the deaf one costs them one deadline at most, and that is shorter
-        // than the one after which the flooding client would give up the hub.
+        // The other subscribers get everything; the one that never reads costs them one deadline at
+        // most, which is shorter than the one after which the flooding client would give up the hub.
         for i in 0..1_000u32 {
             let sample = queue.recv(Some(WAIT), &mut never()).unwrap();
             assert_eq!(&sample.payload[..4], i.to_le_bytes());
         }
         let flood = sender.join().unwrap();
         assert!(closed(&mut deaf), "its connection is gone");
-        // Nobody else lost a link: the pair, the flood and the reader.
+        // No other link was lost: those of the pair, the flooding client and the reader remain.
         assert_eq!(hub.links().len(), 4);
         drop(flood);
     });

@@ -1,4 +1,4 @@
-//! Who waits for whom on one link: priorities on a slow one, droppable messages on a busy one.
+//! Delays between priorities on one link: a slow link, and droppable messages on a busy one.
 
 use socket2::SockRef;
 use std::{
@@ -51,8 +51,8 @@ fn put(session: &Session, to: &str, qos: Qos, payload: Vec<u8>) {
     session.put(publication, &mut never()).unwrap();
 }
 
-/// Passes on what one connection says, [`RATE`] bytes a second each way, and holds next to nothing itself.
-/// It ends with its connection.
+/// Forwards one connection, [`RATE`] bytes a second each way, with almost no buffer of its own. Ends
+/// with its connection.
 fn slow_link(to: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     SockRef::from(&listener).set_recv_buffer_size(16 * 1024).unwrap();
@@ -72,7 +72,7 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream) {
     let mut part = [0; 4096];
     let mut due = Instant::now();
     while let Ok(n @ 1..) = from.read(&mut part) {
-        // What was not used of the rate is lost, but for two milliseconds.
+        // Unused rate is lost, except for two milliseconds.
         due = due.max(Instant::now() - Duration::from_millis(2));
         due += Duration::from_micros(n as u64 * 1_000_000 / RATE);
         thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -98,7 +98,7 @@ fn an_urgent_message_overtakes_a_bulk_transfer_on_a_slow_link() {
             }
         })
     };
-    // The bulk transfer fills whatever there is between the two.
+    // The bulk transfer fills all buffers between the two.
     thread::sleep(Duration::from_secs(1));
     let mut delays = Vec::new();
     for _ in 0..40 {
@@ -110,8 +110,8 @@ fn an_urgent_message_overtakes_a_bulk_transfer_on_a_slow_link() {
     }
     stop.store(true, Ordering::Relaxed);
     delays.sort_unstable();
-    // A batch takes 26 ms here, what the kernel holds unsent 7 ms, the relay itself up to 20 ms. The buffers of
-    // the kernel alone would take more than a second.
+    // A batch takes 26 ms here, unsent data in the kernel 7 ms, the relay itself up to 20 ms. The
+    // buffers of the kernel alone would take more than a second.
     assert!(delays[20] < Duration::from_millis(75), "{delays:?}");
     assert!(delays[39] < Duration::from_millis(400), "{delays:?}");
     sender.close().unwrap();
@@ -130,7 +130,7 @@ fn droppable_messages_in_a_loop_are_not_dropped_where_somebody_reads() {
         "mode: 'client', connect: {{endpoints: ['tcp/{address}']}}, zwire: {{queue: {{bytes_per_priority: 65536}}}},
          transport: {{link: {{tx: {{queue: {{congestion_control: {{drop: {{wait_before_drop: 1000000}}}}}}}}}}}}"
     ));
-    // In batches: message by message this thread is no quicker than those that read.
+    // In batches: message by message this thread is no faster than the readers.
     let mut left = MESSAGES;
     let fill = |to: &mut Option<KeyExpr>, qos: &mut Qos, body: &mut PushBody| {
         *to = (left > 0).then(|| key("a"));
@@ -149,7 +149,7 @@ fn droppable_messages_in_a_loop_are_not_dropped_where_somebody_reads() {
 fn one_who_has_stopped_reading_costs_a_droppable_message_one_wait() {
     let (hub, address) = hub();
     let (_, queue) = hub.declare_subscriber(key("a"), Default::default(), Handler::Ring(1)).unwrap();
-    // It subscribes and is never read: its window fills, then its lane.
+    // The client subscribes and its socket is never read: its window fills, then its lane.
     let stalled = client(slow_link(address));
     let (_, _held) = stalled.declare_subscriber(key("a"), Default::default(), Handler::Ring(1)).unwrap();
     stalled.barrier(Barrier::Declarations, Some(WAIT), &mut never()).unwrap();
@@ -163,7 +163,7 @@ fn one_who_has_stopped_reading_costs_a_droppable_message_one_wait() {
     queue.recv(Some(WAIT), &mut never()).unwrap();
 }
 
-/// As with the reference, the metadata of a listener binds nobody who connects.
+/// As in Eclipse Zenoh, the metadata of a listener does not restrict connecting peers.
 #[test]
 fn a_link_is_for_what_its_endpoint_says() {
     let hub = open("mode: 'router', listen: {endpoints: ['tcp/127.0.0.1:0?prio=5-6']}");

@@ -1,4 +1,4 @@
-//! Sessions of ours over each kind of link, and what is wrong with endpoints.
+//! Sessions of zwire over each kind of link, and errors of endpoints.
 
 mod links;
 
@@ -24,7 +24,7 @@ fn websockets_carry_everything() {
     carries_everything("ws/127.0.0.1:0", "", "");
 }
 
-/// One of each kind that needs no certificates.
+/// Endpoints of all kinds that need no certificates.
 fn endpoints(scratch: &Scratch) -> Vec<String> {
     let mut all = vec!["tcp/127.0.0.1:0".to_owned(), "ws/127.0.0.1:0".to_owned()];
     if cfg!(unix) {
@@ -33,7 +33,7 @@ fn endpoints(scratch: &Scratch) -> Vec<String> {
     all
 }
 
-/// What crosses each kind of link, however it is packed and whoever has to prove himself.
+/// Compression and passwords work on each kind of link.
 #[test]
 fn each_link_compresses_and_asks_for_passwords() {
     let scratch = Scratch::new("links-options");
@@ -88,7 +88,7 @@ fn low_latency_carries_what_fits_and_counts_the_rest() {
         }
         assert_eq!(next(&queue).key.as_str(), "low/end", "{endpoint}");
         assert_eq!(a.stats()["link.tx_dropped"], 1, "{endpoint}");
-        // Somebody who does not offer it gets a link as always.
+        // A client without low latency gets an ordinary link.
         let usual = client(endpoint, "transport: {unicast: {qos: {enabled: false}}}");
         assert!(!usual.links()[0].params.low_latency, "{endpoint}");
     }
@@ -205,7 +205,7 @@ mod unix {
     fn a_socket_that_was_left_behind_is_replaced() {
         let scratch = Scratch::new("unix-stale");
         let (path, endpoint) = endpoint(&scratch);
-        // As after SIGKILL: socket and lock file are there, nobody holds them.
+        // As after SIGKILL: socket and lock file exist, without an owner.
         drop(UnixListener::bind(&path).unwrap());
         fs::write(scratch.0.join("node.lock"), b"").unwrap();
         let hub = listen(&endpoint).unwrap();
@@ -222,7 +222,7 @@ mod unix {
         assert_eq!(fs::read(&path).unwrap(), b"precious");
         fs::remove_file(&path).unwrap();
         let _server = UnixListener::bind(&path).unwrap();
-        let error = listen(&endpoint).err().expect("somebody else listens").to_string();
+        let error = listen(&endpoint).err().expect("another listener holds the path").to_string();
         assert!(error.contains("something listens there"), "{error}");
         assert!(path.exists());
     }

@@ -1,4 +1,4 @@
-//! The shapes of links over QUIC: a stream for each priority, datagrams beside streams, datagrams alone.
+//! Forms of links over QUIC: a stream for each priority, datagrams beside streams, datagrams alone.
 
 mod links;
 
@@ -33,7 +33,7 @@ use zwire_proto::{
     },
 };
 
-/// A node that does what a test wants, with our codec and somebody else's way to handle streams.
+/// A node scripted by a test, with the codec of zwire and its own handling of streams.
 struct Node {
     connection: Connection,
     send: SendStream,
@@ -41,7 +41,7 @@ struct Node {
     tx: LinkTx,
 }
 
-/// Where such nodes answer to those who offer `protocol`.
+/// Endpoint at which such nodes accept connections that offer `protocol`.
 fn endpoint(ca: &Authority, protocol: &str) -> Endpoint {
     let chain = CertificateDer::pem_file_iter(ca.path("node.pem")).unwrap().map(Result::unwrap).collect();
     let key = PrivateKeyDer::from_pem_file(ca.path("node.key")).unwrap();
@@ -56,7 +56,7 @@ fn endpoint(ca: &Authority, protocol: &str) -> Endpoint {
     Endpoint::server(config, (Ipv4Addr::LOCALHOST, 0).into()).unwrap()
 }
 
-/// What connects to a listener of ours without being one of us.
+/// Configuration of a client that connects to a listener of zwire without being a session of zwire.
 fn anybody(ca: &Authority) -> quinn::ClientConfig {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(ca.path("ca.pem")).unwrap()).unwrap();
@@ -147,7 +147,7 @@ fn put_best_effort(session: &Session, to: &str, payload: Vec<u8>) {
     session.put(publication, &mut never()).unwrap();
 }
 
-/// A client of ours and a node at its other end.
+/// A client of zwire and a scripted node at its other end.
 fn met(runtime: &Runtime, ca: &Authority, protocol: &str, options: &str, extra: &str) -> (Session, Node) {
     ca.issue("node", |_| ());
     let _guard = runtime.enter();
@@ -176,7 +176,7 @@ fn who_does_not_read_one_priority_keeps_no_other_waiting() {
     let (runtime, ca) = (runtime(), Authority::new("quic-stuck"));
     let tx = "tx: {lease: 800, queue: {congestion_control: {block: {wait_before_close: 60000000}}}}";
     let (session, mut node) = met(&runtime, &ca, "zenoh-ms", "", tx);
-    // The other side does not read: after some megabytes nothing goes on there.
+    // The other side does not read: after some megabytes its stream is blocked.
     let link = session.links()[0].clone();
     let dropped = || link.stats.tx_dropped[Priority::Data as usize].load(Ordering::Relaxed);
     let end = Instant::now() + WAIT;
@@ -189,11 +189,11 @@ fn who_does_not_read_one_priority_keeps_no_other_waiting() {
         put_at(&session, "urgent", Priority::RealTime, b"now!".to_vec());
         let mut urgent = node.stream(Priority::RealTime).await;
         until(&mut urgent, |batch| batch.ends_with(b"now!")).await;
-        // What is alive says so, and nothing else is on that stream any more.
+        // The live stream carries KEEP_ALIVE, and no other messages.
         until(&mut node.receive, |batch| *batch == [0x04]).await;
         put_at(&session, "urgent", Priority::RealTime, b"again".to_vec());
         until(&mut urgent, |batch| batch.ends_with(b"again")).await;
-        // Now it reads, and everything goes on.
+        // Now the other side reads, and all streams continue.
         let mut stream = node.stream(Priority::Data).await;
         let reader = tokio::spawn(async move { until(&mut stream, |batch| batch.ends_with(b"last")).await });
         put_at(&session, "bulk", Priority::Data, b"last".to_vec());
@@ -215,7 +215,8 @@ fn batches_are_put_together_on_each_stream() {
         for _ in 1..Priority::COUNT {
             streams.push(node.connection.open_uni().await.unwrap());
         }
-        // One is in the middle of a batch while the others go on, in the smallest pieces that there are.
+        // One stream is in the middle of a batch while the others continue, in the smallest possible
+        // pieces.
         let (head, tail) = large.split_at(100_000);
         streams[Priority::Background as usize - 1].write_all(head).await.unwrap();
         for byte in &urgent[..] {
@@ -223,12 +224,12 @@ fn batches_are_put_together_on_each_stream() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(next(&queue).payload[..], b"urgent"[..]);
-        // Whatever the priority says, a stream is one.
+        // On a single stream priorities do not matter.
         node.send.write_all(&last).await.unwrap();
         assert_eq!(next(&queue).payload[..], b"last"[..]);
         streams[Priority::Background as usize - 1].write_all(tail).await.unwrap();
         assert_eq!(next(&queue).payload[..], vec![7; 200_000][..]);
-        // The end of one is not the end of the link, but who breaks one off has left.
+        // The end of one stream does not end the link, but a peer that resets one has left.
         streams[0].finish().unwrap();
         let still = node.batches(&message(Priority::Data, b"still".to_vec()), Reliability::Reliable);
         node.send.write_all(&still).await.unwrap();
@@ -258,7 +259,7 @@ fn what_is_best_effort_goes_as_datagrams() {
             fragments += usize::from(datagram[0] & 0x1f == 0x06);
         }
         until(&mut node.receive, |batch| *batch == [0x04]).await;
-        // One is lost, one comes twice, one is nonsense of a kind that is skipped.
+        // One datagram is lost, one comes twice, one is nonsense of a kind that is skipped.
         let mut framer = node.batches(&message(Priority::Data, b"first".to_vec()), Reliability::BestEffort);
         let first = StreamFramer::handshake().next(&mut framer).unwrap().unwrap();
         drop(node.batches(&message(Priority::Data, b"lost".to_vec()), Reliability::BestEffort));
@@ -272,7 +273,7 @@ fn what_is_best_effort_goes_as_datagrams() {
         let sure = node.batches(&message(Priority::Data, b"sure".to_vec()), Reliability::Reliable);
         node.send.write_all(&sure).await.unwrap();
         assert_eq!(next(&queue).payload[..], b"sure"[..]);
-        // What does not decode ends the link.
+        // A datagram that does not decode ends the link.
         node.connection.send_datagram(Bytes::from_static(&[0xff; 100])).unwrap();
     });
     eventually("the link ends", || link.is_closed());
@@ -291,7 +292,7 @@ fn every_shape_carries_everything() {
     }
 }
 
-/// QUIC without encryption: no certificates, and what is said can be read on the way.
+/// QUIC without encryption: no certificates, and observers can read the messages.
 #[test]
 fn reliable_udp_carries_everything() {
     for options in ["?rel=1;multistream=0", "?rel=1;mixed_rel=1"] {
@@ -300,7 +301,7 @@ fn reliable_udp_carries_everything() {
     let hub = hub("udp/127.0.0.1:0?rel=1", "");
     let address = hub.listening()[0].strip_prefix("udp/").unwrap().split('?').next().unwrap().to_owned();
     assert!(client(&hub.listening()[0], "").links()[0].is_reliable());
-    // Who comes without is no session, and nobody who could come with it is kept out.
+    // Clients without these options get no session, and do not block those with them.
     let start = Instant::now();
     let open = "transport: {unicast: {open_timeout: 500}}";
     for endpoint in [format!("udp/{address}"), format!("udp/{address}?rel=1;multistream=0;mixed_rel=1")] {
@@ -308,7 +309,7 @@ fn reliable_udp_carries_everything() {
     }
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     client(&hub.listening()[0], "").close().unwrap();
-    eventually("nobody is left", || hub.links().is_empty());
+    eventually("no link is left", || hub.links().is_empty());
 }
 
 #[test]
@@ -320,7 +321,7 @@ fn datagrams_alone_are_a_link() {
     assert!(!client.links()[0].is_reliable());
     let (_, queue) = hub.declare_subscriber(key("links/**"), Default::default(), Handler::Default).unwrap();
     settled(&client, &queue, "links/probe");
-    // Less than the buffers have, so that on a loopback nothing is lost.
+    // Less than the buffers hold, so that on a loopback nothing is lost.
     for len in [0, 1000, 10_000, 100_000] {
         put(&client, "links/data", vec![7; len]);
         assert_eq!(next(&queue).payload[..], vec![7; len][..]);
@@ -349,13 +350,14 @@ fn shapes_that_do_not_fit_are_refused_in_time() {
         assert!(start.elapsed() < Duration::from_secs(3), "{listener} {connector}: {:?}", start.elapsed());
         let error = error.to_string();
         assert!(error.contains(words), "{listener} {connector}: {error}");
-        eventually("nobody is left", || hub.links().is_empty());
-        // The listener goes on, for those who fit.
+        eventually("no link is left", || hub.links().is_empty());
+        // The listener still accepts clients with matching options.
         client(&format!("{at}{listener}"), &ca.connector(""));
     }
 }
 
-/// Whoever has not said who it is may not make us hold megabytes, on however many streams, and goes in time.
+/// A client without a completed handshake cannot occupy megabytes, on any number of streams, and is
+/// closed in time.
 #[test]
 fn strangers_send_little_ahead() {
     let (runtime, ca) = (runtime(), Authority::new("quic-strangers"));
@@ -381,7 +383,7 @@ fn strangers_send_little_ahead() {
                     assert!(taken < 1 << 20, "{taken}");
                 }
             };
-            // It ends because nothing more is taken.
+            // Blocks once the receiver accepts no more.
             let _ = timeout(Duration::from_millis(50), fill).await;
         }
         timeout(WAIT, connection.closed()).await.expect("it is closed after a second");
@@ -389,8 +391,8 @@ fn strangers_send_little_ahead() {
     client(&hub.listening()[0], &ca.connector(""));
 }
 
-/// CLOSE and data leave on different streams. Half of it is on its way over a slow network when the session
-/// closes.
+/// CLOSE and data leave on different streams. Half of the data is on its way over a slow network when
+/// the session closes.
 #[test]
 fn closing_loses_nothing_on_any_stream() {
     const EACH: usize = 20;

@@ -1,4 +1,5 @@
-//! Nodes that find each other: by multicast on the loopback, each test with a port of its own, and by gossip.
+//! Nodes that find each other: by multicast on the loopback, each test with a port of its own, and by
+//! gossip.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, UdpSocket},
@@ -45,7 +46,7 @@ fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Who is at the other ends, sorted.
+/// Ids of the neighbours, sorted.
 fn neighbours(session: &Session) -> Vec<ZenohId> {
     let live = session.links().into_iter().filter(|link| !link.is_closed());
     let mut all: Vec<ZenohId> = live.map(|link| link.params.remote.zid).collect();
@@ -102,7 +103,7 @@ fn a_client_finds_a_router_and_finds_the_next_one() {
     router.close().unwrap();
     drop(router);
     let next = open("router", group, &[]);
-    eventually("somebody else", || {
+    eventually("another neighbour", || {
         let now = neighbours(&client);
         now.len() == 1 && now != [client.zid()]
     });
@@ -136,7 +137,7 @@ fn rules_say_who_connects() {
     );
     std::thread::sleep(Duration::from_millis(200));
     assert!(neighbours(&nobody).is_empty());
-    // A router waits for others.
+    // A router does not connect to the nodes that it finds.
     let routers = [open("router", group, &[]), open("router", group, &[])];
     std::thread::sleep(Duration::from_millis(200));
     for router in &routers {
@@ -177,7 +178,7 @@ fn an_interface_that_is_not_there_is_no_reason_to_fail() {
     let group = group();
     let start = Instant::now();
     let session = open("peer", group, &[("scouting/multicast/interface", "'nonesuch9'")]);
-    assert!(start.elapsed() < Duration::from_millis(300), "nobody can be found: {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_millis(300), "no node can be found: {:?}", start.elapsed());
     assert!(neighbours(&session).is_empty());
     let wrong = Config::default().insert_json5("scouting/multicast/interface", "'fe80::1'");
     let error = wrong.unwrap_err().to_string();
@@ -190,7 +191,7 @@ fn made_up_answers_cost_little() {
     let group = group();
     let victim = open("peer", group, &[]);
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    // Its SCOUT tells where it hears answers.
+    // The source of its SCOUT is the address to which answers must go.
     let listener = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
     listener.set_reuse_address(true).unwrap();
     listener.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, group.port())).into()).unwrap();
@@ -226,7 +227,7 @@ fn made_up_answers_cost_little() {
     eventually("it still finds others", || neighbours(&other).contains(&victim.zid()));
 }
 
-/// Three peers, of which the second and the third know the first only.
+/// Three peers, of which the second and the third are only configured with the first.
 #[test]
 fn peers_hear_of_each_other_by_gossip() {
     let quiet = "multicast: {enabled: false}";
@@ -244,5 +245,5 @@ fn peers_hear_of_each_other_by_gossip() {
         neighbours(&second).contains(&third.zid()) && neighbours(&third).contains(&second.zid())
     });
     std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(neighbours(&deaf), [first.zid()], "who does not listen to gossip connects to nobody");
+    assert_eq!(neighbours(&deaf), [first.zid()], "a node that ignores gossip opens no connection");
 }

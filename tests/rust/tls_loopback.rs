@@ -1,4 +1,4 @@
-//! TLS and QUIC: sessions of ours, and what they say when certificates, names or protocols do not fit.
+//! TLS and QUIC: sessions of zwire, and errors for certificates, names or protocols that do not match.
 
 mod links;
 
@@ -64,7 +64,7 @@ fn both_sides_show_certificates() {
     }
 }
 
-/// What the socket does not take, and it takes little, stays with the connection and goes out later.
+/// Bytes that the small socket buffer does not accept stay with the connection and are sent later.
 #[test]
 fn tls_through_a_narrow_socket_carries_everything() {
     let ca = Authority::new("tls-narrow");
@@ -129,7 +129,7 @@ fn wrong_certificates(protocol: &str) {
         panic!("another failure");
     };
     assert!(expected == "localhost" && presented.contains("elsewhere"), "{expected} {presented}");
-    // The name does not matter where nobody asks for it; authority and time still do.
+    // The name is irrelevant if it is not verified; authority and time still matter.
     client(endpoint, &ca.connector("verify_name_on_connect: false"));
     let anybody = "verify_name_on_connect: false";
     assert_eq!(failure(try_client(&expired.listening()[0], &ca.connector(anybody))), TlsFailure::Expired);
@@ -227,7 +227,7 @@ fn plain_and_tls_recognise_each_other() {
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
 }
 
-/// Somebody who answers nothing, or anything but TLS, costs one handshake at most.
+/// A peer that is silent, or sends anything but TLS, costs one handshake at most.
 #[test]
 fn rude_peers_are_left_in_time() {
     let ca = Authority::new("tls-rude");
@@ -250,7 +250,7 @@ fn rude_peers_are_left_in_time() {
         }
     }
     for stream in &mut rude {
-        // An alert or nothing, then the end.
+        // The answer is an alert or empty, then the end.
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
         assert!(answer.len() < 64, "{answer:?}");
@@ -262,7 +262,7 @@ fn rude_peers_are_left_in_time() {
         assert!(Instant::now() < end, "{} descriptors, {before} before", descriptors());
         std::thread::sleep(Duration::from_millis(10));
     }
-    // A listener that never speaks.
+    // A listener that stays silent.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("tls/{}{limit}", silent.local_addr().unwrap());
     let start = Instant::now();
@@ -296,11 +296,11 @@ fn expires(protocol: &str) {
         assert!(Instant::now() < end, "the link outlives its certificate");
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert!(!lasting_link.is_closed(), "nobody asked for that");
+    assert!(!lasting_link.is_closed(), "the option is off");
     put(&lasting, "links/x", b"still here".to_vec());
 }
 
-/// What QUIC has taken goes out in order: it must not take more than the network does.
+/// QUIC sends accepted data in order: it must not accept more than the network does.
 #[test]
 fn an_urgent_message_overtakes_a_bulk_transfer_over_quic() {
     let ca = Authority::new("quic-urgent");
@@ -341,6 +341,7 @@ fn an_urgent_message_overtakes_a_bulk_transfer_over_quic() {
     done.store(true, Ordering::Relaxed);
     producer.join().unwrap();
     times.sort();
-    // The queue of the network has 50 ms, a batch takes 26 ms; two megabytes in our hands took 800 ms.
+    // The queue of the network has 50 ms, a batch takes 26 ms; two megabytes queued in QUIC took 800
+    // ms.
     assert!(times[10] < Duration::from_millis(250), "{times:?}");
 }

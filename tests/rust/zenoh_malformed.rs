@@ -1,6 +1,6 @@
 //! Malformed input, row by row of section 9 of the wire document, as far as the codec decides.
 //!
-//! What a link, a session or a node does about it is tested there; rows that are theirs alone (the
+//! The reactions of links, sessions and nodes are tested there; rows that concern only them (the
 //! sequence number window, unknown scopes, refused handshakes) are not repeated here.
 
 use bytes::Bytes;
@@ -45,7 +45,7 @@ fn message(hex: &str) -> NetworkMessage {
 
 const U32: u64 = u32::MAX as u64;
 
-/// 9.1, during the handshake: what does not decode.
+/// 9.1, during the handshake: messages that do not decode.
 #[test]
 fn handshake_messages_that_do_not_decode() {
     use DecodeErrorKind::*;
@@ -66,7 +66,7 @@ fn handshake_messages_that_do_not_decode() {
     }
 }
 
-/// 9.1, the row of what is tolerated: reserved flag bits, unknown optional extensions, a ZID with high
+/// 9.1, the row of tolerated input: reserved flag bits, unknown optional extensions, a ZID with high
 /// zero bytes, trailing bytes.
 #[test]
 fn handshake_messages_that_are_tolerated() {
@@ -81,7 +81,7 @@ fn handshake_messages_that_are_tolerated() {
     assert_eq!(decode("01 09 02 01 ffff"), (init, 2));
 }
 
-/// 9.2, the link is closed: the codec says why, and where, and what came before it stays.
+/// 9.2, the link is closed: the codec names the error and its place, and items before it remain.
 #[test]
 fn data_that_closes_the_link() {
     use DecodeErrorKind::*;
@@ -119,7 +119,7 @@ fn data_that_closes_the_link() {
         ("padding in TsStack", "dd 00 47 03 010000 02", TrailingBytes { left: 1 }),
         ("SN above 32 bits", "05 8080808010", OutOfRange { value: 1 << 32, bound: U32 }),
     ] {
-        // A good message of the same frame comes first, and is delivered.
+        // A valid message of the same frame comes first, and is delivered.
         let (items, end) = walk(&format!("25 07 5d 05 02 {hex}"));
         assert_eq!(items.len(), 2, "{row}");
         assert_eq!(items[1], BatchItem::Network(message("5d 05 02")), "{row}");

@@ -1,8 +1,8 @@
-//! The codec of eclipse-zenoh as an oracle: what it writes we read and write again to the same
-//! bytes, and what we write it reads and writes again to the same bytes.
+//! The codec of eclipse-zenoh as an oracle: zwire decodes its bytes and encodes them to the same bytes,
+//! and the reverse.
 //!
-//! Where the two differ on purpose, [`theirs_only`] and [`ours_only`] say so; every difference that
-//! is met there is counted, and each must be met.
+//! Intended differences are listed in [`theirs_only`] and [`ours_only`]; every difference found is
+//! counted, and each must occur.
 
 #[allow(dead_code, reason = "other tests use the rest")]
 mod generate;
@@ -27,14 +27,14 @@ use zwire_proto::{
     },
 };
 
-/// How many random messages of each layer go each way.
+/// Number of random messages of each layer in each direction.
 const ROUNDS: usize = 4000;
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// What our decoder makes of a batch, written again.
+/// Decodes a batch with zwire, and encodes it again.
 fn again(wire: &Bytes, mut walk: BatchReader<'_>) -> Result<Vec<u8>, zwire_proto::DecodeError> {
     let mut out = Vec::new();
     while let Some(item) = walk.next_item()? {
@@ -56,7 +56,7 @@ fn what_they_write_on_the_network_layer() {
     for _ in 0..ROUNDS {
         for message in [
             theirs_network::NetworkMessage::rand(),
-            // Not among the kinds of the line above.
+            // Missing from the kinds of the line above.
             theirs_network::NetworkBody::Interest(theirs_network::Interest::rand()).into(),
         ] {
             let mut wire = Vec::new();
@@ -69,7 +69,7 @@ fn what_they_write_on_the_network_layer() {
     }
 }
 
-/// Why we refuse what they write.
+/// Reason why zwire refuses bytes of eclipse-zenoh.
 fn theirs_only(body: &TransportBody, kind: &DecodeErrorKind) -> Option<&'static str> {
     let leased = match body {
         TransportBody::OpenSyn(open) => Some(open.lease),
@@ -78,7 +78,7 @@ fn theirs_only(body: &TransportBody, kind: &DecodeErrorKind) -> Option<&'static 
         _ => None,
     };
     match (body, kind) {
-        // Their acceptor refuses it too, one step later: `CLOSE 0`.
+        // The acceptor of eclipse-zenoh refuses it too, one step later: `CLOSE 0`.
         (
             TransportBody::InitSyn(_) | TransportBody::InitAck(_),
             DecodeErrorKind::ConflictingExtension { .. },
@@ -100,7 +100,8 @@ fn what_they_write_on_the_transport_layer() {
     let mut differences: BTreeMap<&str, usize> = BTreeMap::new();
     for _ in 0..ROUNDS {
         let mut message = theirs_transport::TransportMessage::rand();
-        // Their random byte has bits above the priority set, which are ignored, and not kept by us.
+        // The random byte of eclipse-zenoh has bits above the priority set, which zwire ignores and
+        // drops.
         match &mut message.body {
             TransportBody::Frame(m) => m.ext_qos = frame::ext::QoSType::new(m.ext_qos.priority()),
             TransportBody::Fragment(m) => m.ext_qos = fragment::ext::QoSType::new(m.ext_qos.priority()),
@@ -148,7 +149,7 @@ fn each<S: Strategy>(strategy: S, mut check: impl FnMut(S::Value)) {
     }
 }
 
-/// Why they write something else than we wrote, or refuse it.
+/// Reason why eclipse-zenoh refuses bytes of zwire, or encodes them differently.
 fn ours_only(message: &NetworkMessage) -> Option<&'static str> {
     match message {
         NetworkMessage::Declare(declare) => match &declare.body {
@@ -185,12 +186,14 @@ fn what_we_write_on_the_network_layer() {
 #[test]
 fn what_we_write_on_the_transport_layer() {
     each(generate::transport(), |mut message| {
-        // Their build without shared memory skips its extensions, and they cut Patch to eight bits.
+        // eclipse-zenoh built without shared memory skips its extensions, and truncates Patch to eight
+        // bits.
         match &mut message {
             TransportMessage::Init(init) => (init.ext.shm, init.ext.patch) = (None, init.ext.patch & 0xff),
             TransportMessage::Open(open) => {
                 open.ext.shm = None;
-                // The proof belongs to the SYN, the acceptance to the ACK; we read both in either.
+                // The proof belongs to the SYN, the acceptance to the ACK; zwire decodes both in
+                // either.
                 if open.cookie.is_some() != matches!(open.ext.multilink, Some(OpenMultiLink::Proof(_))) {
                     open.ext.multilink = None;
                 }

@@ -1,8 +1,8 @@
 //! Every ZMTP frame of every capture, decoded and encoded again to the same bytes.
 //!
-//! The captures are of libzmq: under pyre, three generations of Zyre, and pyzmq. The walk is simple, as in
-//! `captures_roundtrip.rs`: a greeting, then frames to the end of the stream. There is no exception;
-//! [`CAPTURES`] counts what was read, so that a walk that stops early is noticed.
+//! The captures are of libzmq: under pyre, three generations of Zyre, and pyzmq. The walk is simple, as
+//! in `captures_roundtrip.rs`: a greeting, then frames to the end of the stream. There is no exception;
+//! [`CAPTURES`] counts the frames read, so that a walk that stops early is noticed.
 
 use bytes::Bytes;
 use flate2::read::GzDecoder;
@@ -72,12 +72,12 @@ fn streams(name: &str) -> Vec<Bytes> {
     streams.into_values().map(Bytes::from).collect()
 }
 
-/// The frame of this command, written by us.
+/// The frame of this command, encoded by zwire.
 fn written<C: Command>(body: &Bytes) -> Bytes {
     C::decode(body).unwrap_or_else(|error| panic!("{error}: {body:?}")).to_frame()
 }
 
-/// A command as the mechanism and the phase have it.
+/// Decodes and encodes a command in the given mechanism and phase.
 fn rewrite(mechanism: Mechanism, open: &mut bool, body: &Bytes) -> Bytes {
     let name = command_name(&mut Reader::new(body)).unwrap();
     match (mechanism, name) {

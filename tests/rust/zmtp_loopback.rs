@@ -1,4 +1,5 @@
-//! Connections of ZMTP over real sockets on loopback: what an owner hears, and what rude peers cost.
+//! Connections of ZMTP over real sockets on loopback: the events for their owner, and the cost of
+//! misbehaving peers.
 
 use bytes::Bytes;
 use std::{
@@ -33,7 +34,7 @@ enum Event {
     Closed(Option<u64>, CloseReason),
 }
 
-/// Tells a channel.
+/// Sends events to a channel.
 struct Teller {
     events: parking_lot::Mutex<Sender<Event>>,
     verdict: Verdict,
@@ -303,13 +304,13 @@ fn a_full_queue_rejects_and_says_when_to_go_on() {
     let big = Bytes::from(vec![1; 1 << 20]);
     let mut sent = 0;
     let end = Instant::now() + WAIT;
-    // The first message stops the reader; what fits into the kernel goes on.
+    // The first message stops the reader; the kernel still accepts what its buffers hold.
     while Instant::now() < end {
         match outbound.try_send(Message::single(big.clone())) {
             Ok(()) => sent += 1,
             Err(rejected) => {
                 assert!(matches!(rejected.error, PushError::HighWaterMark { waiting: 10 }));
-                // Not only for a moment.
+                // The state is stable.
                 std::thread::sleep(Duration::from_millis(50));
                 if outbound.try_send(rejected.message).is_err() {
                     break;
@@ -328,7 +329,7 @@ fn a_full_queue_rejects_and_says_when_to_go_on() {
 
 #[test]
 fn a_silent_peer_is_given_up_and_asked_again() {
-    // Greets, and then says nothing.
+    // Sends a greeting, and then stays silent.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("tcp://{}", mute.local_addr().unwrap());
     let greeter = std::thread::spawn(move || {
@@ -478,7 +479,7 @@ fn claims_of_rude_peers_cost_nothing_and_harm_nobody() {
     let (listener, endpoint) = bind(router, server);
     let address = listener.local_addr();
     let before = resident();
-    // Says that 200 MiB come, and sends a little of it.
+    // Announces 200 MiB, and sends a little of it.
     let mut claims = Vec::new();
     for _ in 0..50 {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -494,7 +495,7 @@ fn claims_of_rude_peers_cost_nothing_and_harm_nobody() {
     greedy.write_all(&[2, 0, 0, 0, 1, 0, 0, 0, 0]).unwrap();
     let reason = closed(&at_server);
     assert!(matches!(reason, CloseReason::Protocol(LinkError::TooLarge { .. })), "{reason:?}");
-    // Mute: all but eight are given up.
+    // Silent peers: all but eight are closed.
     let mute: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
     let (client, at_client) = owner();
     let outbound = connect(&endpoint, config(SocketType::Dealer), fast(), client);
@@ -508,7 +509,7 @@ fn claims_of_rude_peers_cost_nothing_and_harm_nobody() {
         }
     }
     let grown = resident().saturating_sub(before);
-    // They claim 10 GB. Other tests of this process are counted as well.
+    // Together they announce 10 GB. Other tests of this process are counted as well.
     assert!(grown < 128 << 20, "{grown} bytes for 50 claims");
     let gone = mute.iter().filter(|stream| {
         stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();

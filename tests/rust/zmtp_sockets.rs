@@ -1,4 +1,4 @@
-//! ROUTER, DEALER, PUB and SUB over loopback: what the reference says of each (`zmtp` 12).
+//! ROUTER, DEALER, PUB and SUB over loopback, with the behaviour described for libzmq (`zmtp` 12).
 
 use bytes::Bytes;
 use std::{
@@ -84,7 +84,7 @@ fn event(socket: &Socket, name: &str) -> Event {
     }
 }
 
-/// A port where nobody listens.
+/// An endpoint without a listener.
 fn nobody() -> String {
     let probe = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("tcp://{}", probe.local_addr().unwrap())
@@ -135,7 +135,7 @@ fn an_identity_that_is_taken_keeps_the_newcomer_out() {
     assert_eq!(recv(&router), ["first"]);
     send(&router, &["robot", "to the first"]);
     assert_eq!(recv(&first), ["to the first"]);
-    // When the first has gone, the other gets in by itself.
+    // After the first has gone, the other is accepted by itself.
     drop(first);
     event(&router, "DISCONNECTED");
     event(&router, "CONNECTED");
@@ -242,7 +242,7 @@ fn subscribers_get_what_they_want_once_and_again_after_a_restart() {
     let all = connected(options(Sub), &endpoint);
     all.subscribe(&Bytes::new()).unwrap();
     let publish = |publisher: &Socket, frames: &[&str]| send(publisher, frames);
-    // A subscription needs its time.
+    // A subscription takes some time.
     eventually("subscribed", || {
         publish(&publisher, &["temperature/1", "21"]);
         all.inbox().try_recv().unwrap().is_some() && sub.inbox().try_recv().unwrap().is_some()
@@ -291,7 +291,7 @@ fn a_slow_subscriber_loses_messages_and_delays_nobody() {
     assert!(start.elapsed() < Duration::from_secs(5));
     let dropped = publisher.stats()["sent.dropped_full"];
     assert!(dropped > 100, "{dropped}");
-    // What comes is in order, with holes.
+    // Received messages are in order, with gaps.
     let mut last = None;
     let mut got = 0;
     while let Ok(received) = slow.recv(Some(SOON), &mut never()) {
@@ -382,7 +382,7 @@ fn who_is_not_let_in_is_told_so() {
         matches!(error, SocketError::NotConnected { reason: CloseReason::Handshake(e), .. } if *e == refused)
     };
     assert!(told(&error), "{error:?}");
-    // Also who does not wait, nor for ever.
+    // A send without a time limit fails as well, instead of blocking.
     let error = wrong.send(message(&["x"]), None, &mut never()).unwrap_err();
     assert!(told(&error), "{error:?}");
     assert!(matches!(event(&wrong, "FAILED").kind, EventKind::Failed(CloseReason::Handshake(_))));

@@ -1,6 +1,7 @@
-//! The captures of ZRE: each message decodes to what the applications say, and encodes to its octets.
+//! The captures of ZRE: each message decodes to the facts of the applications, and encodes to its
+//! octets.
 //!
-//! ZMTP is read here with a few lines of its own: greeting, commands, frames.
+//! ZMTP is decoded here by a few separate lines: greeting, commands, frames.
 
 use bytes::Bytes;
 use flate2::read::GzDecoder;
@@ -25,7 +26,7 @@ fn unpack(name: &str) -> Vec<u8> {
     file
 }
 
-/// One direction of a connection: who sends, and the messages it sends.
+/// Direction of a connection: the sender, and the messages it sends.
 #[derive(Default)]
 struct Stream {
     identity: Vec<u8>,
@@ -105,7 +106,7 @@ impl Capture {
         self.facts("node").map(|node| node["uuid"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Datagrams that are beacons of the nodes, all of which are; how many say goodbye.
+    /// Checks that datagrams are beacons of the nodes, with so many goodbyes.
     fn check_beacons(&self, count: usize, goodbyes: usize, keys: bool) {
         let uuids = self.uuids();
         let mut gone = BTreeSet::new();
@@ -148,7 +149,7 @@ fn string(octets: &[u8]) -> String {
 
 type Heard = (String, String, String, Vec<Vec<u8>>);
 
-/// Reads and writes all messages of a capture; how many there are of each number.
+/// Decodes and encodes all messages of a capture; returns the number of each kind.
 fn check(name: &str, generation: Generation, form: IdentityForm) -> [usize; 11] {
     let capture = capture(name);
     let mut counts = [0; 11];
@@ -217,7 +218,7 @@ fn check(name: &str, generation: Generation, form: IdentityForm) -> [usize; 11] 
     for fact in capture.facts("event") {
         let from = text(&fact["from"]);
         match fact["event"].as_str().unwrap() {
-            // The first nodes of the group elect before the last one is there.
+            // The first nodes of the group hold an election before the last one is present.
             "LEADER" => assert!(leaders.contains(&from), "{name}: {fact}"),
             "JOIN" => assert!(joined.contains(&(from, text(&fact["group"]))), "{name}: {fact}"),
             "ENTER" => {
@@ -266,7 +267,7 @@ fn elections() {
     capture("zre-draft-election").check_beacons(21, 3, false);
 }
 
-/// Inside CURVE stands what only keys open; the beacons hold the keys of the truth.
+/// Inside CURVE the messages need keys; the beacons hold the keys of the truth.
 #[test]
 fn secure_beacons() {
     let capture = capture("zre-draft-curve");
@@ -303,7 +304,7 @@ fn log_messages() {
         received.sort();
         assert_eq!(sent.len(), 13, "{name}");
         assert!(sent == received, "{name}");
-        // Each sender is a node, by the hash of the ip:port in its beacon's shadow: its HELLO.
+        // Each sender is a node, identified by the hash of `ip:port` in its HELLO.
         let mailboxes: BTreeSet<u16> = capture
             .streams
             .iter()

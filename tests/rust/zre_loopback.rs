@@ -75,7 +75,7 @@ fn wait(nodes: &[&Node], peers: usize) {
     }
 }
 
-/// What happened so far, as words.
+/// Events so far, as words.
 fn words(node: &Node) -> Vec<String> {
     let mut words = Vec::new();
     while let Ok(Some(event)) = node.events().try_recv() {
@@ -113,7 +113,7 @@ fn two_nodes_by_beacons() {
     assert!(one.leave("CHAT").unwrap());
     assert_eq!(next(&two), (one.uuid(), EventKind::Leave { group: "CHAT".into() }));
 
-    // What is queued at the end still goes out.
+    // Messages queued at the end are still sent.
     for _ in 0..1000 {
         whisper(&two, &one, vec![Bytes::from(vec![7; 1000])]);
     }
@@ -144,7 +144,7 @@ fn many_nodes_by_gossip() {
         .collect();
     wait(&leaves.iter().chain([&hub]).collect::<Vec<_>>(), 8);
     leaves.iter().for_each(stop);
-    // Without beacons who leaves says GOODBYE to those who know it; others let it expire.
+    // Without beacons a leaving node sends GOODBYE to peers that know it; others let it expire.
     stop(&hub);
 }
 
@@ -166,7 +166,7 @@ fn curve_keeps_strangers_out() {
     whisper(&one, &two, vec![Bytes::from_static(b"sealed")]);
     assert!(matches!(next(&two).1, EventKind::Enter { .. }));
     assert!(matches!(next(&two).1, EventKind::Whisper { .. }));
-    // Who is not let in does not enter.
+    // A node that is not allowed does not enter.
     let strict = start(NodeOptions { allow: Some(std::sync::Arc::new(|_| false)), ..secure("strict") });
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(strict.look(|machine| machine.peers().count()).unwrap(), 0);
@@ -195,7 +195,7 @@ fn restarts_do_not_flap() {
     stop(&watcher);
 }
 
-/// Whoever listens to nothing.
+/// An owner that ignores everything.
 struct Deaf;
 
 impl Owner for Deaf {
@@ -209,8 +209,8 @@ impl Owner for Deaf {
     fn closed(&self, _: Option<&Arc<Connection>>, _: &CloseReason) {}
 }
 
-/// A peer says goodbye and is back with its UUID before its old connection is seen to close: the goodbye is
-/// that of the old session.
+/// A peer sends goodbye and is back with its UUID before its old connection is seen to close: the
+/// goodbye belongs to the old session.
 #[test]
 fn a_goodbye_does_not_reach_the_next_session() {
     let port = beacon_port();
@@ -244,7 +244,7 @@ fn a_goodbye_does_not_reach_the_next_session() {
     socket.set_broadcast(true).unwrap();
     let goodbye = Beacon { uuid: peer, port: 0, public_key: None }.encode();
     socket.send_to(&goodbye, ("127.255.255.255", port)).unwrap();
-    // It waits for the last words on the old connection.
+    // Waits for the last messages on the old connection.
     std::thread::sleep(Duration::from_millis(50));
     let _new = connect();
     assert_eq!(next(&node), (peer, EventKind::Exit));
@@ -254,7 +254,7 @@ fn a_goodbye_does_not_reach_the_next_session() {
     stop(&node);
 }
 
-/// A port of discovery that somebody has for himself costs the beacons of others, nothing else.
+/// A discovery port held exclusively by another process costs only the beacons of others.
 #[test]
 fn a_taken_port_is_no_end() {
     let taken = UdpSocket::bind("0.0.0.0:0").unwrap();

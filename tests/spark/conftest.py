@@ -1,4 +1,4 @@
-"""One Spark for the whole run, and a hub in this process that its workers talk to."""
+"""A Spark session for the whole run, and a hub in this process for its workers."""
 
 import functools
 import inspect
@@ -25,7 +25,7 @@ SETTINGS = {
     "spark.python.worker.faulthandler.enabled": "true",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
     "spark.python.unix.domain.socket.enabled": "true",
-    # Output of our functions has to be exact, not only such that Spark can make do with it.
+    # The output of our functions must match the schema exactly, beyond what Spark tolerates.
     "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
@@ -54,7 +54,7 @@ def spark(tmp_path_factory):
 
 @pytest.fixture
 def pushing(spark, filters):
-    """Spark that hands its filters to sources."""
+    """A Spark session that passes its filters to sources."""
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     yield spark
     spark.conf.unset("spark.sql.python.filterPushdown.enabled")
@@ -81,7 +81,7 @@ def functions_travel_by_value(request):
 
 @pytest.fixture
 def filters():
-    """The filters that Spark hands over, by their names; PySpark 4.0, and no other, has none."""
+    """The filters that Spark passes, by name; only PySpark 4.0 passes none."""
     import pyspark
     from pyspark.sql import datasource
 
@@ -94,7 +94,7 @@ def filters():
 
 @pytest.fixture
 def as_arrow():
-    """What Spark makes of a schema, in UTC, which is the default before 4.2."""
+    """Convert a schema as Spark does, in UTC, which is the default before 4.2."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     has = "timezone" in inspect.signature(to_arrow_schema).parameters
@@ -120,7 +120,7 @@ def client(hub):
 
 @pytest.fixture
 def collected():
-    """Takes samples from a subscriber until there are that many, and a moment more: for what is too much."""
+    """Take samples from a subscriber until there are ``count``, and a moment more to detect surplus ones."""
 
     def collect(subscriber, count, seconds=20.0):
         end = time.monotonic() + seconds

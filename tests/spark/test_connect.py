@@ -1,4 +1,4 @@
-"""The same functions through Spark Connect, whose client cannot live in one process with the classic one."""
+"""The same functions through Spark Connect; its client cannot live in one process with the classic one."""
 
 import os
 import subprocess

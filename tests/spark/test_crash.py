@@ -1,4 +1,4 @@
-"""What is in the sink after everything was killed that takes part."""
+"""The contents of the sink after every process taking part was killed."""
 
 import os
 

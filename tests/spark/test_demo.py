@@ -57,7 +57,7 @@ def start(tmp_path):
                 if entry.name.isdigit() and mark.encode() in (entry / "environ").read_bytes().split(b"\0"):
                     found.append(int(entry.name))
             except OSError:
-                continue  # it has ended, or is somebody else's
+                continue  # it has ended, or belongs to another user
         return found
 
     begin.descendants = descendants

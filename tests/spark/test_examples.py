@@ -27,7 +27,7 @@ def program(spark, tmp_path, monkeypatch):
         module = importlib.import_module(name)
         if module not in taken:
             taken.append(module)
-            # A program that is started is `__main__`, whose functions travel like this.
+            # A program that is started is `__main__`; its functions travel like this.
             cloudpickle.register_pickle_by_value(module)
         return module
 

@@ -398,7 +398,7 @@ def test_formats_with_types_of_their_own_in_spark(spark):
 
 
 def run(spec, payloads):
-    """What goes out for payloads, without Spark."""
+    """The decoded table of some payloads, without Spark."""
     batch = pa.RecordBatch.from_pydict({"payload": pa.array(payloads, pa.binary())})
     return pa.Table.from_batches(list(_apply.Unpack(spec)(iter([batch]))))
 

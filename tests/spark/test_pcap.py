@@ -138,7 +138,7 @@ def test_options_never_hide_what_could_not_be_decoded(spark, tmp_path):
 
 
 def pushed(frame):
-    """What of the filters Spark still does, as the plan says."""
+    """The filters that Spark still applies, according to the plan."""
     plan = frame._jdf.queryExecution().executedPlan().toString()
     return [line for line in plan.splitlines() if "Filter " in line]
 

@@ -1,4 +1,4 @@
-"""One session for each worker and configuration.
+"""Sessions of Spark workers: one for each worker and configuration.
 
 Opened late, used again, closed when idle, and left alone by forks. Functions here read their partition to its
 end even where they do not care: Spark uses a worker again only if it has taken all its input.

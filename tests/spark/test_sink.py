@@ -32,7 +32,7 @@ STUCK = "transport/link/tx/queue/congestion_control/block/wait_before_close"
 
 pytestmark = pytest.mark.smoke
 
-# A node that can be stopped, so that it is there and takes nothing.
+# A node that can be stopped, so that it exists and reads nothing.
 NODE = """
 import sys
 from zwire import zenoh
@@ -51,7 +51,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def stopped():
-    """Starts nodes in processes of their own; what it returns stops one."""
+    """Start nodes in processes of their own; the returned function stops one."""
     running = []
 
     def start(kind, endpoint, mode):
@@ -72,7 +72,7 @@ def stopped():
 
 @pytest.fixture
 def once(hub):
-    """A receiver: what passed its filter, and all that came."""
+    """A receiver: the samples that passed its filter, and all samples."""
 
     class Receiver:
         def __init__(self):
@@ -90,7 +90,7 @@ def once(hub):
                     self.passed.append(sample.payload.to_bytes())
 
         def settled(self, count):
-            """Wait for so many that passed, and see that no more do."""
+            """Wait until ``count`` samples have passed, and check that no more do."""
             end = time.monotonic() + 20
             while len(self.passed) < count and time.monotonic() < end:
                 time.sleep(0.01)
@@ -105,13 +105,13 @@ def sink(df, endpoint, **options):
 
 
 def numbered(spark, count, partitions=2, size=0):
-    """Rows with their numbers, of so many bytes at least."""
+    """Rows with their numbers, each of at least that many bytes."""
     payload = f.rpad(f.col("id").cast("string"), size or 1, " ") if size else f.col("id").cast("string")
     return spark.range(0, count, 1, partitions).select(f.lit("sink/n").alias("key"), payload.alias("payload"))
 
 
 def fail_first_attempts(after):
-    """Each task fails at its first attempt, when it has given so many batches."""
+    """Let each task fail at its first attempt, after some batches."""
 
     def through(batches):
         for number, batch in enumerate(batches):
@@ -249,7 +249,7 @@ def test_rows_of_a_link_that_is_gone_are_not_taken_for_sent(confirm):
 
 def test_a_peer_that_takes_too_little_ends_the_wait(stopped):
     dead, stop = stopped("listen/endpoints", "tcp/127.0.0.1:0", "router")
-    # Each row would be waited for long.
+    # Each row alone would be waited for long.
     sender = Sender(put_options({"connect/endpoints": [dead], STUCK: 60_000_000}, send_timeout=0.3))
     batch = pa.record_batch({"key": ["sink/a"] * 20_000, "payload": [bytes(2000)] * 20_000})
     stop()
@@ -260,7 +260,7 @@ def test_a_peer_that_takes_too_little_ends_the_wait(stopped):
 
 @pytest.fixture
 def counting():
-    """A hub that tells what it counts, and gives up those who take nothing at once."""
+    """A hub that reports its counters, and gives up subscribers that do not read at once."""
     hub = zenoh.open(
         {
             "mode": "router",
@@ -282,7 +282,7 @@ def test_a_drop_at_the_hop_fails_the_task(spark, counting, stopped):
     with pytest.raises(Undelivered, match=r"lost messages while .*link.tx_dropped") as caught:
         _sink._write(_sink.sink_options({**given, "ack": "barrier"}), iter([batch]), uuid.UUID(int=1), 0)
     assert caught.value.rows + caught.value.missing > 15_000
-    # Without the barrier nobody notices.
+    # Without the barrier the loss goes unnoticed.
     _sink._write(_sink.sink_options(given), iter([batch]), uuid.UUID(int=1), 0)
     # The hop has given up the first one.
     _, stop = stopped("connect/endpoints", endpoint, "client")
@@ -472,7 +472,7 @@ def test_writers_pickle_and_open_nothing(spark):
 
 
 def test_rows_of_spark_4_0_are_made_into_batches(spark, endpoint, client, collected):
-    """There a writer of streams gets rows."""
+    """In that version a writer of streams gets rows."""
     from pyspark.sql import Row
 
     from zwire.spark.batch import to_arrow

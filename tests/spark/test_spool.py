@@ -99,7 +99,7 @@ def test_a_spool_is_a_table(spark, tmp_path):
 
 
 def direct(folder, filters=None, **options):
-    """What the tasks of a job would read, and which offsets they look at."""
+    """The rows that the tasks of a job would read, and the offsets that they look at."""
     schema = zs.schema.SAMPLE.select(["payload"]).spark()
     reader = _spool.reader({"spool": str(folder), **options}, schema, "zwire", "samples")
     left = [] if filters is None else list(reader.pushFilters(filters))

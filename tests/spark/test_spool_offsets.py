@@ -545,7 +545,7 @@ def test_an_old_spark_says_neither_start_nor_limit(tmp_path, monkeypatch):
         assert len(numbers(read(reader, at, end))) == sizes[-1]
         at = end
     assert sizes == [20, 20, 10]
-    # After a restart nobody says where it stands, before all there is becomes a batch.
+    # After a restart the position is unknown, so the first batch takes all rows present.
     again = follow(tmp_path, maxRowsPerTrigger="20")
     assert again.latestOffset() == at
     # With a batch to be done again it is known.

@@ -50,7 +50,7 @@ def eventually(condition, seconds=15.0):
 
 
 def contents(node, kind="SHOUT", count=0):
-    """What a node has heard, when it is as much as that."""
+    """The contents that a node has heard, once there are ``count`` of them."""
 
     def found():
         return [event for event in list(node.heard) if event.type == kind]
@@ -162,7 +162,7 @@ def test_rows_that_nobody_gets_are_counted_on_demand(config, listener):
 
 
 def test_a_full_queue_is_told():
-    """A peer whose program does not take its events reads no more after a while."""
+    """A peer with a program that does not take its events stops reading after a while."""
     free = threading.Event()
     slow = zre.Node("slow", QUIET, callback=lambda event: free.wait(20), queue_bytes=100_000)
     rows = [bytes(100_000)] * 400

@@ -9,11 +9,11 @@ from zwire.aio import zre as aio_zre
 
 
 async def called(sample: zenoh.Sample) -> None:
-    """What a subscriber awaits."""
+    """A coroutine function that a subscriber awaits."""
 
 
 async def answered(query: aio.Query) -> None:
-    """What a queryable awaits."""
+    """A coroutine function that a queryable awaits."""
     assert_type(query.parameters, zenoh.Parameters)
     await query.reply(query.key_expr, "21.5")
     query.reply(5, "21.5")  # type: ignore[unused-coroutine, arg-type]  # pyright: ignore[reportUnusedCoroutine, reportArgumentType]

@@ -1,4 +1,4 @@
-"""What a subscriber, queryable or get is given decides what it gives."""
+"""The handler given to a subscriber, queryable or get decides the type of its result."""
 
 import queue
 from typing import assert_type
@@ -8,11 +8,11 @@ from zwire.zenoh import Handler, Reply, Sample, handlers
 
 
 def seen(sample: Sample) -> None:
-    """What a subscriber calls."""
+    """A callback of a subscriber."""
 
 
 def answered(reply: Reply) -> None:
-    """What a get calls."""
+    """A callback of a get."""
 
 
 def of_subscribers(session: zenoh.Session) -> None:

@@ -21,9 +21,9 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session", autouse=True)
 def outcomes(request):
-    """What happened in each case of the fault matrix: they run side by side, and beside the other tests.
+    """The events of each case of the fault matrix: they run side by side, and beside the other tests.
 
-    They take time and not much else.
+    They mostly wait.
     """
     chosen = [
         item for item in request.session.items if item.path.name == FAULTS and hasattr(item, "callspec")
@@ -39,7 +39,7 @@ def outcomes(request):
 
 @pytest.fixture(scope="session")
 def namespaces():
-    """Skips where there can be no network of our own, and says why."""
+    """Skip where no network of our own is possible, with the reason."""
     reason = missing()
     if reason:
         pytest.skip(reason)

@@ -14,7 +14,7 @@ import pytest
 
 PROGRAMS = Path(__file__).with_name("programs")
 
-# How long something may take unless the test says otherwise. Beacons come once a second.
+# Default time limit of an operation. Beacons come once a second.
 PATIENCE = 15.0
 
 
@@ -34,14 +34,14 @@ def libraries(name):
 
 
 def octets(content):
-    """A text, bytes, or a list of them, as what the programs read."""
+    """A text, bytes, or a list of them, in the form that the programs read."""
     if isinstance(content, (str, bytes)):
         content = [content]
     return [(c.encode() if isinstance(c, str) else bytes(c)).hex() for c in content]
 
 
 class Peer:
-    """A program of ours on a host, that is one node."""
+    """A program of ours on a host: one node."""
 
     def __init__(self, host, program, settings=None, *, environment=None):
         self.host = host
@@ -89,7 +89,7 @@ class Peer:
             self.news.notify_all()
 
     def complaints(self):
-        """What the process wrote to its standard error, and how it ended."""
+        """The standard error of the process, and how it ended."""
         self.stderr.seek(0)
         return f"{self.program} at {self.host.address}, status {self.process.poll()}\n{self.stderr.read()}"
 
@@ -112,7 +112,7 @@ class Peer:
     # ---- Commands ----
 
     def send(self, op, **fields):
-        """Gives a command without waiting for its answer."""
+        """Send a command without waiting for its answer."""
         print(json.dumps({"op": op, **fields}), file=self.process.stdin, flush=True)
 
     def answer(self, within=PATIENCE):
@@ -122,7 +122,7 @@ class Peer:
         return thing["value"]
 
     def ask(self, op, within=PATIENCE, **fields):
-        """Gives a command and its answer."""
+        """Send a command, and return its answer."""
         try:
             self.send(op, **fields)
         except BrokenPipeError:
@@ -146,7 +146,7 @@ class Peer:
         return self.ask("state")
 
     def stop(self):
-        """Leaves in the orderly way."""
+        """Leave in the orderly way."""
         return self.ask("stop")
 
     # ---- Events ----
@@ -186,17 +186,17 @@ class Peer:
         self.process.send_signal(signal.SIGCONT)
 
     def kill(self):
-        """As a crash: nothing is said to anybody."""
+        """End as in a crash: no goodbye is sent."""
         self.process.kill()
         self.process.wait(10)
         self._release()
 
     def status(self, within=PATIENCE):
-        """Waits for its end and gives its exit status."""
+        """Wait for its end and return its exit status."""
         return self.process.wait(within)
 
     def end(self):
-        """Ends it without a goodbye; a peer that has failed by itself is an error."""
+        """End it without a goodbye; a peer that has failed by itself is an error."""
         if self.process.stdin.closed:
             return
         if self.process.poll() is None:

@@ -1,4 +1,4 @@
-"""One program, two imports: what zeromq-pyre and zwire.zre.compat do with it has to be the same."""
+"""The same program with two imports: zeromq-pyre and zwire.zre.compat must do the same with it."""
 
 import inspect
 import os

@@ -118,7 +118,7 @@ def goodbye(scene):
 
 @dataclasses.dataclass
 class Case:
-    """One row of the table.
+    """A row of the table.
 
     ``a``, ``b`` and ``pyre``: the events about the other side (``b`` sees ``a``), with the second after the
     start of the fault in which each comes.
@@ -134,7 +134,7 @@ class Case:
     survives: bool = True
 
 
-# Who is asked every second and does not answer; half a minute later nobody waits for it any more.
+# A peer that is pinged every second and does not answer; half a minute later it is given up.
 QUIET = [("EVASIVE", 5), ("SILENT", 6)]
 GONE = [*QUIET, ("EXIT", 30)]
 

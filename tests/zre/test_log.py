@@ -40,7 +40,7 @@ def test_the_six_events_of_ten_nodes(party):
     hashes = {rfc20.log_hash(n.endpoint.removeprefix("tcp://")): n for n in [*nodes, leaver]}
     for event in ("JOIN", "LEAVE", "ENTER", "EXIT", "SEND", "RECV"):
         told = {r["node"] for r in records if r["event"] == event}
-        # Who has left sees nobody leave.
+        # A node that has left does not see the others leave.
         expected = {h for h, n in hashes.items() if event != "EXIT" or n is not leaver}
         assert told >= expected, event
     joins = [r for r in records if r["event"] == "JOIN"]

@@ -142,8 +142,8 @@ def test_a_thousand_starts_and_stops_make_no_storm(parties, kind):
         time.sleep(1.0)
         sent = [frames_sent(h) - b for h, b in zip(party.network.hosts, before, strict=True)]
         for peer in (stays, theirs):
-            # Who came went, and nobody came twice. A goodbye may be heard before the HELLO is read: then
-            # nobody came, and pyre and zyre tell an EXIT without a name.
+            # Nodes that came have gone, and none came twice. A goodbye may be heard before the HELLO is read:
+            # then there was no ENTER, and pyre and zyre tell an EXIT without a name.
             events = [e for e in peer.told() if e.get("name") not in (None, "", "notset")]
             told = [(e["type"], e["peer"]) for e in events if e["type"] in ("ENTER", "EXIT")]
             twice = {u for k, u in told if told.count((k, u)) > 1}

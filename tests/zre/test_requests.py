@@ -1,4 +1,4 @@
-"""What users of other ZRE implementations ask for, as tests: one section per wish."""
+"""Wishes of users of other ZRE implementations, as tests: one section per wish."""
 
 import time
 
@@ -44,7 +44,7 @@ def test_a_shout_to_nobody_says_so(party):
 
 
 def second_network(party, host, prefix):
-    """One more interface on a host, with an address of another network."""
+    """Add an interface to a host, with an address of another network."""
     host.namespace.ip(
         "link add name eth1 type veth peer name eth1peer",
         "link set eth1peer up",
@@ -142,7 +142,7 @@ def test_a_frozen_peer_does_not_slow_the_others(party):
 
 
 def test_the_first_message_after_waiting_arrives(parties):
-    """No sleeps: who waits for a member of a group reaches it with the first message."""
+    """No sleeps: a node that waits for a member of a group reaches it with the first message."""
     party = parties()
     theirs = party.zwire("theirs", groups=["G"])
     sender = party.zwire("sender", interval=0.1)
@@ -217,7 +217,7 @@ def test_a_killed_peer_that_comes_back_is_one_exit_and_one_enter(party, same, pa
     assert second.kinds(ours) == ["ENTER"]
 
 
-# ---- Who is out there ----
+# ---- Finding peers ----
 
 
 def test_the_doctor_says_why_a_peer_is_ignored(party):

@@ -14,10 +14,10 @@ OLD = [("20", "3.0"), ("20", "2.0"), ("zyre1", "3.0"), ("zyre1", "2.0")]
 
 
 def clean(judge, *, tried=False):
-    """What the strict node saw was all as it has to be.
+    """All messages that the strict node saw are as they have to be.
 
     ``tried``: a node of several generations may greet as 36/ZRE before it knows better; old nodes do not take
-    the 17 octets of that identity for anybody.
+    the 17 octets of that identity for any node.
     """
     state = judge.state()
     assert [i for i in state["ignored"] if not (tried and i.startswith("identity 01"))] == []
@@ -25,7 +25,7 @@ def clean(judge, *, tried=False):
 
 
 def messages(judge, kind, count=1):
-    """What the strict node has got, as soon as that is in it."""
+    """The messages of one kind that the strict node has got, once there are ``count`` of them."""
     end = time.monotonic() + PATIENCE
     while True:
         seen = judge.ask("messages")
@@ -187,7 +187,7 @@ def test_two_nodes_of_zwire_in_generation_1(party):
 
 
 def talk(ours, others):
-    """Everybody meets ours, and everything passes both ways."""
+    """Every node meets ours, and everything passes both ways."""
     for theirs in others:
         ours.wait("ENTER", theirs)
         theirs.wait("ENTER", ours)

@@ -161,7 +161,7 @@ def test_encrypted_with_zyre(party):
 
 
 def test_zyre_keeps_quiet_peers(party):
-    """It does not take beacons for a sign of life: each PING has to be answered."""
+    """zyre does not take beacons for a sign of life: each PING has to be answered."""
     ours = party.zwire("ours")
     theirs = party.zyre(evasive=0.5, expired=2.5)
     theirs.wait("ENTER", ours)

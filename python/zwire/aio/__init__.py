@@ -1,6 +1,6 @@
 """Zenoh sessions and ZRE nodes for event loops: asyncio, uvloop, trio, and anyio over either.
 
-Names and parameters are those of :mod:`zwire.zenoh`. What may wait is a coroutine, iterators are
+Names and parameters are those of :mod:`zwire.zenoh`. Calls that may block are coroutines, iterators are
 asynchronous, callbacks may be coroutine functions::
 
     import zwire.aio as zenoh

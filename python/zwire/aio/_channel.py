@@ -33,7 +33,7 @@ class Handler(Generic[T]):
     """The receiving end of a channel: an asynchronous iterator, which ends with its session.
 
     Several tasks may receive from one; each item goes to one of them. Backpressure is that of the channel:
-    nothing is taken out of it before somebody takes it. Whoever is cancelled has taken nothing.
+    an item stays in the channel until a task takes it. A cancelled receive has taken no item.
     """
 
     def __init__(self, handler: _zwire.Handler[Any], wrap: Callable[[Any], T] | None = None) -> None:
@@ -51,7 +51,7 @@ class Handler(Generic[T]):
         return item if item is None or self._wrap is None else self._wrap(item)
 
     def _ended(self) -> BaseException:
-        """What says that nothing comes any more."""
+        """Return the exception that says that no more items come."""
         try:
             self._handler.try_recv()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what the caller has to hear
@@ -59,7 +59,7 @@ class Handler(Generic[T]):
         return UsageError("the channel is closed and empty")
 
     def try_recv(self) -> T | None:
-        """Take the next item, or None if there is none right now."""
+        """Take the next item, or None if the channel is empty."""
         try:
             return self._take()
         except StopAsyncIteration:
@@ -96,7 +96,7 @@ class Handler(Generic[T]):
             timeout: Seconds; None waits for ever.
 
         Raises:
-            TimedOut: Nothing came in that time.
+            TimedOut: No item came in that time.
             SessionClosed: The session is closed, and everything was taken.
             UsageError: The channel is closed and empty.
         """
@@ -109,7 +109,7 @@ class Handler(Generic[T]):
         """Take up to ``max_items`` items in one go, waiting for the first only.
 
         Args:
-            max_items: Most items.
+            max_items: Largest number of items to take.
             timeout: Seconds; None waits for ever. When they are over, the list is empty.
 
         Raises:
@@ -142,13 +142,13 @@ class Handler(Generic[T]):
         *,
         enough: bool = False,
     ) -> Any:  # noqa: ANN401 - whatever `take` gives
-        """Wait until ``take``, which does not wait, gives something, or the time is over."""
+        """Call ``take``, which does not block, until it returns something or the time is over."""
         end = deadline(timeout)
         if self._turns <= 0:
             await self._turn()
         waited = enough
         while True:
-            # Taking nothing has its price where that is a batch without rows.
+            # Taking an empty batch is not free: builds one without rows.
             if waited or len(self._handler):
                 try:
                     taken = take()
@@ -165,7 +165,7 @@ class Handler(Generic[T]):
 
     @property
     def end(self) -> str | None:
-        """How the get ended whose replies come here; None while it goes on, and for anything else.
+        """Outcome of the get that feeds this handler; None while the get runs, and for other handlers.
 
         ``completed``, ``no_queryable``, ``budget_spent``, ``timed_out``, ``link_lost`` or ``cancelled``.
         """
@@ -173,12 +173,12 @@ class Handler(Generic[T]):
 
     @property
     def dropped(self) -> int:
-        """How many items were dropped because the channel was full."""
+        """Number of items dropped because the channel was full."""
         return self._handler.dropped
 
     @property
     def replaced(self) -> int:
-        """How many items gave way to newer ones of the same key, in a ``LatestChannel``."""
+        """Number of items replaced by newer ones of the same key, in a ``LatestChannel``."""
         return self._handler.replaced
 
     def __len__(self) -> int:
@@ -191,7 +191,7 @@ class Handler(Generic[T]):
         return self if self._wrap is None else _Loop(self)
 
     async def __anext__(self) -> T:
-        # The way of a task that is behind: no waiting, nothing to prepare.
+        # Fast path for a task with queued items: no waiting, nothing to prepare.
         if self._turns > 0:
             item = self._take()
             if item is not None:
@@ -201,10 +201,10 @@ class Handler(Generic[T]):
 
 
 class _Loop(Handler[T]):
-    """One loop over queries: it ends the one that it gave last, if that was answered, and keeps none."""
+    """A loop over queries. Ends the query it returned last if that was answered, and keeps no reference."""
 
     def __init__(self, handler: Handler[T]) -> None:
-        # One door: a channel has one bell.
+        # Share one door: a channel has one bell.
         self.__dict__.update(handler.__dict__)
         self._last: weakref.ref[Query] | None = None
 
@@ -239,8 +239,8 @@ class Callback(Generic[T]):
     Args:
         callback: Gets each item, in their order.
         drop: Called when no more items come.
-        concurrency: So many calls may be under way at once; they begin in the order of their items. With 1
-            each waits for the one before.
+        concurrency: Largest number of calls under way at once; they begin in the order of their items. With
+            1, each waits for the one before.
         on_error: Gets what ``callback`` raises; otherwise the exception handler of the loop.
     """
 
@@ -267,11 +267,11 @@ class Callback(Generic[T]):
 
 
 serving: contextvars.ContextVar[Server[Any] | None] = contextvars.ContextVar("zwire.aio", default=None)
-"""Whose callback runs in this task."""
+"""The server with a callback that runs in this task."""
 
 
 class Server(Generic[T]):
-    """The tasks of one callback. They keep what was declared."""
+    """The tasks of one callback. They keep a reference to the declared entity."""
 
     def __init__(self, handler: Handler[T], callback: Callback[T], declared: object) -> None:
         self._handler = handler
@@ -324,7 +324,7 @@ class Server(Generic[T]):
                     await self._call(item)
                 finally:
                     self._busy -= 1
-                # A query is finished when nobody has it any more.
+                # A query is finished when no reference to it is left.
                 del item
         finally:
             self._workers -= 1
@@ -382,7 +382,7 @@ def parse(handler: Any, concurrency: int) -> tuple[Any, Callback[Any] | None, An
     """Take ``handler`` apart: the channel to declare with, the callback, what ``handler`` shows.
 
     Raises:
-        ValueError: It is none of these.
+        ValueError: The handler is of no supported kind.
     """
     if isinstance(handler, tuple) and len(handler) == 2:
         return None, parse(handler[0], concurrency)[1], handler[1]
@@ -401,7 +401,7 @@ def parse(handler: Any, concurrency: int) -> tuple[Any, Callback[Any] | None, An
 
 
 class Receiver(Ready, Generic[T]):
-    """What has a channel, or a callback in its place."""
+    """An entity with a channel, or with a callback in its place."""
 
     def __init__(
         self,
@@ -414,7 +414,7 @@ class Receiver(Ready, Generic[T]):
     ) -> None:
         channel, callback, shown = parse(handler, concurrency)
         if callback is not None:
-            # Without a loop there is nobody to call it: said before anything is declared.
+            # A callback needs a running loop: fail before anything is declared.
             current()
         self._inner = inner = declare(channel)
         self._channel: Handler[T] | None = Handler(self._source(inner), wrap)
@@ -438,11 +438,11 @@ class Receiver(Ready, Generic[T]):
 
     @property
     def handler(self) -> Any:  # noqa: ANN401 - as in the other interface
-        """The channel, or what was given with the callback."""
+        """The channel, or the object given with the callback."""
         return self._shown if self._channel is None else self._channel
 
     def try_recv(self) -> T | None:
-        """Take the next item, or None if there is none right now."""
+        """Take the next item, or None if the channel is empty."""
         return self._open().try_recv()
 
     async def recv(self, timeout: float | None = None) -> T:
@@ -452,7 +452,7 @@ class Receiver(Ready, Generic[T]):
             timeout: Seconds; None waits for ever.
 
         Raises:
-            TimedOut: Nothing came in that time.
+            TimedOut: No item came in that time.
             SessionClosed: The session is closed, and everything was taken.
             UsageError: It has ended, and everything was taken; or there is a callback, which gets the items.
         """

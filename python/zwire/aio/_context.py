@@ -1,4 +1,4 @@
-"""What ``async with`` and ``await`` do."""
+"""Support for ``async with`` and ``await``."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["Beginning", "Context", "Ready"]
 
 
 class _Left(ABC):
-    """What ``async with`` ends."""
+    """Base of objects that ``async with`` ends."""
 
     __slots__ = ()
 
     @abstractmethod
     async def _leave(self) -> None:
-        """End it; a second time does nothing."""
+        """End the object; repeated calls have no effect."""
 
     async def __aexit__(
         self,
@@ -31,7 +31,7 @@ class _Left(ABC):
 
 
 class Context(_Left):
-    """What is entered with ``async with``, and ended by it."""
+    """An object that exists already, entered with ``async with`` and ended by it."""
 
     __slots__ = ()
 
@@ -40,12 +40,12 @@ class Context(_Left):
 
 
 class Ready:
-    """What is there already: ``await`` is allowed where it reads better."""
+    """An object that is ready without waiting: ``await`` returns it, where that reads better."""
 
     __slots__ = ()
 
     def __await__(self) -> Generator[Any, None, Self]:
-        """Give it at once."""
+        """Return self without waiting."""
         return self
         yield  # what makes it a generator
 
@@ -54,13 +54,13 @@ C = TypeVar("C", bound=Context)
 
 
 class Beginning(_Left, Generic[C]):
-    """What is about to begin: ``await`` it, or enter it with ``async with``, which ends it as well."""
+    """An operation not yet begun: ``await`` it, or enter it with ``async with``, which also ends it."""
 
     _begun: C | None = None
 
     @abstractmethod
     async def _begin(self) -> C:
-        """Begin."""
+        """Begin the operation."""
 
     def __await__(self) -> Generator[Any, None, C]:
         return self._begin().__await__()

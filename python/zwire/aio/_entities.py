@@ -1,4 +1,4 @@
-"""What a session declares, for event loops."""
+"""The entities that a session declares, for event loops."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ __all__ = [
 
 T = TypeVar("T")
 ANSWERS = 32
-"""Calls of a queryable's callback that are under way at once."""
+"""Most calls of a queryable's callback under way at once."""
 
 
 class Declared(Context, Ready):
@@ -61,7 +61,7 @@ class Declared(Context, Ready):
     _inner: Any
 
     async def undeclare(self) -> None:
-        """Take it back. A second time is a ``UsageError``."""
+        """Undeclare the entity. A second call raises ``UsageError``."""
         self._inner.undeclare()
 
     async def _leave(self) -> None:
@@ -69,16 +69,16 @@ class Declared(Context, Ready):
 
 
 class Announced(Declared):
-    """What neighbours are told of."""
+    """An entity announced to neighbours."""
 
     async def wait_ready(self, timeout: float | None = None) -> None:
-        """Wait until all neighbours know of it.
+        """Wait until all neighbours know of the entity.
 
         Args:
             timeout: Seconds; None waits for ever.
 
         Raises:
-            TimedOut: They do not within that time.
+            TimedOut: Not all of them do within that time.
             SessionClosed: The session is closed.
         """
         if not await until(Pending.declarations(self._inner), timeout):
@@ -86,11 +86,11 @@ class Announced(Declared):
 
 
 class Entity(Declared):
-    """What has an id, and a key expression."""
+    """An entity with an id and a key expression."""
 
     @property
     def id(self) -> EntityGlobalId:
-        """Its id."""
+        """The id of the entity."""
         return self._inner.id  # type: ignore[no-any-return]
 
     @property
@@ -104,16 +104,16 @@ class Listener(Receiver[T], Declared, Generic[T]):
 
 
 class Inlet(Listener[T], Entity, Announced, Generic[T]):
-    """A receiver of what others send to a key expression."""
+    """A receiver of messages from other nodes to a key expression."""
 
     @property
     def dropped(self) -> int:
-        """How many items were dropped because the handler was full."""
+        """Number of items dropped because the handler was full."""
         return self._inner.dropped  # type: ignore[no-any-return]
 
 
 class Batches(Receiver[T]):
-    """A receiver of what can be rows of a table."""
+    """A receiver of items that fit into a table."""
 
     async def recv_batch(self, max_rows: int = 65536, timeout: float | None = None) -> ArrowBatch:
         """Take up to ``max_rows`` items as an Arrow record batch, as in the other interface.
@@ -136,12 +136,12 @@ class Subscriber(Samples):
 
     @property
     def replaced(self) -> int:
-        """How many samples gave way to newer ones of the same key, in a ``LatestChannel``."""
+        """Number of samples replaced by newer ones of the same key, in a ``LatestChannel``."""
         return self._inner.replaced  # type: ignore[no-any-return]
 
     @property
     def errors(self) -> int:
-        """How many calls of the callback have raised."""
+        """Number of calls of the callback that have raised."""
         return 0 if self._server is None else self._server.errors
 
 
@@ -150,7 +150,7 @@ class Queryable(Inlet[Query]):
 
     @property
     def errors(self) -> int:
-        """How many calls of the callback have raised."""
+        """Number of calls of the callback that have raised."""
         return 0 if self._server is None else self._server.errors
 
 
@@ -174,17 +174,17 @@ class LinkEventsListener(Listener[LinkEvent]):
 
 
 class Expecting(Entity):
-    """What can wait for counterparts."""
+    """An entity that can wait for matching subscribers or queryables."""
 
     async def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
-        """Wait until at least ``n`` are at the other end.
+        """Wait until at least ``n`` matching subscribers or queryables exist.
 
         Args:
             n: How many, counted as in the other interface.
             timeout: Seconds; None waits for ever.
 
         Raises:
-            TimedOut: There are not so many within that time.
+            TimedOut: Fewer exist within that time.
             SessionClosed: The session is closed.
         """
         if not await until(Pending.matching(self._inner, n), timeout):
@@ -192,11 +192,11 @@ class Expecting(Entity):
 
 
 class Matched(Expecting):
-    """What has counterparts, and hears of them."""
+    """An entity with a matching status and listeners to its changes."""
 
     @property
     def matching_status(self) -> MatchingStatus:
-        """Whether somebody is at the other end."""
+        """Whether a matching subscriber or queryable exists."""
         return self._inner.matching_status  # type: ignore[no-any-return]
 
     def declare_matching_listener(
@@ -207,7 +207,7 @@ class Matched(Expecting):
 
 
 class Outlet(Entity, Sender):
-    """What publishes to a key expression."""
+    """An entity that publishes to a key expression."""
 
     _inner: _zwire.Publisher | _zwire.AdvancedPublisher
 
@@ -218,7 +218,7 @@ class Outlet(Entity, Sender):
 
     @property
     def congestion_control(self) -> CongestionControl:
-        """What happens to its publications when a queue is full."""
+        """The behaviour of its publications when a queue is full."""
         return self._inner.congestion_control
 
     @property
@@ -248,7 +248,7 @@ class Publisher(Matched, Outlet):
         timestamp_instrumentation: TimestampInstrumentation | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
-        """Publish a value; waits where congestion control says so."""
+        """Publish a value; waits for room as congestion control requires."""
         if (
             self._turns > 1
             and encoding is None
@@ -257,7 +257,7 @@ class Publisher(Matched, Outlet):
             and source_info is None
             and timestamp_instrumentation is None
         ):
-            # What is mostly published, without calls that carry what is not given.
+            # Fast path for most publications, without calls that pass on missing arguments.
             self._turns -= 1
             _, room = without_waiting(self._inner.put, payload)
             if room is not None:
@@ -299,7 +299,7 @@ class Querier(Matched):
 
     @property
     def accept_replies(self) -> ReplyKeyExpr:
-        """Which keys of replies it accepts."""
+        """The keys of replies that it accepts."""
         return self._inner.accept_replies
 
     def get(
@@ -314,7 +314,7 @@ class Querier(Matched):
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> Replies:
-        """Ask; see ``Session.get``."""
+        """Send a query; see ``Session.get``."""
         return Replies(
             self._inner.get,
             handler,

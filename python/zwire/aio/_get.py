@@ -18,10 +18,10 @@ __all__ = ["Replies"]
 
 
 class Replies(Handler["Reply"]):
-    """A get that is under way.
+    """A get in progress.
 
     ``await`` it for a list of all replies, or iterate over them as they come with ``async for``. Then
-    :attr:`end` says how it ended. With a callback, ``await`` waits until it was called for the last time, and
+    :attr:`end` is the outcome. With a callback, ``await`` waits until it was called for the last time, and
     the list is empty. An ``await`` that is cancelled cancels the get.
     """
 
@@ -36,7 +36,7 @@ class Replies(Handler["Reply"]):
         channel, callback, shown = parse(handler, 1)
         if callback is not None:
             current()
-        # A token is for who wants to cancel several gets at once, and cancels this one, too.
+        # A token given by the caller may cancel several gets at once; it cancels this one, too.
         self._token = CancellationToken() if token is None else token
         self._own = token is None
         inner, room = without_waiting(get, *selector, channel, cancellation_token=self._token, **settings)
@@ -52,11 +52,11 @@ class Replies(Handler["Reply"]):
 
     @property
     def handler(self) -> Any:  # noqa: ANN401 - as in the other interface
-        """What was given with the callback."""
+        """The object given with the callback."""
         return self._shown
 
     def cancel(self) -> None:
-        """End the get early. The replies that have come can still be taken."""
+        """End the get early. Replies received before can still be taken."""
         if self._own:
             self._token.cancel()
         else:

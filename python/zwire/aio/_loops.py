@@ -1,4 +1,4 @@
-"""Event loops: what differs between asyncio and trio, and how their tasks hear of the compiled module."""
+"""Event loops: the differences between asyncio and trio, and the wake-up of tasks by the compiled module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from zwire._zwire import WakeThread, Wakeups
 from zwire.errors import UsageError
 
-# A checker takes this name for what it says; importing it from typing would be half the time of our import.
+# Type checkers go by this name; importing it from typing would take half the time of our import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["TURNS", "Door", "Reactor", "Turns", "current", "until"]
 
 TURNS: Final = 256
-"""So many items a task takes before it lets the other tasks have their turn."""
+"""Number of items that a task takes before it lets other tasks run."""
 
 
 class Reactor(ABC):
-    """One event loop: its doors, and what asyncio and trio do in different ways."""
+    """An event loop with its doors, and the operations in which asyncio and trio differ."""
 
     def __init__(self, wake: Callable[[], object]) -> None:
         self.doors: dict[int, Door] = {}
@@ -39,18 +39,18 @@ class Reactor(ABC):
 
     @property
     def wakeups(self) -> Wakeups:
-        """What tells this loop of bells; made, with its thread, when somebody waits."""
+        """The object that reports rung bells to this loop; made, with its thread, on first use."""
         if self._wakeups is None:
             self._wakeups = Wakeups(_wake_thread(), self._wake)
         return self._wakeups
 
     def token(self) -> int:
-        """Give a number for a door."""
+        """Return the number of a new door."""
         self._tokens += 1
         return self._tokens
 
     def take(self) -> None:
-        """Open the doors whose bells have rung; called in the loop, once for all of them."""
+        """Open the doors for all bells rung since the last call; called in the loop."""
         for token in self.wakeups.take():
             door = self.doors.get(token)
             if door is not None:
@@ -62,15 +62,15 @@ class Reactor(ABC):
 
     @abstractmethod
     def task(self) -> object:
-        """Give the task that runs."""
+        """Return the task that runs."""
 
     @abstractmethod
     def signal(self) -> Any:  # noqa: ANN401 - a future or an event
-        """Make something to wait for, once."""
+        """Make a signal to wait for, once."""
 
     @abstractmethod
     def fire(self, signal: Any) -> None:  # noqa: ANN401
-        """Wake who waits for a signal; nothing if it is awake already."""
+        """Wake the task that waits for a signal; no effect if it is awake already."""
 
     @abstractmethod
     async def wait(self, signal: Any, timeout: float | None) -> bool:  # noqa: ANN401
@@ -82,19 +82,19 @@ class Reactor(ABC):
 
     @abstractmethod
     def post(self, call: Callable[[], object]) -> None:
-        """Have the loop call something, from any thread. Raises ``RuntimeError`` when it is closed."""
+        """Have the loop call a function, from any thread. Raises ``RuntimeError`` if the loop is closed."""
 
     @abstractmethod
     def spawn(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Start a task that belongs to nobody. It must not raise."""
+        """Start a task without a parent. It must not raise."""
 
     def ends(self, error: BaseException) -> bool:
-        """Whether an error ends the task in which it was raised; others are just those of a callback."""
+        """Return whether an error ends the task in which it was raised; others are errors of a callback."""
         return not isinstance(error, Exception)
 
     @abstractmethod
     def report(self, message: str, error: BaseException) -> None:
-        """Say what went wrong where nobody is there to raise it to."""
+        """Report an error that no caller can receive as an exception."""
 
 
 @types.coroutine
@@ -104,7 +104,7 @@ def _pass() -> Generator[None, None, None]:
 
 class _Asyncio(Reactor):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        # Weak ones: the compiled module cannot tell the collector what it holds.
+        # Weak references: the compiled module cannot report to the collector what it holds.
         reactor, weak = weakref.ref(self), weakref.ref(loop)
 
         def wake() -> None:
@@ -119,7 +119,7 @@ class _Asyncio(Reactor):
     def _running(self) -> asyncio.AbstractEventLoop:
         loop = self._loop()
         if loop is None:
-            raise UsageError("the event loop is gone")
+            raise UsageError("the event loop is closed")
         return loop
 
     def is_closed(self) -> bool:
@@ -162,7 +162,7 @@ class _Asyncio(Reactor):
         import asyncio
 
         if isinstance(error, asyncio.CancelledError):
-            # A callback may raise it by itself, having waited for something that was cancelled.
+            # A callback may raise it by itself, if it has waited for a cancelled task.
             task = asyncio.current_task()
             return task is None or task.cancelling() > 0
         return not isinstance(error, Exception)
@@ -226,10 +226,10 @@ class _Trio(Reactor):
 
 
 class Door:
-    """Where tasks wait until a channel, or something else, has something for them.
+    """A place where tasks wait until a channel, or another source, has something for them.
 
-    As long as tasks wait, the bell is armed, or one of them is awake and has not looked yet. Who has looked,
-    or goes away, calls :meth:`pass_on`.
+    As long as tasks wait, the bell is armed, or one of the tasks is awake and has not looked yet. A task
+    that has looked, or stops waiting, calls :meth:`pass_on`.
     """
 
     __slots__ = ("_reactor", "_source", "_token", "_waiters")
@@ -255,10 +255,10 @@ class Door:
         return reactor
 
     async def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it is worth a look; False when the time was over before that.
+        """Wait until a look may succeed; False if the time was over before that.
 
-        True is followed by a look, which may see nothing if another task was faster, and :meth:`pass_on`.
-        Cancelled, it takes nothing with it.
+        After True, look, which may find nothing if another task was faster, and call :meth:`pass_on`.
+        A cancelled wait takes nothing.
         """
         reactor = self._enter()
         signal = reactor.signal()
@@ -299,7 +299,7 @@ class Door:
 
 
 class Turns:
-    """Lets other tasks run now and then, where a task could go on without ever waiting."""
+    """Lets other tasks run now and then, in a task that might never wait."""
 
     __slots__ = ("left",)
 
@@ -313,7 +313,7 @@ class Turns:
 
 
 async def until(pending: Pending, timeout: float | None = None) -> bool:
-    """Wait for something; False when the time was over before it came. Raises what came instead."""
+    """Wait for a condition; False if the time was over before. Raises the error of the condition, if any."""
     door = Door(pending)
     end = deadline(timeout)
     while not pending.look():
@@ -323,7 +323,7 @@ async def until(pending: Pending, timeout: float | None = None) -> bool:
 
 
 def deadline(timeout: float | None) -> float | None:
-    """Give the time at which so many seconds are over."""
+    """Return the time at which ``timeout`` seconds are over; None for no limit."""
     if timeout is None:
         return None
     if not 0 <= timeout < float("inf"):
@@ -332,7 +332,7 @@ def deadline(timeout: float | None) -> float | None:
 
 
 def left(end: float | None) -> float | None:
-    """Give the seconds until then."""
+    """Return the seconds left until ``end``; None for no limit."""
     return None if end is None else max(0.0, end - _clock())
 
 
@@ -344,8 +344,8 @@ def _clock() -> float:
 
 _lock = threading.Lock()
 _thread: WakeThread | None = None
-# Reactors know their loops weakly, but their doors know tasks, and tasks their loops: those of closed loops
-# are thrown out when the next one comes.
+# Reactors refer to their loops weakly, but their doors refer to tasks, and tasks to their loops: closed loops
+# are removed when the next one is made.
 _asyncio: dict[int, tuple[weakref.ref[asyncio.AbstractEventLoop], _Asyncio]] = {}
 
 
@@ -359,7 +359,7 @@ def _wake_thread() -> WakeThread:
 
 
 def _forget() -> None:
-    """Begin anew in a forked child, which has neither the thread nor what the lock was held for."""
+    """Start afresh in a forked child, which has no such thread and must not keep the lock."""
     global _thread, _lock
     _thread, _lock = None, threading.Lock()
     _asyncio.clear()

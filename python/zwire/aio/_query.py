@@ -33,16 +33,18 @@ __all__ = ["Query", "back", "hand"]
 
 
 class Query:
-    """A question to answer, any number of times.
+    """A query to answer, any number of times.
 
-    The asker is told that no more answers come when the query is dropped, left as a context manager, or
-    nothing refers to it; also when the callback or the turn of a loop that got it has answered it and is
-    over, whoever keeps it. Answers of other tasks do not count for that.
+    The querier is told that no more replies come when the query is dropped, left as a context manager, or
+    no longer referenced. A query that is still referenced ends as well when the callback, or the turn of
+    the loop, that received it has answered it and finished. Replies sent from other tasks do not count for
+    that.
     """
 
     def __init__(self, inner: _zwire.Query) -> None:
         self._inner = inner
-        # The task whose answers end it, until that has come back.
+        # The task in which replies count: they end the query when its callback or turn of the loop has
+        # finished.
         self._holder: object = None
         self._answered = False
 
@@ -73,46 +75,46 @@ class Query:
 
     @property
     def selector(self) -> Selector:
-        """What is asked for, with parameters."""
+        """The key expression and parameters of the query."""
         return self._inner.selector
 
     @property
     def key_expr(self) -> KeyExpr:
-        """What is asked for."""
+        """The key expression of the query."""
         return self._inner.key_expr
 
     @property
     def parameters(self) -> Parameters:
-        """What stands behind the ``?`` of the selector."""
+        """The part after the ``?`` of the selector."""
         return self._inner.parameters
 
     @property
     def payload(self) -> ZBytes | None:
-        """The value that came with it."""
+        """The payload of the query."""
         return self._inner.payload
 
     @property
     def encoding(self) -> Encoding | None:
-        """What the value holds."""
+        """The format of the payload."""
         return self._inner.encoding
 
     @property
     def attachment(self) -> ZBytes | None:
-        """Bytes of the asker."""
+        """The attachment of the query."""
         return self._inner.attachment
 
     @property
     def source_info(self) -> SourceInfo | None:
-        """Who asks."""
+        """The source of the query."""
         return self._inner.source_info
 
     @property
     def timestamp_stack(self) -> TimestampStack | None:
-        """When it passed where, if the asker wants to know. Answers go on with it."""
+        """The points and times that the query passed, if its querier asks for them; replies continue it."""
         return self._inner.timestamp_stack
 
     def accepts_replies(self) -> ReplyKeyExpr:
-        """Which keys the asker accepts."""
+        """The keys of replies that the querier accepts."""
         return self._inner.accepts_replies()
 
     async def _send(self, send: Callable[..., None], *args: object, **kwargs: object) -> None:
@@ -134,7 +136,7 @@ class Query:
         attachment: _IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
     ) -> None:
-        """Answer with a value."""
+        """Reply with a value."""
         await self._send(
             self._inner.reply,
             key_expr,
@@ -148,7 +150,7 @@ class Query:
         )
 
     async def reply_err(self, payload: _IntoZBytes, *, encoding: _IntoEncoding | None = None) -> None:
-        """Answer with an error."""
+        """Reply with an error."""
         await self._send(self._inner.reply_err, payload, encoding=encoding)
 
     async def reply_del(
@@ -161,7 +163,7 @@ class Query:
         attachment: _IntoZBytes | None = None,
         timestamp: Timestamp | None = None,
     ) -> None:
-        """Answer with a deletion."""
+        """Reply with a deletion."""
         await self._send(
             self._inner.reply_del,
             key_expr,
@@ -173,7 +175,7 @@ class Query:
         )
 
     def drop(self) -> None:
-        """Tell the asker that no more answers come. Does nothing the second time."""
+        """Tell the querier that no more replies come. Repeated calls have no effect."""
         self._inner.drop()
 
 
@@ -184,7 +186,7 @@ def hand(query: Query | None) -> None:
 
 
 def back(query: Query | None, how: Literal["returned", "raised", "went-on"]) -> None:
-    """End a query that somebody keeps, if the program is back and has answered it in this task, or failed."""
+    """End a query still referenced, if this task's handler has answered it and finished, or has failed."""
     if query is None or query._holder is None:  # noqa: SLF001
         return
     holder, query._holder = query._holder, None  # noqa: SLF001

@@ -21,11 +21,11 @@ class Scout(Receiver["Hello"], Context):
 
     @property
     def dropped(self) -> int:
-        """How many answers were dropped because the handler was full."""
+        """Number of answers dropped because the handler was full."""
         return self._inner.dropped  # type: ignore[no-any-return]
 
     def stop(self) -> None:
-        """End the search. A second time does nothing."""
+        """End the search. Repeated calls have no effect."""
         self._inner.stop()
 
     async def _leave(self) -> None:
@@ -55,5 +55,5 @@ def scout(
     what: _IntoWhatAmIMatcher | None = None,
     config: _IntoConfig | None = None,
 ) -> Scouting:
-    """Ask who is there; ``await`` it, or enter it with ``async with``, and iterate over the answers."""
+    """Search for nodes; ``await`` it, or enter it with ``async with``, and iterate over the answers."""
     return Scouting(handler, what, config)

@@ -1,4 +1,4 @@
-"""Sending: at once where there is room, and waiting where there is none."""
+"""Sending: without blocking if there is room, else with a wait."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Sender", "finish"]
 async def finish(
     room: Pending | Literal[False], send: Callable[..., object], *args: object, **kwargs: object
 ) -> None:
-    """Wait for room after what was sent, or send it in a thread that may wait."""
+    """Wait for room after a message was queued, or send it in a thread that may block."""
     if isinstance(room, Pending):
         await until(room)
     else:
@@ -26,7 +26,7 @@ async def finish(
 
 
 class Sender:
-    """What publishes: without waiting where that is possible, and in a thread where it is not."""
+    """Base of entities that publish: without blocking where possible, else in a thread."""
 
     _turns = TURNS
 
@@ -34,7 +34,7 @@ class Sender:
         """Send; then wait for room, if the queue is full now. Cancelled meanwhile, it is sent anyway."""
         self._turns -= 1
         if self._turns <= 0:
-            # A task that sends for ever must not keep the others from their turn.
+            # A task that sends in an endless loop must let other tasks run.
             self._turns = TURNS
             await current().turn()
         _, room = without_waiting(send, *args, **kwargs)

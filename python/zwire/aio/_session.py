@@ -68,17 +68,18 @@ if TYPE_CHECKING:
 __all__ = ["Liveliness", "Opening", "Session", "SessionInfo", "open"]
 
 LINGER: Final = 2.0
-"""Seconds that `close` waits, unless it is told."""
+"""Seconds that `close` waits by default."""
 
 
 class Session(Sender, Context):
     """An open session, as ``zwire.aio.open`` gives it; an asynchronous context manager.
 
-    Names and parameters are those of ``zwire.zenoh.Session``. What may wait is a coroutine. Declarations do
+    Names and parameters are those of ``zwire.zenoh.Session``. Calls that may block are coroutines.
+    Declarations do
     not wait; ``await`` and ``async with`` are allowed on them.
 
     Args:
-        session: A session of ``zwire.zenoh``, which may go on being used.
+        session: A session of ``zwire.zenoh``, which may still be used directly.
     """
 
     def __init__(self, session: _zwire.Session) -> None:
@@ -92,7 +93,7 @@ class Session(Sender, Context):
         return repr(self._session)
 
     def zid(self) -> ZenohId:
-        """Give the id of this node."""
+        """Return the id of this node."""
         return self._session.zid()
 
     @property
@@ -102,15 +103,16 @@ class Session(Sender, Context):
 
     @property
     def info(self) -> SessionInfo:
-        """What there is to know about links and neighbours."""
+        """Information about links and neighbours."""
         return SessionInfo(self._session.info, self._servers)
 
     async def close(self, timeout: float | None = None) -> None:
-        """Say goodbye, and end every handler and callback. A second time does no harm.
+        """Close the session: announce it to neighbours, and end every handler and callback.
 
-        What is queued for the network, and callbacks, get ``timeout`` seconds together, two if it is None.
-        Callbacks get what came before the end; then none is called any more but for its ``drop``. Within a
-        callback that one is not waited for. Whoever waits for the session hears ``SessionClosed``.
+        Repeated calls have no effect. Messages queued for the network, and callbacks, get ``timeout`` seconds
+        together, two if it is None. Callbacks get the items received before the end; then only ``drop`` is
+        called. A close within a callback does not wait for that callback. Calls that wait for the session
+        raise ``SessionClosed``.
         """
         end = deadline(LINGER if timeout is None else timeout)
         servers = list(self._servers)
@@ -125,24 +127,24 @@ class Session(Sender, Context):
         return self._session.is_closed()
 
     def share(self) -> Session:
-        """Give another handle of the same session."""
+        """Return another handle of the same session."""
         session = Session(self._session.share())
         session._servers = self._servers
         return session
 
     async def ready(self, timeout: float | None = None) -> bool:
-        """Wait until all neighbours know what this session has declared.
+        """Wait until all neighbours know the declarations of this session.
 
-        Whether they do: False when so many seconds are over first.
+        Returns whether they do: False if ``timeout`` seconds are over first.
         """
         return await until(Pending.declarations(self._session), timeout)
 
     async def flush(self, timeout: float | None = None) -> None:
-        """Wait until all neighbours have taken what this session has published, best effort excepted.
+        """Wait until all neighbours have taken the publications of this session, best effort excepted.
 
         Raises:
-            TimedOut: They have not within that many seconds.
-            LinkClosed: The link of a client went before.
+            TimedOut: They have not within ``timeout`` seconds.
+            LinkClosed: The link of a client closed before.
         """
         if not await until(Pending.everything(self._session), timeout):
             raise TimedOut(f"the answer of the neighbours took longer than {timeout} s", seconds=timeout)
@@ -152,11 +154,11 @@ class Session(Sender, Context):
         return self._session.new_timestamp()
 
     def stats(self) -> SessionStats:
-        """Give counters by name: messages, bytes, and drops by reason."""
+        """Return counters by name: messages, bytes, and drops by reason."""
         return self._session.stats()
 
     def listening(self) -> list[str]:
-        """Give the endpoints on which this node listens."""
+        """Return the endpoints on which this node listens."""
         return self._session.listening()
 
     async def declare_keyexpr(self, key_expr: _IntoKeyExpr) -> KeyExpr:
@@ -164,7 +166,7 @@ class Session(Sender, Context):
         return self._session.declare_keyexpr(key_expr)
 
     async def undeclare(self, obj: KeyExpr | Declared) -> None:
-        """Take back a key expression, or any other declaration."""
+        """Undeclare a key expression, or any other entity."""
         if isinstance(obj, _zwire.KeyExpr):
             self._session.undeclare(obj)
         else:
@@ -185,7 +187,7 @@ class Session(Sender, Context):
         allowed_destination: Locality | None = None,
         source_info: SourceInfo | None = None,
     ) -> None:
-        """Publish a value; waits where congestion control says so."""
+        """Publish a value; waits for room as congestion control requires."""
         if (
             self._turns > 1
             and encoding is None
@@ -198,7 +200,7 @@ class Session(Sender, Context):
             and allowed_destination is None
             and timestamp_instrumentation is None
         ):
-            # What is mostly published, without calls that carry what is not given.
+            # Fast path for most publications, without calls that pass on missing arguments.
             self._turns -= 1
             _, room = without_waiting(self._session.put, key_expr, payload)
             if room is not None:
@@ -285,7 +287,7 @@ class Session(Sender, Context):
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> Replies:
-        """Ask queryables: ``await`` gives all replies as a list, ``async for`` each as it comes."""
+        """Query queryables: ``await`` gives all replies as a list, ``async for`` each as it comes."""
         return Replies(
             self._session.get,
             handler,
@@ -332,7 +334,7 @@ class Session(Sender, Context):
         complete: bool | None = None,
         allowed_origin: Locality | None = None,
     ) -> Queryable:
-        """Answer queries on a key expression. Of a callback up to 32 calls are under way at once."""
+        """Answer queries on a key expression. Up to 32 calls of a callback run at once."""
         return Queryable(
             lambda channel: self._session.declare_queryable(
                 key_expr, channel, complete=complete, allowed_origin=allowed_origin
@@ -396,7 +398,7 @@ class Session(Sender, Context):
         )
 
     def liveliness(self) -> Liveliness:
-        """Tokens: what is alive."""
+        """Return the interface to liveliness tokens."""
         return Liveliness(self._session.liveliness(), self._servers)
 
 
@@ -438,30 +440,30 @@ class Liveliness:
 
 
 class SessionInfo:
-    """What there is to know about links and neighbours."""
+    """Information about links and neighbours."""
 
     def __init__(self, inner: _zwire.SessionInfo, servers: weakref.WeakSet[Server[Any]]) -> None:
         self._inner = inner
         self._servers = servers
 
     def zid(self) -> ZenohId:
-        """Give the id of this node."""
+        """Return the id of this node."""
         return self._inner.zid()
 
     def routers_zid(self) -> list[ZenohId]:
-        """Give the routers that this node is connected to."""
+        """Return the routers that this node is connected to."""
         return self._inner.routers_zid()
 
     def peers_zid(self) -> list[ZenohId]:
-        """Give the peers that this node is connected to."""
+        """Return the peers that this node is connected to."""
         return self._inner.peers_zid()
 
     def transports(self) -> list[Transport]:
-        """Give the open sessions with other nodes."""
+        """Return the open sessions with other nodes."""
         return self._inner.transports()
 
     def links(self) -> list[Link]:
-        """Give the established links."""
+        """Return the established links."""
         return self._inner.links()
 
     def declare_transport_events_listener(
@@ -470,7 +472,7 @@ class SessionInfo:
         *,
         history: bool | None = None,
     ) -> TransportEventsListener:
-        """Listen to nodes that come and go; with ``history`` those that are connected come first."""
+        """Listen to nodes that connect and disconnect; with ``history``, those connected come first."""
         return TransportEventsListener(
             lambda channel: self._inner.declare_transport_events_listener(channel, history=history),
             handler,
@@ -483,7 +485,7 @@ class SessionInfo:
         *,
         history: bool | None = None,
     ) -> LinkEventsListener:
-        """Listen to links that come and go; with ``history`` those that are there come first."""
+        """Listen to links that open and close; with ``history``, those open come first."""
         return LinkEventsListener(
             lambda channel: self._inner.declare_link_events_listener(channel, history=history),
             handler,
@@ -516,6 +518,6 @@ def open(
 
     Raises:
         ConnectError: No endpoint answers.
-        ConfigError: The configuration does not hold together.
+        ConfigError: Keys of the configuration contradict each other.
     """
     return Opening(config, timestamp_callback)

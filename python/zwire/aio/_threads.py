@@ -1,7 +1,7 @@
-"""Calls that have to wait, in threads of their own: open, close, and what finds its queue full.
+"""Blocking calls in threads of their own: open, close, and sends that find their queue full.
 
-The threads end when there is nothing to do. They are few, and whoever finds them all at work waits for his
-turn, as a task.
+Idle threads end. Their number is limited: a call that finds all of them busy waits for its turn, as a
+task.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 from zwire._zwire import Stopper
 from zwire.aio._loops import current
 
-# A checker takes this name for what it says; importing it from typing would be half the time of our import.
+# Type checkers go by this name; importing it from typing would take half the time of our import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["run", "wait"]
 
 MOST_CALLS: Final = 32
-"""Threads for calls that come back by themselves."""
+"""Most threads for calls that return by themselves."""
 MOST_WAITS: Final = 256
-"""Threads for calls that may wait for something that never comes. Theirs keep no other call waiting."""
+"""Most threads for calls that may wait without end. They keep no other call waiting."""
 LINGER: Final = 0.2
 """Seconds for which a thread waits for the next call."""
 
@@ -66,7 +66,7 @@ class _Pool:
     def _work(self) -> None:
         while (call := self._next()) is not None:
             call()
-            # What it holds goes now, not when the next one comes.
+            # Drop the references now, not when the next call comes.
             del call
 
 
@@ -74,7 +74,7 @@ _calls, _waits = _Pool(MOST_CALLS), _Pool(MOST_WAITS)
 
 
 def _forget() -> None:
-    """Begin anew in a forked child, which has none of the threads."""
+    """Start afresh in a forked child, which has none of the threads."""
     _calls.forget()
     _waits.forget()
 
@@ -84,7 +84,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Call:
-    """A call in another thread, whose task may go away."""
+    """A call in another thread; the task that made it may be cancelled meanwhile."""
 
     def __init__(self, undo: Callable[[Any], object] | None) -> None:
         self.stopper = Stopper()
@@ -106,18 +106,18 @@ class _Call:
             if not self._abandoned:
                 self.result, self.error = result, error
                 return
-        # Nobody takes it.
+        # The task was cancelled: no one is left to take the result.
         if error is None and self._undo is not None:
             self._undo(result)
 
     def abandon(self) -> None:
-        """Nobody waits for it any more."""
+        """Give up the result: its task was cancelled."""
         with self._lock:
             self._abandoned = True
             result, error, self.result = self.result, self.error, None
         self.stopper.stop()
         if result is not None and error is None and self._undo is not None:
-            # It was done in the very moment in which its task was cancelled.
+            # The call finished in the very moment in which its task was cancelled.
             undo = self._undo
 
             def late() -> None:
@@ -162,17 +162,17 @@ async def _in(
 
 
 async def run(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call something that waits for a while. Cancelled, it is ended early where it waits."""
+    """Call a function that blocks for a while. If the task is cancelled, the wait is ended early."""
     return await _in(_calls, None, function, args, kwargs)
 
 
 async def wait(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call something that may wait for ever."""
+    """Call a function that may block without end."""
     return await _in(_waits, None, function, args, kwargs)
 
 
 async def make(
     undo: Callable[[T], object], function: Callable[..., T], /, *args: object, **kwargs: object
 ) -> T:
-    """Call something whose result has to be undone when nobody takes it."""
+    """Call a function in a thread; undo its result if the task is cancelled before it takes it."""
     return await _in(_waits, undo, function, args, kwargs)

@@ -35,7 +35,7 @@ __all__ = [
 
 
 class AdvancedPublisher(Outlet, Expecting):
-    """A publisher that numbers and keeps what it publishes."""
+    """A publisher that numbers its publications and keeps the newest."""
 
     def __init__(self, inner: _zwire.AdvancedPublisher) -> None:
         self._inner: _zwire.AdvancedPublisher = inner
@@ -49,7 +49,7 @@ class AdvancedPublisher(Outlet, Expecting):
         timestamp: Timestamp | None = None,
         timestamp_instrumentation: None = None,
     ) -> None:
-        """Publish a value; waits where congestion control says so."""
+        """Publish a value; waits for room as congestion control requires."""
         await self._send(
             self._inner.put,
             payload,
@@ -80,12 +80,12 @@ class SampleMissListener(Listener[Miss]):
 
 
 class AdvancedSubscriber(Samples):
-    """A subscriber that orders what it gets, asks for what is missing, and says what is lost."""
+    """A subscriber that orders samples, asks for missing ones, and reports lost ones."""
 
     _servers: weakref.WeakSet[Server[Any]]
 
     def sample_miss_listener(self, handler: IntoHandler[Miss] | None = None) -> SampleMissListener:
-        """Listen to what is missed: reported when nobody has it any more, each publication once."""
+        """Listen to missed publications: each is reported once, when no publisher has it any more."""
         return SampleMissListener(self._inner.sample_miss_listener, handler, servers=self._servers)
 
     def detect_publishers(

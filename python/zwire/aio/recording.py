@@ -1,6 +1,6 @@
 """Recordings published again, on event loops.
 
-Reading and writing files is work for threads: ``zwire.recording`` does it there, this waits.
+Reading and writing files is work for threads: ``zwire.recording`` runs in one, and this module awaits it.
 """
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ class Node(Batches[Event], Context):
     """A node of a ZRE network: an asynchronous context manager, and an iterator over its events.
 
     Args:
-        name: What peers call it.
+        name: The name of the node, as announced to peers.
         config: A ``zwire.zre.Config``, or a mapping of its fields.
-        callback: Who gets the events instead, one at a time, in the event loop; perhaps a coroutine function.
+        callback: Gets the events instead, one at a time, in the event loop; may be a coroutine function.
         settings: Fields of the configuration, on top of ``config``.
 
     Raises:
@@ -61,11 +61,11 @@ class Node(Batches[Event], Context):
         return repr(self._inner)
 
     async def start(self) -> None:
-        """Open the mailbox, say HELLO to everybody, and be found from now on."""
+        """Open the mailbox, send HELLO to the peers found, and become discoverable."""
         await _threads.run(self._inner.start)
 
     async def stop(self, linger: float = 1.0) -> None:
-        """Leave the network and end. The last event is STOP. A second time does nothing."""
+        """Leave the network and stop. The last event is STOP. Repeated calls have no effect."""
         await _threads.run(self._inner.stop, linger)
 
     @property
@@ -80,12 +80,12 @@ class Node(Batches[Event], Context):
 
     @property
     def endpoint(self) -> str | None:
-        """Where it listens, as peers are told; None while it does not run."""
+        """The endpoint announced to peers; None while the node is not running."""
         return self._inner.endpoint
 
     @property
     def running(self) -> bool:
-        """Whether it has started and not stopped."""
+        """Whether the node is started and not stopped."""
         return self._inner.running
 
     def set_header(self, name: str, value: str) -> None:
@@ -101,18 +101,18 @@ class Node(Batches[Event], Context):
         return self._inner.leave(group)
 
     async def whisper(self, peer: _Uuid, content: _Frames, *, patience: float = 0.0) -> Delivery:
-        """Send a message to one peer, and tell what became of it.
+        """Send a message to one peer; return its outcome.
 
-        With ``patience`` it waits, in a thread, so many seconds for room.
+        With ``patience`` it waits, in a thread, up to that many seconds for room.
         """
         if not patience:
             return self._inner.whisper(peer, content)
         return await _threads.run(self._inner.whisper, peer, content, patience=patience)
 
     async def shout(self, group: str, content: _Frames, *, patience: float = 0.0) -> Shouted:
-        """Send a message to each peer in a group, and tell what became of each copy.
+        """Send a message to each peer in a group; return the outcome of each copy.
 
-        With ``patience`` it waits, in a thread, so many seconds for room.
+        With ``patience`` it waits, in a thread, up to that many seconds for room.
         """
         if not patience:
             return self._inner.shout(group, content)
@@ -131,71 +131,71 @@ class Node(Batches[Event], Context):
         return await _threads.wait(self._inner.shout_many, group, contents, patience=patience)
 
     def peers(self) -> list[str]:
-        """Give the UUIDs of peers that are there."""
+        """Return the UUIDs of the known peers."""
         return self._inner.peers()
 
     def peers_by_group(self, group: str) -> list[str]:
-        """Give the UUIDs of peers that are in a group."""
+        """Return the UUIDs of the peers in a group."""
         return self._inner.peers_by_group(group)
 
     def own_groups(self) -> list[str]:
-        """Give the groups that this node is in."""
+        """Return the groups that this node is in."""
         return self._inner.own_groups()
 
     def peer_groups(self) -> list[str]:
-        """Give the groups that peers are in."""
+        """Return the groups of all peers."""
         return self._inner.peer_groups()
 
     def peer_address(self, peer: _Uuid) -> str | None:
-        """Give the endpoint of a peer, as its HELLO says; None if it is not there."""
+        """Return the endpoint of a peer from its HELLO; None if the peer is unknown."""
         return self._inner.peer_address(peer)
 
     def peer_name(self, peer: _Uuid) -> str | None:
-        """Give the name of a peer; None if it is not there."""
+        """Return the name of a peer; None if the peer is unknown."""
         return self._inner.peer_name(peer)
 
     def peer_headers(self, peer: _Uuid) -> dict[str, str]:
-        """Give the headers of a peer; none if it is not there."""
+        """Return the headers of a peer; none if the peer is unknown."""
         return self._inner.peer_headers(peer)
 
     def peer_header(self, peer: _Uuid, name: str) -> str | None:
-        """Give one header of a peer; None if it has none of that name, or is not there."""
+        """Return one header of a peer; None if the header or the peer is unknown."""
         return self._inner.peer_header(peer, name)
 
     def peer_generation(self, peer: _Uuid) -> str | None:
-        """Give what a peer speaks: ``20``, ``zyre1``, ``36`` or ``43``; None if it is not there."""
+        """Return the protocol of a peer: ``20``, ``zyre1``, ``36`` or ``43``; None if the peer is unknown."""
         return self._inner.peer_generation(peer)
 
     async def wait_for_peers(
         self, count: int, timeout: float | None = None, *, group: str | None = None
     ) -> list[str]:
-        """Wait until so many peers are there, or in ``group``, and give their UUIDs."""
+        """Wait until ``count`` peers are known, or are in ``group``, and return their UUIDs."""
         return await _threads.wait(self._inner.wait_for_peers, count, timeout, group=group)
 
     async def require_peer(self, endpoint: str) -> None:
-        """Have ``tcp://host:port`` as a peer, now and whenever it is not there."""
+        """Keep ``tcp://host:port`` as a peer: connect now, and again whenever it is lost."""
         self._inner.require_peer(endpoint)
 
     async def contest(self, group: str) -> None:
-        """Want to lead a group that it is in."""
+        """Contest the leadership of a group that the node is in."""
         self._inner.contest(group)
 
     def leader(self, group: str) -> str | None:
-        """Give the UUID of the leader of a group, as far as this node knows."""
+        """Return the UUID of the leader of a group, as far as this node knows."""
         return self._inner.leader(group)
 
     async def gossip_bind(self, endpoint: str) -> str:
-        """Become a hub of gossip at ``tcp://host:port``; gives the endpoint that it listens on."""
+        """Become a gossip hub at ``tcp://host:port``; return the endpoint that it listens on."""
         return await _threads.run(self._inner.gossip_bind, endpoint)
 
     async def gossip_connect(self, endpoint: str) -> None:
-        """Find peers by the hub of gossip at ``tcp://host:port``."""
+        """Find peers through the gossip hub at ``tcp://host:port``."""
         await _threads.run(self._inner.gossip_connect, endpoint)
 
     def stats(self) -> NodeStats:
-        """Give counters since the start, by name. All rise."""
+        """Return counters since the start, by name. All rise."""
         return self._inner.stats()
 
     def doctor(self) -> dict[str, Any]:
-        """Say why it is, or is not, found; see ``zwire.zre.Node.doctor``."""
+        """Diagnose why the node is, or is not, found; see ``zwire.zre.Node.doctor``."""
         return self._inner.doctor()

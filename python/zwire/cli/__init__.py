@@ -4,8 +4,8 @@ One module per command, imported when it is asked for. Each has ``EPILOG`` with 
 ``configure(parser)`` and ``run(args) -> int``.
 
 Exit codes: 0 done; 1 failed, with one line on the standard error that says why; 2 the command line or the
-configuration is wrong; 3 nobody answered (``get``) or too little came in time (``sub``); 130 interrupted
-before the work was done; 141 whoever read the output went away.
+configuration is wrong; 3 no reply came (``get``) or too little came in time (``sub``); 130 interrupted
+before the work was done; 141 the reader of the output closed it.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ COMMANDS = {
     "put": "publish a value",
     "delete": "publish a deletion",
     "get": "ask queryables and print what they answer",
-    "sub": "print what is published",
+    "sub": "print publications",
     "queryable": "answer queries",
-    "scout": "print who is there, found by multicast",
+    "scout": "print the nodes found by multicast",
     "replay": "publish recordings again: Parquet, Arrow, MCAP, captures",
-    "zre": "find peers of ZRE, talk to them, and say why one is missing",
-    "decode": "print what is Zenoh in captured traffic",
-    "spool": "keep what is published in a folder, and look into such folders",
+    "zre": "find peers of ZRE, talk to them, and diagnose missing ones",
+    "decode": "print the Zenoh, ZMTP and ZRE messages of captures",
+    "spool": "keep publications in a folder, and inspect such folders",
     "demo": "show the whole road once, from a simulated fleet to a Spark job and back",
 }
-"""Name of each command, which is also that of its module, and what it does."""
+"""Name of each command, which is also that of its module, and its purpose."""
 
 _DESCRIPTION = """\
 Zenoh from the command line.
@@ -53,11 +53,11 @@ _EPILOG = "zwire COMMAND --help explains a command, with examples."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line and give its exit code."""
+    """Run a command line and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     _open_closed()
     if arguments[:2] == ["spool", "keep"]:
-        # --dir says the same, and words on both sides of an option are more than argparse reads.
+        # --dir means the same, and argparse cannot read positional words on both sides of an option.
         del arguments[1]
     try:
         args = _parser(arguments).parse_args(arguments)
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = command.run(args)
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is still in the buffer has nowhere to go; without this the interpreter would say so at its end.
+        # The buffered rest cannot be written; without this the interpreter would report it at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except KeyboardInterrupt:
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_closed() -> None:
-    """Give output that a parent has closed (``>&-``) somewhere to go: commands and argparse write to it."""
+    """Redirect output that a parent has closed (``>&-``): commands and argparse write to it."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open to the end

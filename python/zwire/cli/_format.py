@@ -1,4 +1,4 @@
-"""How samples and replies are printed: for people, or as JSON Lines."""
+"""Printing of samples and replies: as readable text, or as JSON Lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from zwire.zenoh import Reply, Sample, ZBytes
 
 _SHOWN_BYTES = 256
-"""Payload that a line of text shows; more is named by its length."""
+"""Bytes of payload that a line of text shows; of longer payloads it shows the length, too."""
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
@@ -29,12 +29,12 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 
 def sample_formatter(name: str) -> Callable[[Sample], str]:
-    """Give what turns a sample into a line."""
+    """Return a function that turns a sample into a line."""
     return _sample_text if name == "text" else _sample_json
 
 
 def reply_formatter(name: str) -> Callable[[Reply], str]:
-    """Give what turns a reply into a line."""
+    """Return a function that turns a reply into a line."""
     return _reply_text if name == "text" else _reply_json
 
 
@@ -45,13 +45,13 @@ def _sample_text(sample: Sample) -> str:
 
 
 def shown(payload: ZBytes | bytes) -> str:
-    """Show a payload: text where it is text, hexadecimal digits where not, cut where it is long."""
+    """Show a payload: as text if it is text, else as hexadecimal digits, cut if it is long."""
     head = bytes(payload[:_SHOWN_BYTES])
     rest = f" ... {len(payload)} bytes" if len(payload) > _SHOWN_BYTES else ""
     try:
         text = head.decode()
     except UnicodeDecodeError as error:
-        # A character that the cut went through is none that is wrong.
+        # A character cut in the middle is not an invalid one.
         if not (rest and error.end == len(head) and len(head) - error.start < 4):
             return f"0x{head.hex()}{rest}"
         text = head[: error.start].decode()

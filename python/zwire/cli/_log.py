@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LEVELS = {"off": 100, "error": 40, "warn": 30, "info": 20, "debug": 10, "trace": 5}
-"""What ``--log-level`` takes, as levels of ``logging``."""
+"""Values of ``--log-level``, as levels of ``logging``."""
 
 _PATIENCE = 1.0
 """Seconds that the end of a command waits for its log."""
@@ -27,14 +27,14 @@ def add_log(parser: argparse.ArgumentParser) -> None:
         "--verbose",
         action="count",
         default=0,
-        help="also who connects and disconnects, and why; -vv: everything",
+        help="also log connections and disconnections with reasons; -vv: everything",
     )
     group.add_argument("--log-level", choices=list(LEVELS), metavar="LEVEL", help=", ".join(LEVELS))
 
 
 @contextlib.contextmanager
 def heard(args: argparse.Namespace) -> Iterator[None]:
-    """Let the person hear what they have asked for, while a command runs."""
+    """Show the log on standard error as requested, while a command runs."""
     import logging
 
     from zwire import log, zenoh
@@ -48,7 +48,7 @@ def heard(args: argparse.Namespace) -> Iterator[None]:
     if asked is None:
         handler.setFormatter(logging.Formatter(f"zwire {args.command}: %(message)s"))
     else:
-        # Who wants to see what happens wants to see when.
+        # Verbose output shows when things happened: add times.
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
     level = LEVELS[asked or "warn"]
     logger = logging.getLogger("zwire")

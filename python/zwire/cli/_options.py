@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DEFAULT_ENDPOINT = "tcp/127.0.0.1:7447"
-"""Where a hub on this machine listens unless told otherwise."""
+"""Default endpoint of a hub on this machine."""
 
 _YEAR = 366 * 86400
-"""Seconds; nobody waits longer, and no clock overflows."""
+"""Upper bound of times given, in seconds: small enough that no clock overflows."""
 
 CONGESTION = {
     "drop": zenoh.CongestionControl.DROP,
@@ -33,7 +33,7 @@ def add_network(parser: argparse.ArgumentParser, *, mode: str | None = None) -> 
     """Add the options of a session."""
     group = parser.add_argument_group(
         "network",
-        "What --cfg says wins over the other options, and those over the file.\n"
+        "--cfg overrides the other options, and those override the file.\n"
         + (
             "Without any of them this is a client of " + DEFAULT_ENDPOINT + "."
             if mode is None
@@ -46,7 +46,7 @@ def add_network(parser: argparse.ArgumentParser, *, mode: str | None = None) -> 
         metavar="ENDPOINT",
         action="append",
         default=[],
-        help="connect there, such as tcp/192.168.1.5:7447; several are tried in turn",
+        help="endpoint to connect to, such as tcp/192.168.1.5:7447; several are tried in turn",
     )
     group.add_argument(
         "-l",
@@ -54,7 +54,7 @@ def add_network(parser: argparse.ArgumentParser, *, mode: str | None = None) -> 
         metavar="ENDPOINT",
         action="append",
         default=[],
-        help="listen there; port 0 takes a free one",
+        help="endpoint to listen on; port 0 takes a free one",
     )
     group.add_argument(
         "-m",
@@ -80,7 +80,7 @@ def add_network(parser: argparse.ArgumentParser, *, mode: str | None = None) -> 
 
 
 def session_config(args: argparse.Namespace) -> zenoh.Config:
-    """Give the configuration that the options describe."""
+    """Return the configuration that the options describe."""
     config = zenoh.Config() if args.config is None else zenoh.Config.from_file(args.config)
     listening = bool(args.listen) or _given(config, "listen/endpoints")
     mode = args.mode
@@ -97,7 +97,7 @@ def session_config(args: argparse.Namespace) -> zenoh.Config:
     if args.listen or (router and not listening):
         config.insert_json5("listen/endpoints", json.dumps(args.listen or [DEFAULT_ENDPOINT]))
     if router and not _given(config, "adminspace/enabled"):
-        # Tools that look for hubs ask them who they are; nothing can be changed that way.
+        # Tools that look for hubs read their role and id there; write access stays off.
         config.insert_json5("adminspace/enabled", "true")
     if args.tap is not None:
         config.insert_json5("zwire/tap", json.dumps(str(args.tap)))
@@ -108,8 +108,8 @@ def session_config(args: argparse.Namespace) -> zenoh.Config:
         try:
             config.insert_json5(key, value)
         except ConfigError as error:
-            # The reader of JSON5 sees the value alone; a text without quotes is what it stumbles over most.
-            # What is no JSON5 has no path yet.
+            # The JSON5 parser sees the value alone; text without quotes is its most frequent error.
+            # A value that is no JSON5 has no path yet.
             hint = "" if error.path is not None else f"; a text has quotes: --cfg '{key}:\"{value}\"'"
             raise ConfigError(f"--cfg {assignment}: {error}{hint}") from error
     return config
@@ -125,12 +125,12 @@ def _value(config: zenoh.Config, key: str) -> object:
 
 
 def _given(config: zenoh.Config, key: str) -> bool:
-    """Whether a file has set a key: it is not what an empty configuration says."""
+    """Whether a file has set a key: its value differs from that of an empty configuration."""
     return _value(config, key) != _value(zenoh.Config(), key)
 
 
 def add_qos(parser: argparse.ArgumentParser, *, congestion: str) -> None:
-    """Add how a message travels."""
+    """Add the options of quality of service."""
     group = parser.add_argument_group("quality of service")
     group.add_argument(
         "--priority",
@@ -157,7 +157,7 @@ class Qos(TypedDict):
 
 
 def qos(args: argparse.Namespace) -> Qos:
-    """Give the quality of service that the options describe."""
+    """Return the quality of service that the options describe."""
     return {
         "priority": zenoh.Priority(args.priority),
         "congestion_control": CONGESTION[args.congestion],
@@ -166,7 +166,7 @@ def qos(args: argparse.Namespace) -> Qos:
 
 
 def add_limits(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add when a command that waits for others ends by itself."""
+    """Add the options that end a receiving command."""
     parser.add_argument(
         "-n",
         "--count",
@@ -201,7 +201,7 @@ def seconds(text: str) -> float:
 
 
 def too_few(command: str, came: int, args: argparse.Namespace) -> int:
-    """Say that the time was up first, and give the exit code of that."""
+    """Report that the time was over first; return the exit code."""
     if args.count is None:
         return 0
     say(f"zwire {command}: {came} of {args.count} came in {args.timeout:g} s")
@@ -209,22 +209,22 @@ def too_few(command: str, came: int, args: argparse.Namespace) -> int:
 
 
 def refuse(command: str, problem: str, code: int) -> int:
-    """Say why a command does nothing, and give its exit code."""
+    """Report why a command cannot run; return its exit code."""
     say(f"zwire {command}: {problem}")
     return code
 
 
 def say(line: str) -> None:
-    """Print for the person, not for the pipe."""
+    """Print to standard error, so that a pipe does not get it."""
     # In one piece: the log writes there from another thread.
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
 
 def settle(session: zenoh.Session) -> None:
-    """Wait until the hub knows what was declared, so that a person may rely on what is said next.
+    """Wait until the hub knows the declarations, so that what is printed next holds.
 
-    A hub that does not answer in time is waited for no longer: it hears of it when it can.
+    The wait is bounded: a hub that does not answer in time gets the declarations when it can.
     """
     session.ready(timeout=2.0)
 

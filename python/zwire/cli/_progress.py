@@ -1,4 +1,4 @@
-"""A line on the standard error that says how far a long piece of work is."""
+"""A progress line on the standard error."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _BAR = 30
 """Characters of the bar."""
 
 _REFRESH = 0.1
-"""Seconds between two states of it."""
+"""Seconds between two updates."""
 
 
 @contextlib.contextmanager
 def drawn(line: Callable[[float], str]) -> Iterator[None]:
-    """Draw what ``line`` gives for the seconds since the beginning, if the standard error is a terminal."""
+    """Draw the text from ``line(seconds since the beginning)``, if the standard error is a terminal."""
     if not sys.stderr.isatty():
         yield
         return
     done = threading.Event()
-    # A thread of its own, so that it goes on whatever the work waits for.
+    # A thread of its own, so that drawing continues while the work waits.
     thread = threading.Thread(target=_draw, args=(line, done), daemon=True)
     thread.start()
     try:
@@ -33,7 +33,7 @@ def drawn(line: Callable[[float], str]) -> Iterator[None]:
     finally:
         done.set()
         thread.join()
-        # The line belongs to what comes next.
+        # Clear the line for the next output.
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What the subcommands of ``zwire zre`` share: options, the node that they describe, how events look."""
+"""Parts shared by the subcommands of ``zwire zre``: options, the node they describe, printing of events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GENERATIONS = ("20", "zyre1", "36", "43")
 def add_node(parser: argparse.ArgumentParser) -> None:
     """Add the options of a node."""
     group = parser.add_argument_group("node")
-    group.add_argument("--name", help="what peers are told (default: six digits of the UUID)")
+    group.add_argument("--name", help="name announced to peers (default: six digits of the UUID)")
     group.add_argument(
         "--header", metavar="NAME=VALUE", action="append", default=[], help="tell peers this; may be repeated"
     )
@@ -44,9 +44,13 @@ def add_node(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a peer that no beacon announces, such as tcp://192.168.1.5:49152",
     )
-    group.add_argument("--gossip-bind", metavar="ENDPOINT", help="be a hub of gossip there")
+    group.add_argument("--gossip-bind", metavar="ENDPOINT", help="be a gossip hub at this endpoint")
     group.add_argument(
-        "--gossip-connect", metavar="ENDPOINT", action="append", default=[], help="use the hub there"
+        "--gossip-connect",
+        metavar="ENDPOINT",
+        action="append",
+        default=[],
+        help="use the gossip hub at this endpoint",
     )
     group.add_argument(
         "--advertise", metavar="ENDPOINT", help="tell peers this endpoint instead of the own one"
@@ -65,7 +69,7 @@ def add_node(parser: argparse.ArgumentParser) -> None:
 
 
 def node(args: argparse.Namespace, **settings: Any) -> zre.Node:  # noqa: ANN401 - those of zre.Config
-    """Give the node that the options describe; it is not started."""
+    """Return the node that the options describe; it is not started."""
     headers = {}
     for header in args.header:
         name, equals, value = header.partition("=")
@@ -90,7 +94,7 @@ def node(args: argparse.Namespace, **settings: Any) -> zre.Node:  # noqa: ANN401
 
 
 def row(node: zre.Node, peer: str) -> dict[str, Any]:
-    """Give what is known of a peer."""
+    """Return a dict that describes a peer."""
     return {
         "peer": peer,
         "name": node.peer_name(peer),
@@ -102,7 +106,7 @@ def row(node: zre.Node, peer: str) -> dict[str, Any]:
 
 
 def event_line(event: zre.Event, form: str) -> str:
-    """Give an event as a line."""
+    """Return an event as a line."""
     if form == "jsonl":
         return json.dumps(_event_fields(event), ensure_ascii=False)
     match event:

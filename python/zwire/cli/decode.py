@@ -2,7 +2,7 @@
 
 Zenoh is recognised on any port, over TCP, UDP, multicast and WebSocket; so are ZMTP, ZRE with its beacons,
 ZRE/LOG and zgossip. Other traffic is left alone. Bytes that do not decode become a record that says where
-and why. What is said under CURVE is encrypted; its handshakes are told.
+and why. Messages under CURVE are encrypted; only their handshakes are decoded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ examples:
   zwire decode old.pcap --port 7447
       a session of Zenoh that is too short to be recognised
   zwire decode zre.pcap --format jsonl | jq 'select(.message == "shout") | [.peer, .group]'
-      who has shouted to which group
+      the sender and group of every shout
   zwire decode secure.pcap --curve-key @secrets.txt
       ZMTP under CURVE, with a file of secret keys
 """
@@ -49,7 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=["text", "jsonl", "arrow", "parquet"],
         default="text",
-        help="text for people, one JSON object per line, an Arrow IPC stream, or Parquet (default: text)",
+        help="readable text, one JSON object per line, Arrow IPC stream, or Parquet (default: text)",
     )
     parser.add_argument(
         "--port",
@@ -57,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_port,
         action="append",
         default=[],
-        help="everything on this TCP or UDP port is Zenoh; may be given several times",
+        help="take everything on this TCP or UDP port for Zenoh; may be given several times",
     )
     parser.add_argument(
         "--curve-key",
@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="secret CURVE key, Z85 or hexadecimal; @FILE for a file of them; may be given several times",
     )
     parser.add_argument(
-        "-o", "--output", metavar="OUT", type=Path, help="write there, not to the standard output"
+        "-o", "--output", metavar="OUT", type=Path, help="write to this file, not to the standard output"
     )
 
 
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _same(output: Path, name: str) -> bool:
-    """Whether both are one file on a disk; a terminal or a pipe may be read and written."""
+    """Whether both are one regular file; a terminal or a pipe may be read and written."""
     return output.is_file() and Path(name).is_file() and output.samefile(name)
 
 

@@ -1,8 +1,8 @@
 """Runs on this machine alone, with a hub of its own.
 
-Several processes publish positions, battery and images of robots. A PySpark job decodes the capture that the
-hub has written of it, asks the robots, and publishes what it has found; a subscriber prints that. In the end
-all have counted the same, or the exit code is 1.
+Several processes publish positions, battery and images of robots. A PySpark job decodes the hub's capture of
+this traffic, queries the robots, and publishes its results; a subscriber prints them. If the counts of all
+stations differ at the end, the exit code is 1.
 
 Leaves hub.pcap, fleet.png, counts.json and spark.log in a folder. Needs zwire[spark,plot] and a JDK.
 """

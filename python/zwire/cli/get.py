@@ -1,4 +1,4 @@
-"""The exit code is 0 if there were answers, 1 if one of them was an error, 3 if nobody answered."""
+"""Exit codes: 0 if there were answers, 1 if one of them was an error, 3 if no queryable answered."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _CONSOLIDATION = {mode.name.lower(): mode for mode in zenoh.ConsolidationMode}
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("selector", help="key expression, and parameters after a question mark")
-    parser.add_argument("--payload", help="value that goes with the question")
+    parser.add_argument("--payload", help="value of the query")
     parser.add_argument("--encoding", help="what the payload is")
-    parser.add_argument("--attachment", help="goes along with the question")
+    parser.add_argument("--attachment", help="attachment of the query")
     parser.add_argument(
-        "--target", choices=sorted(_TARGETS), default="best", help="whom to ask (default: best)"
+        "--target", choices=sorted(_TARGETS), default="best", help="queryables to ask (default: best)"
     )
     parser.add_argument(
         "--consolidation",
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask, and print answers as they come."""
+    """Send the query, and print replies as they come."""
     line = _format.reply_formatter(args.format)
     answers = errors = 0
     with _options.stop_signals(), _options.open_session(args) as session:
@@ -67,10 +67,10 @@ def run(args: argparse.Namespace) -> int:
             answers += 1
             if reply.err is not None:
                 errors += 1
-            # An error is an answer too; as text it goes where errors go.
+            # An error is a reply too; as text it goes to standard error.
             out = sys.stderr if reply.err is not None and args.format == "text" else sys.stdout
             print(line(reply), file=out, flush=True)
     if not answers:
-        _options.say(f"zwire get: nobody answered {args.selector}")
+        _options.say(f"zwire get: no queryable answered {args.selector}")
         return 3
     return 1 if errors else 0

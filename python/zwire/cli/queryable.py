@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   zwire queryable demo/hello world
-      the same answer to everybody
+      the same answer to every query
   zwire queryable 'echo/**' --echo
       each query gets its own payload back
   zwire queryable demo/broken --error "not today" -n 1
@@ -26,14 +26,14 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("key", help="key expression whose queries are answered")
+    parser.add_argument("key", help="key expression of the queries to answer")
     answer = parser.add_mutually_exclusive_group(required=True)
     answer.add_argument("value", nargs="?", help="the answer")
     answer.add_argument("--echo", action="store_true", help="answer with the payload of the query")
     answer.add_argument("--error", metavar="TEXT", help="answer with an error")
     answer.add_argument("--delete", action="store_true", help="answer that the key is deleted")
-    parser.add_argument("--encoding", help="what the answer is, such as text/plain")
-    parser.add_argument("--complete", action="store_true", help="say that nobody knows more about these keys")
+    parser.add_argument("--encoding", help="format of the answer, such as text/plain")
+    parser.add_argument("--complete", action="store_true", help="declare it complete: no other need be asked")
     _options.add_limits(parser, "queries")
     _options.add_network(parser)
 
@@ -83,7 +83,7 @@ def _answer(query: Query, args: argparse.Namespace) -> None:
 
 
 def _concrete(query: Query, key: str) -> str:
-    """Choose the key of the answer: the queryable's own, or where that is wild the one asked for."""
+    """Choose the key of the reply: the queryable's own, or that of the query if the former has wildcards."""
     return str(query.key_expr) if "*" in key else key
 
 

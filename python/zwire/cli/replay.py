@@ -1,7 +1,7 @@
-"""Publishes what Parquet, Arrow IPC, MCAP or captures hold, with the pauses it was recorded with.
+"""Publishes recordings from Parquet, Arrow IPC, MCAP or captures, with their original pauses.
 
 Several sources, and the folders of a spool, are merged by time. Keys, payloads, kinds, encodings and
-attachments are as recorded. At the end it says how much it was, and how late at most.
+attachments are as recorded. At the end it prints the number of rows, and the largest delay.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ examples:
   zwire replay spool/ --rate max --timestamps original
       everything that a spool holds, at once, with its time stamps
   zwire replay hub.pcap --link '10.0.0.7:*' --wait-for-subscribers 30
-      what one node has said, as soon as somebody listens
+      the messages of one node, once the first subscriber exists
 """
 
 _PATIENCE = 10.0
-"""Seconds in which the network has to take the rest."""
+"""Seconds for the network to take the queued rest."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--from", dest="start", metavar="TIME", type=_when, help="instant, or seconds from the beginning"
     )
     what.add_argument("--to", dest="stop", metavar="TIME", type=_when, help="the same, for the end")
-    what.add_argument("--link", metavar="PATTERN", help="what came from there, such as '10.0.0.7:*'")
+    what.add_argument(
+        "--link", metavar="PATTERN", help="only samples from this address, such as '10.0.0.7:*'"
+    )
     what.add_argument(
         "--remap",
         metavar="FROM=TO",
@@ -66,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--timestamps",
         choices=["original", "new"],
         default="new",
-        help="those of the recording, or those of session and routers (default: new)",
+        help="original: those of the recording; new: set by session and routers (default: new)",
     )
     when = parser.add_argument_group("when")
     when.add_argument(
@@ -84,7 +86,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--wait-for-subscribers",
         type=_options.seconds,
         metavar="SECONDS",
-        help="begin when somebody subscribes to one of the first keys; exit code 3 if nobody does in time",
+        help="begin when one of the first keys has a subscriber; exit code 3 if none has in time",
     )
     group = parser.add_argument_group("quality of service")
     group.add_argument(
@@ -97,7 +99,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--congestion",
         choices=["recorded", *sorted(_options.CONGESTION)],
         default="block",
-        help="what happens when a queue is full (default: block, so that nothing is lost)",
+        help="policy when a queue is full (default: block, without losses)",
     )
     group.add_argument(
         "--express", action="store_true", default=None, help="past the batches (default: as recorded)"
@@ -144,7 +146,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _State:
-    """How far a replay is; a recording that notes where in the files its rows are."""
+    """Progress of a replay, and a recording that notes the position of its rows in the files."""
 
     def __init__(self, found: recording.Recording, loop: int | None) -> None:
         self._found = found

@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the hub until somebody ends it."""
+    """Run the hub until it is interrupted."""
     config = _options.session_config(args)
     if (mode := json.loads(config.get_json("mode"))) != "router":
         raise ConfigError(f'a hub has mode "router", not "{mode}"')
@@ -47,6 +47,6 @@ def run(args: argparse.Namespace) -> int:
                 while not never.wait(_LOOK_SECONDS):
                     pass
         except KeyboardInterrupt:
-            # How a hub is ended, not how it fails.
+            # An interrupt is the normal end of a hub, not a failure.
             return 0
     return 0

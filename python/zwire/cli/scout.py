@@ -1,6 +1,6 @@
-"""Asks by multicast who is there, for `--timeout` seconds, and prints each node once.
+"""Searches for nodes by multicast for `--timeout` seconds, and prints each node once.
 
-It opens no session and needs none. The exit code is 3 if nobody answered.
+No session is opened. The exit code is 3 if no node answered.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print who is there."""
+    """Print the nodes found."""
     wrong = [role for role in args.role if role not in _ROLES]
     if wrong:
         _options.say(f"zwire scout: {wrong[0]} is no role; there are {', '.join(_ROLES)}")
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     if args.format == "text" and found:
         _table(list(found.values()))
     if not found:
-        _options.say(f"zwire scout: nobody answered within {args.timeout:g} s")
+        _options.say(f"zwire scout: no node answered within {args.timeout:g} s")
     return 3 if len(found) < (args.count or 1) else 0
 
 

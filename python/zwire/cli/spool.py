@@ -1,10 +1,10 @@
 """A spool is a folder that keeps messages, so that readers such as Spark can read a range of them twice.
 
-zwire spool keep --dir DIR KEY...                keeps what is published on key expressions
-zwire spool keep --dir DIR --zre-group GROUP     keeps what happens on a ZRE network
-zwire spool keep --dir DIR --zre-log             keeps what its nodes log (ZRE/LOG)
-zwire spool serve DIR           answers for a spool over the network, whoever writes it
-zwire spool stat DIR            what is in it: shards, offsets, gaps, consumers
+zwire spool keep --dir DIR KEY...                keeps publications on key expressions
+zwire spool keep --dir DIR --zre-group GROUP     keeps the events of a ZRE network
+zwire spool keep --dir DIR --zre-log             keeps the log lines of its nodes (ZRE/LOG)
+zwire spool serve DIR           serves a spool over the network, also one written by another process
+zwire spool stat DIR            prints its contents: shards, offsets, gaps, consumers
 zwire spool verify DIR          reads all of it; exit code 1 if something cannot be read
 zwire spool cat DIR             prints rows
 zwire spool export DIR -o FILE  writes rows as Parquet, as a file of Arrow, or as MCAP
@@ -42,7 +42,7 @@ examples:
       a week of what consumers have read, and never more than 50 GiB
   zwire spool keep --dir /var/spool/zre --zre-group CHAT --zre interfaces=eth0
   zwire spool keep --dir /var/spool/robots 'robot/**' --serve -e tcp/hub:7447
-      also answers those who read it over the network
+      also serves it to readers on the network
   zwire spool serve /var/spool/robots -l tcp/0.0.0.0:7447
   zwire spool stat /var/spool/robots
   zwire spool cat /var/spool/robots --format jsonl -n 10
@@ -51,7 +51,7 @@ examples:
 
 _INSPECT = ("serve", "stat", "verify", "cat", "export")
 _REPORT = 1.0
-"""Seconds between two looks for problems."""
+"""Seconds between two checks for problems."""
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _TIMES = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -62,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     words = "key expressions; or serve, stat, verify, cat or export, and a folder"
     parser.add_argument("words", nargs="*", metavar="KEY", help=words)
     keep = parser.add_argument_group("keeping")
-    keep.add_argument("--dir", type=Path, help="the folder; it is made if there is none")
+    keep.add_argument("--dir", type=Path, help="the folder; created if missing")
     keep.add_argument(
         "--shards", default="1", metavar="N", help="number of shards, or keys: one for each key expression"
     )
@@ -77,7 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--recovery",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="ask caches of publishers for what is missing (default: yes)",
+        help="ask caches of publishers for missing samples (default: yes)",
     )
     keep.add_argument(
         "--history",
@@ -92,9 +92,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     keep.add_argument("--segment", type=size, default=256 << 20, metavar="BYTES", help="default: 256M")
     keep.add_argument("--roll", type=duration, default=600.0, metavar="TIME", help="default: 10m")
     keep.add_argument("--keep", type=duration, metavar="TIME", help="delete what was read at this age")
-    keep.add_argument("--max-bytes", type=size, metavar="BYTES", help="delete what is above this size")
+    keep.add_argument("--max-bytes", type=size, metavar="BYTES", help="delete oldest rows above this size")
     keep.add_argument("--forget", type=duration, metavar="TIME", help="forget consumers that are silent")
-    keep.add_argument("--serve", action="store_true", help="answer those who read over the network")
+    keep.add_argument("--serve", action="store_true", help="serve the spool to readers on the network")
     zre = parser.add_argument_group(
         "ZRE", "A folder has messages of Zenoh, events of ZRE, or records of ZRE/LOG."
     )
@@ -120,7 +120,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     look.add_argument("--shard", type=int, metavar="N", help="default: all")
     look.add_argument("--since", type=when, metavar="TIME", help="received then or later, as ISO 8601")
     look.add_argument("--until", type=when, metavar="TIME", help="received before")
-    look.add_argument("--gaps", action="store_true", help="what is missing, instead of what is there")
+    look.add_argument("--gaps", action="store_true", help="the log of gaps, instead of the rows")
     look.add_argument("-n", "--count", type=_options.positive, metavar="N", help="no more rows than these")
     look.add_argument(
         "--format",
@@ -158,7 +158,7 @@ def when(text: str) -> datetime:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Keep, or look."""
+    """Run a subcommand."""
     if args.dir is not None:
         with _options.stop_signals(), contextlib.suppress(KeyboardInterrupt):
             _keep(args)
@@ -220,7 +220,7 @@ def _keep_keys(args: argparse.Namespace, keys: list[str], given: dict[str, Any])
 
 
 def _zre_config(args: argparse.Namespace) -> dict[str, Any]:
-    """Give the settings of the node; what is no JSON is a text."""
+    """Return the settings of the node; a value that is no JSON is taken as text."""
     for name in ("listen", "mode", "config", "cfg", "tap"):
         if getattr(args, name):
             raise ConfigError(f"--{name} is for Zenoh; give --zre NAME=VALUE", path=f"--{name}")
@@ -237,7 +237,7 @@ def _zre_config(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _watch(spooler: Keeper) -> NoReturn:
-    """Wait for the signal to end; a terminal shows what goes on, and problems are told once."""
+    """Wait for the signal to end; show progress on a terminal, and report each problem once."""
     said = None
 
     def line(seconds: float) -> str:
@@ -333,7 +333,7 @@ def _export(path: Path, args: argparse.Namespace) -> int:
 
 
 def _write(kind: str, batches: Iterator[pa.RecordBatch], path: Path) -> int:
-    """Write batches; returns how many rows."""
+    """Write batches; return the number of rows."""
     if kind == "mcap":
         from zwire import recording
 
@@ -412,7 +412,7 @@ def _need_pyarrow(command: str) -> None:
 
 @contextlib.contextmanager
 def _shown() -> Iterator[Callable[[int, int], object]]:
-    """Give what is told how far it is; a terminal shows it."""
+    """Yield a function that gets the progress; it is shown on a terminal."""
     at = [0, 0]
 
     def step(done: int, total: int) -> None:

@@ -1,8 +1,8 @@
 """A node of ZRE, for as long as the command runs: it finds zyre, pyre and zwire on the same network.
 
-  zwire zre peers                who is there
-  zwire zre chat --name alice    talk to a group
-  zwire zre doctor               why is somebody not there
+    zwire zre peers                list the peers
+    zwire zre chat --name alice    talk to a group
+    zwire zre doctor               find out why a peer is missing
 
 `zwire zre SUBCOMMAND --help` explains each.
 """
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   zwire zre peers
-  zwire zre shout CHAT 'hello everybody'
+  zwire zre shout CHAT 'hello, all'
   zwire zre doctor --interface eth0
 """
 
 SUBCOMMANDS = {
-    "peers": "print who is there",
-    "chat": "shout what is typed, print what others say",
+    "peers": "print the peers found",
+    "chat": "shout the lines typed, print the messages of others",
     "shout": "send a message to a group",
     "whisper": "send a message to one peer",
     "log": "collect and print ZRE/LOG",
-    "doctor": "say which interfaces are used, what is heard, and who is ignored and why",
+    "doctor": "print the interfaces used, the beacons heard, and the peers ignored with reasons",
 }
-"""Name of each subcommand, which is also that of its module, and what it does."""
+"""Name of each subcommand, which is also that of its module, and its purpose."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

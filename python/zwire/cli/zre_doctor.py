@@ -1,6 +1,6 @@
-"""Runs a node for `--wait` seconds and prints what it saw: the first thing to do when a peer is missing.
+"""Runs a node for `--wait` seconds and prints its view of the network: use it first if a peer is missing.
 
-Exit code 1: no node can run here; it says why, and which interfaces there are.
+Exit code 1: no node can run here; the reason and the interfaces of the host are printed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ examples:
 """
 
 _NOWHERE = "tcp://127.0.0.1:9"
-"""What a node tells that has no address; there is nobody to tell."""
+"""Endpoint announced by a node without an address; no peer can reach it."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,14 +32,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what a node sees."""
+    """Print the node's view of the network."""
     with _options.stop_signals():
         node = _zre.node(args)
         problem = None
         try:
             node.start()
         except ConfigError as error:
-            # Without an address of its own it still tells what it sees.
+            # A node without an address of its own still reports what it hears.
             problem = str(error)
             node = _zre.node(args, advertise=_NOWHERE)
             node.start()

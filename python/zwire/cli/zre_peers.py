@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   zwire zre peers
-      whoever is there within three seconds
+      the peers found within three seconds
   zwire zre peers -n 3 --wait 10 --format jsonl
       as soon as there are three, with headers; exit code 3 if there are fewer
 """
@@ -25,13 +25,15 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("-n", "--count", type=_options.positive, metavar="N", help="end when there are N")
+    parser.add_argument(
+        "-n", "--count", type=_options.positive, metavar="N", help="end when N peers are found"
+    )
     parser.add_argument("--wait", type=_options.seconds, default=3.0, metavar="SECONDS", help="default: 3")
     parser.add_argument("--format", choices=["text", "jsonl"], default="text")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print who is there."""
+    """Print the peers found."""
     with _options.stop_signals(), _zre.node(args) as node:
         if args.count is None:
             time.sleep(args.wait)

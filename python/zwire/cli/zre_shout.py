@@ -1,4 +1,4 @@
-"""Waits until the group has `--peers` members that it knows of, sends, and says how many queues took it."""
+"""Waits until the group has `--peers` known members, sends, and prints how many queues took the message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 examples:
-  zwire zre shout CHAT 'hello everybody'
+  zwire zre shout CHAT 'hello, all'
       as soon as there is one member, or exit code 3 after ten seconds
   zwire zre shout ROBOTS STOP --peers 12 --wait 5
 """
@@ -21,7 +21,7 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("group")
-    parser.add_argument("message", nargs="+", help="several make a message of several frames")
+    parser.add_argument("message", nargs="+", help="several arguments make a message of several frames")
     parser.add_argument(
         "--peers", type=_options.positive, default=1, metavar="N", help="wait for N members (default: 1)"
     )

@@ -1,4 +1,4 @@
-"""Waits until the peer is there, sends, and says what became of the message."""
+"""Waits until the peer is found, sends, and prints the outcome of the message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ examples:
 """
 
 _LOOK = 0.05
-"""Seconds between two looks for the peer."""
+"""Seconds between two checks for the peer."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _found(node: zre.Node, wanted: str) -> list[str]:
-    """Give the peers that go by that name or UUID; a name that fits wins over the start of a UUID."""
+    """Return the peers with that name or UUID; a matching name wins over the start of a UUID."""
     peers = node.peers()
     named = [peer for peer in peers if node.peer_name(peer) == wanted]
     return named or [peer for peer in peers if peer.startswith(wanted.upper())]

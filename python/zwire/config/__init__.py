@@ -1,6 +1,6 @@
 """Configuration as frozen Python values.
 
-:class:`SessionConfig` says what a session is to do, in the words of Python; :meth:`SessionConfig.to_json`
+:class:`SessionConfig` describes a session in terms of Python; :meth:`SessionConfig.to_json`
 turns it into the tree of keys that ``zwire.zenoh.Config`` takes. Values are checked there, once, by the
 compiled module, which also holds the only table of keys and defaults; a test compares the defaults below with
 it.

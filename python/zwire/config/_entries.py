@@ -46,28 +46,28 @@ Message: TypeAlias = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublicationQos(Entry):
-    """What publications on some keys use, whatever their publisher says; ``None`` leaves it as it is."""
+    """QoS of publications on some keys, overriding their publisher; ``None`` keeps the publisher's value."""
 
     key_exprs: Sequence[str]
     """Key expressions; the entry applies to keys that one of them includes."""
 
     congestion_control: Congestion | None = None
-    """What happens when a queue is full. Default ``None``."""
+    """The behaviour when a queue is full. Default ``None``."""
 
     priority: Priority | None = None
-    """What goes first. Default ``None``."""
+    """The priority in queues. Default ``None``."""
 
     express: bool | None = None
-    """Whether it goes out at once, past the batches. Default ``None``."""
+    """Whether to send without batching. Default ``None``."""
 
     reliability: Literal["best_effort", "reliable"] | None = None
-    """Which channel it takes. Default ``None``."""
+    """The channel, reliable or best effort. Default ``None``."""
 
     allowed_destination: Literal["any", "session_local", "remote"] | None = None
-    """Whom it may reach. Default ``None``."""
+    """The destinations allowed. Default ``None``."""
 
     def to_json(self) -> dict[str, Json]:
-        """Give the entry as ``qos/publication`` wants it."""
+        """Return the entry in the form of ``qos/publication``."""
         config = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "key_exprs"}
         return {
             "key_exprs": list(self.key_exprs),
@@ -77,7 +77,7 @@ class PublicationQos(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkWeight(Entry):
-    """What the link to another router costs; of what the two ends say the greater counts."""
+    """The cost of the link to another router; of the values of the two ends the greater counts."""
 
     dst_zid: str
     """Id of the other router."""
@@ -88,19 +88,19 @@ class LinkWeight(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessRule(Entry):
-    """What is allowed or denied on some keys."""
+    """A permission or denial on some keys."""
 
     id: str
-    """By which policies name it."""
+    """Name by which policies refer to the rule."""
 
     permission: Literal["allow", "deny"]
     """A rule that denies comes before one that allows."""
 
     messages: Sequence[Message]
-    """Kinds of messages that it is about."""
+    """Kinds of messages to which the rule applies."""
 
     key_exprs: Sequence[str]
-    """Key expressions; the rule is about keys that one of them includes."""
+    """Key expressions; the rule applies to keys that one of them includes."""
 
     flows: Sequence[Flow] | None = None
     """Directions, seen from this node. Default ``None``: both."""
@@ -108,10 +108,10 @@ class AccessRule(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessSubject(Entry):
-    """Links that have one of each; what is ``None`` does not matter."""
+    """Links that match every field; ``None`` matches any link."""
 
     id: str
-    """By which policies name it."""
+    """Name by which policies refer to the subject."""
 
     zids: Sequence[str] | None = None
     """Ids of nodes at the other end. Default ``None``."""
@@ -131,7 +131,7 @@ class AccessSubject(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessPolicy(Entry):
-    """Which rules count for which links."""
+    """Assignment of rules to subjects."""
 
     rules: Sequence[str]
     """Ids of rules."""
@@ -140,26 +140,26 @@ class AccessPolicy(Entry):
     """Ids of subjects, any of them."""
 
     id: str | None = None
-    """A name for people. Default ``None``."""
+    """A descriptive name. Default ``None``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rate(Entry):
-    """How often."""
+    """A limit on the rate of messages."""
 
     key_expr: str
-    """For keys that intersect it."""
+    """The limit applies to keys that intersect it."""
 
     freq: float
-    """Messages a second at most; 0: none."""
+    """Most messages a second; 0: none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Downsampling(Entry):
-    """How many messages a second pass."""
+    """Limits on messages per second."""
 
     rules: Sequence[Rate]
-    """The first whose key intersects that of a message counts; each has one clock for all of its keys."""
+    """Rates by key. The first rule that intersects a message's key applies; all its keys share one clock."""
 
     messages: Sequence[Data] | None = None
     """Kinds of messages. Default ``None``: all four."""
@@ -174,15 +174,15 @@ class Downsampling(Entry):
     """Kinds of links. Default ``None``: any."""
 
     id: str | None = None
-    """A name for people. Default ``None``."""
+    """A descriptive name. Default ``None``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LowPass(Entry):
-    """How large messages may be."""
+    """A limit on the size of messages."""
 
     key_exprs: Sequence[str]
-    """Key expressions; the entry is about keys that one of them includes."""
+    """Key expressions; the entry applies to keys that one of them includes."""
 
     size_limit: int
     """Payload and attachment together, in bytes."""
@@ -200,41 +200,41 @@ class LowPass(Entry):
     """Kinds of links. Default ``None``: any."""
 
     id: str | None = None
-    """A name for people. Default ``None``."""
+    """A descriptive name. Default ``None``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Qos(Entry):
-    """A quality of service, or what is to be changed of one."""
+    """A quality of service, or changes to one."""
 
     priority: Priority | None = None
-    """What goes first. Default ``None``."""
+    """The priority in queues. Default ``None``."""
 
     congestion_control: Congestion | None = None
-    """What happens when a queue is full. Default ``None``."""
+    """The behaviour when a queue is full. Default ``None``."""
 
     express: bool | None = None
-    """Whether it goes out at once, past the batches. Default ``None``."""
+    """Whether to send without batching. Default ``None``."""
 
     reliability: Literal["best_effort", "reliable"] | None = None
-    """Which channel it takes; a condition only. Default ``None``."""
+    """The channel, reliable or best effort; a condition only. Default ``None``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NetworkQos(Entry):
-    """Another QoS for messages that pass."""
+    """Another QoS for messages that pass a link."""
 
     messages: Sequence[Data]
     """Kinds of messages."""
 
     overwrite: Qos
-    """What is put in place of what the message has."""
+    """The values that replace those of the message."""
 
     key_exprs: Sequence[str] | None = None
-    """The entry is about keys that one of them includes. Default ``None``: any."""
+    """The entry applies to keys that one of them includes. Default ``None``: any."""
 
     qos: Qos | None = None
-    """The entry is about messages with this QoS. Default ``None``: any."""
+    """The entry applies to messages with this QoS. Default ``None``: any."""
 
     payload_size: str | None = None
     """Bytes of payload and attachment, as ``FROM..TO``. Default ``None``: any."""
@@ -252,4 +252,4 @@ class NetworkQos(Entry):
     """Kinds of links. Default ``None``: any."""
 
     id: str | None = None
-    """A name for people. Default ``None``."""
+    """A descriptive name. Default ``None``."""

@@ -16,12 +16,12 @@ _PATH = "path"
 
 
 def key(path: str, default: Any, *, shown: bool = True) -> Any:  # noqa: ANN401 - the type is that of the field
-    """Make a field of a key. What must not be seen is not ``shown`` in the text of the dataclass."""
+    """Make a field of a key. A secret is not ``shown`` in the text of the dataclass."""
     return field(default=default, repr=shown, metadata={_PATH: path})
 
 
 def freeze(config: object, name: str) -> None:
-    """Make a tuple of a sequence, so that the configuration stays as it is and can be a dictionary key."""
+    """Replace a sequence by a tuple, so that the configuration is immutable and hashable."""
     value = getattr(config, name)
     if isinstance(value, str):
         value = (value,)
@@ -30,12 +30,12 @@ def freeze(config: object, name: str) -> None:
 
 
 class Entry:
-    """What a list of the configuration holds."""
+    """Base of the entries of a list in the configuration."""
 
     __slots__ = ()
 
     def to_json(self) -> dict[str, Json]:
-        """Give the entry as its key wants it; what is ``None`` is left out."""
+        """Return the entry as JSON for its key; fields that are ``None`` are left out."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]  # each is a dataclass
         return {name: _plain(value) for name, value in values.items() if value is not None}
 
@@ -46,7 +46,7 @@ class Entry:
 
 
 def tree(config: object) -> dict[str, Json]:
-    """Give the tree of the keys of a dataclass; what has its default is left out."""
+    """Return the tree of the keys of a dataclass; values equal to their default are left out."""
     root: dict[str, Json] = {}
     for path, value, default in _walk(config, ""):
         if value is not None and value != default:
@@ -74,7 +74,7 @@ def _walk(config: object, path: str) -> list[tuple[str, Any, Any]]:
 
 
 def _plain(value: Any) -> Json:  # noqa: ANN401 - whatever a field holds
-    """Bring a value into the types of JSON."""
+    """Convert a value into the types of JSON."""
     if isinstance(value, Entry):
         return value.to_json()
     if isinstance(value, Mapping):

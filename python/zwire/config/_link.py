@@ -1,4 +1,4 @@
-"""What is offered on links."""
+"""The settings of links."""
 
 # ruff: noqa: RUF009 - `key` only adds metadata, and a frozen default may be shared.
 
@@ -15,7 +15,7 @@ __all__ = ["Batching", "Congestion", "Link", "Multicast", "QueueSizes", "Tls"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueSizes:
-    """Batches that wait for a link, by priority."""
+    """Sizes of the queues of batches on a link, by priority."""
 
     control: int = key("control", 2)
     """Priority control. 1 to 16 batches; default 2. A batch is up to ``Limits.batch_size`` bytes of
@@ -34,7 +34,7 @@ class QueueSizes:
     """Priority data_high. 1 to 16 batches; default 2."""
 
     data: int = key("data", 2)
-    """Priority data, where publications go that name none. 1 to 16 batches; default 2."""
+    """Priority data, the default of publications. 1 to 16 batches; default 2."""
 
     data_low: int = key("data_low", 2)
     """Priority data_low. 1 to 16 batches; default 2."""
@@ -45,30 +45,30 @@ class QueueSizes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Congestion:
-    """How long messages wait for room."""
+    """Times that messages wait for room in a full queue."""
 
     wait_before_drop_us: int = key("drop/wait_before_drop", 1000)
-    """A droppable message, before it is dropped. Microseconds, 0 to 3600000000; default 1000. Each wait holds
-    up the publisher."""
+    """Wait of a droppable message before it is dropped. Microseconds, 0 to 3600000000; default 1000. Each
+    wait holds up the publisher."""
 
     max_wait_before_drop_fragments_us: int = key("drop/max_wait_before_drop_fragments", 50000)
-    """All fragments of a droppable message together. Microseconds, 0 to 3600000000; default 50000. Short
-    loses large messages first."""
+    """Wait of all fragments of a droppable message together. Microseconds, 0 to 3600000000; default 50000. A
+    low value loses large messages first."""
 
     wait_before_close_us: int = key("block/wait_before_close", 5000000)
-    """A blocking message, before the link counts as stuck. Microseconds, 0 to 3600000000; default 5000000.
-    Short ends links whose reader only pauses."""
+    """Wait of a blocking message before the link counts as stuck. Microseconds, 0 to 3600000000; default
+    5000000. A low value ends links to readers that only pause."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batching:
-    """How messages share batches."""
+    """Batching of messages."""
 
     enabled: bool = key("enabled", default=True)
-    """Whether they do. Default true. Without it small messages cost a system call each."""
+    """Whether messages are batched. Default true. Without it, each small message costs a system call."""
 
     time_limit_ms: int = key("time_limit", 1)
-    """How long a batch may stay open for more under back-pressure. Milliseconds, 0 to 60000; default 1."""
+    """How long a batch may stay open under back-pressure. Milliseconds, 0 to 60000; default 1."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,65 +79,65 @@ class Tls:
     """
 
     root_ca_certificate: str | None = key("root_ca_certificate", None)
-    """File with the authorities that are trusted; no others are. Default ``None``. Whoever connects needs
-    it, and who listens with ``enable_mtls``."""
+    """File with the trusted authorities; no others are trusted. Default ``None``. Required for outgoing
+    links, and for listeners with ``enable_mtls``."""
 
     root_ca_certificate_base64: str | None = key("root_ca_certificate_base64", None)
-    """The same without a file, as base64. Default ``None``."""
+    """The same as base64 instead of a file. Default ``None``."""
 
     listen_certificate: str | None = key("listen_certificate", None)
     """File with the certificate of a listener and its chain. Default ``None``. Read once, at the start."""
 
     listen_certificate_base64: str | None = key("listen_certificate_base64", None)
-    """The same without a file, as base64. Default ``None``."""
+    """The same as base64 instead of a file. Default ``None``."""
 
     listen_private_key: str | None = key("listen_private_key", None)
     """File with the key of a listener. Default ``None``."""
 
     listen_private_key_base64: str | None = key("listen_private_key_base64", None, shown=False)
-    """The same without a file, as base64. Default ``None``. It is not shown."""
+    """The same as base64 instead of a file. Default ``None``. Never shown."""
 
     enable_mtls: bool = key("enable_mtls", default=False)
-    """Whether those who connect show a certificate, too. Default false. It takes TLS 1.3."""
+    """Whether connecting nodes must show a certificate, too. Default false. Needs TLS 1.3."""
 
     connect_certificate: str | None = key("connect_certificate", None)
     """File with the certificate that an outgoing link shows with ``enable_mtls``. Default ``None``."""
 
     connect_certificate_base64: str | None = key("connect_certificate_base64", None)
-    """The same without a file, as base64. Default ``None``."""
+    """The same as base64 instead of a file. Default ``None``."""
 
     connect_private_key: str | None = key("connect_private_key", None)
-    """File with the key of it. Default ``None``."""
+    """File with the key of ``connect_certificate``. Default ``None``."""
 
     connect_private_key_base64: str | None = key("connect_private_key_base64", None, shown=False)
-    """The same without a file, as base64. Default ``None``. It is not shown."""
+    """The same as base64 instead of a file. Default ``None``. Never shown."""
 
     verify_name_on_connect: bool = key("verify_name_on_connect", default=True)
-    """Whether the name in a listener's certificate must be the host of the endpoint. Default true. Without
-    it, whoever has a certificate of the same authority can stand in for the listener."""
+    """Whether the name in a listener's certificate must be the host of the endpoint. Default true. If false,
+    any holder of a certificate of the same authority can impersonate the listener."""
 
     close_link_on_expiration: bool = key("close_link_on_expiration", default=False)
-    """Whether a link ends when the certificate of the other side does. Default false."""
+    """Whether a link ends when the certificate of the other side expires. Default false."""
 
     so_sndbuf: int | None = key("so_sndbuf", None)
-    """``SO_SNDBUF`` of TLS links whose endpoint gives none. Bytes, 1 to 2147483647; default ``None`` leaves
+    """``SO_SNDBUF`` of TLS links without one in the endpoint. Bytes, 1 to 2147483647; default ``None`` leaves
     it to the system."""
 
     so_rcvbuf: int | None = key("so_rcvbuf", None)
-    """``SO_RCVBUF`` of TLS links whose endpoint gives none. Bytes, 1 to 2147483647; default ``None`` leaves
+    """``SO_RCVBUF`` of TLS links without one in the endpoint. Bytes, 1 to 2147483647; default ``None`` leaves
     it to the system."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Multicast:
-    """Groups of nodes that send by UDP multicast. All members of a group need the same."""
+    """Groups of nodes that send by UDP multicast. All members of a group need the same settings."""
 
     join_interval_ms: int = key("join_interval", 2500)
-    """Pause between the messages that say who is there. Milliseconds, 1 to 4294967295; default 2500. Short
-    finds members early, and costs all of them traffic."""
+    """Pause between JOIN messages, which announce a member. Milliseconds, 1 to 4294967295; default 2500. A
+    low value finds members early, and costs all of them traffic."""
 
     max_sessions: int = key("max_sessions", 1000)
-    """Members that are listened to. Sessions, 1 to 1048576; default 1000. Further ones are not heard."""
+    """Most members of a group. Sessions, 1 to 1048576; default 1000. Further ones are ignored."""
 
     qos: bool = key("qos/enabled", default=False)
     """Whether priorities are used. Default false. zenoh-pico does not know them."""
@@ -145,14 +145,14 @@ class Multicast:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Link:
-    """What is offered on links."""
+    """The settings of links."""
 
     qos: bool = key("unicast/qos/enabled", default=True)
-    """Whether priorities are offered. Default true. Without them a bulk transfer delays everything behind
+    """Whether priorities are offered. Default true. Without them a bulk transfer delays all messages behind
     it."""
 
     compression: bool = key("unicast/compression/enabled", default=False)
-    """Whether LZ4 is offered. Default false. Less traffic for more processor time."""
+    """Whether LZ4 is offered. Default false. Trades processor time for less traffic."""
 
     low_latency: bool = key("unicast/lowlatency", default=False)
     """Whether the mode without batches, priorities and fragments is offered. Default false. It excludes
@@ -161,29 +161,29 @@ class Link:
     sequence_number_resolution: Literal["8bit", "16bit", "32bit", "64bit"] = key(
         "link/tx/sequence_number_resolution", "32bit"
     )
-    """Offered size of sequence numbers. Default 32bit. The smaller of both sides counts; a small one limits
-    how many messages may be under way."""
+    """Offered size of sequence numbers. Default 32bit. The smaller of both sides applies; a small one limits
+    the number of messages under way."""
 
     protocols: Sequence[str] | None = key("link/protocols", None)
-    """Protocols that endpoints may have. Default ``None``: all that exist. An endpoint of another is an
-    error."""
+    """Protocols that endpoints may have. Default ``None``: all supported ones. An endpoint with another one
+    is an error."""
 
     so_sndbuf: int | None = key("link/tcp/so_sndbuf", None)
-    """``SO_SNDBUF`` of TCP links whose endpoint gives none. Bytes, 1 to 2147483647; default ``None`` leaves
+    """``SO_SNDBUF`` of TCP links without one in the endpoint. Bytes, 1 to 2147483647; default ``None`` leaves
     it to the system, which adapts it."""
 
     so_rcvbuf: int | None = key("link/tcp/so_rcvbuf", None)
-    """``SO_RCVBUF`` of TCP links whose endpoint gives none. Bytes, 1 to 2147483647; default ``None`` leaves
+    """``SO_RCVBUF`` of TCP links without one in the endpoint. Bytes, 1 to 2147483647; default ``None`` leaves
     it to the system, which adapts it."""
 
     queue_sizes: QueueSizes = key("link/tx/queue/size", QueueSizes())
-    """Batches that wait, by priority."""
+    """Sizes of the queues of batches, by priority."""
 
     congestion: Congestion = key("link/tx/queue/congestion_control", Congestion())
-    """How long messages wait for room."""
+    """Times that messages wait for room in a full queue."""
 
     batching: Batching = key("link/tx/queue/batching", Batching())
-    """How messages share batches."""
+    """Batching of messages."""
 
     tls: Tls = key("link/tls", Tls())
     """Certificates and keys."""

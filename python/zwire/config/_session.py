@@ -1,4 +1,4 @@
-"""What a session is told."""
+"""The settings of a session."""
 
 # ruff: noqa: RUF009 - `key` only adds metadata, and a frozen default may be shared.
 
@@ -43,11 +43,11 @@ Strategy: TypeAlias = Literal["always", "greater-zid"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retry:
-    """Pauses between attempts: the first, then each times the factor, up to the longest."""
+    """Pauses between attempts: the first one, then each times the factor, up to the longest."""
 
     period_init_ms: int = key("period_init_ms", 1000)
-    """First pause. Milliseconds, 1 to 4294967295; default 1000. Short finds a returned hub early and knocks
-    often."""
+    """First pause. Milliseconds, 1 to 4294967295; default 1000. A low value finds a returned hub early, with
+    more attempts."""
 
     period_max_ms: int = key("period_max_ms", 4000)
     """Longest pause. Milliseconds, 1 to 4294967295, not below the first; default 4000. Traffic resumes up to
@@ -59,7 +59,7 @@ class Retry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempts:
-    """How hard to try to connect, or to bind a listener."""
+    """Limits on attempts to connect, or to bind a listener."""
 
     timeout_ms: int | None = key("timeout_ms", None)
     """How long to try. Milliseconds, -1 to 4294967295; 0 tries each endpoint once, or for a second where the
@@ -76,19 +76,19 @@ class Attempts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeouts:
-    """How long things may take."""
+    """Time limits of operations."""
 
     query_ms: int = key("queries_default_timeout", 10000)
-    """Timeout of a query that gives none. Milliseconds, 1 to 4294967295; default 10000. A queryable that
-    never answers holds its asker that long."""
+    """Timeout of a query without one of its own. Milliseconds, 1 to 4294967295; default 10000. A queryable
+    that never answers holds its querier that long."""
 
     interest_ms: int = key("routing/interests/timeout", 10000)
     """How long a forwarded interest may stay unanswered. Milliseconds, 1 to 4294967295; default 10000. After
-    it the asker is answered without."""
+    that the sender is answered without it."""
 
     open_ms: int = key("transport/unicast/open_timeout", 10000)
     """How long each step of an outgoing handshake may take. Milliseconds, 1 to 4294967295; default 10000.
-    Short gives up on slow networks."""
+    A low value fails on slow networks."""
 
     accept_ms: int = key("transport/unicast/accept_timeout", 10000)
     """How long an incoming handshake may take. Milliseconds, 1 to 4294967295; default 10000. A silent
@@ -96,53 +96,53 @@ class Timeouts:
 
     lease_ms: int = key("transport/link/tx/lease", 10000)
     """Silence after which the other side gives the link up. Milliseconds, 10 to 4294967295; default 10000.
-    Short finds dead links early, and kills slow ones."""
+    A low value finds dead links early, and ends slow ones."""
 
     keep_alive: int = key("transport/link/tx/keep_alive", 4)
-    """Signs of life per lease. 1 to 1000; default 4. With 1 a single delay ends the link."""
+    """Keep-alive messages per lease. 1 to 1000; default 4. With 1 a single delay ends the link."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What a session may use."""
+    """Resource limits of a session."""
 
     batch_size: int = key("transport/link/tx/batch_size", 65535)
     """Largest batch on a link. Bytes, 64 to 65535; default 65535. The smaller of both sides counts; small
     batches cost throughput."""
 
     max_message_size: int = key("transport/link/rx/max_message_size", 1073741824)
-    """Largest message that is put together from fragments. Bytes, 1 to 1099511627776; default 1073741824. A
-    larger one is dropped; a peer can make the session hold that much."""
+    """Largest message put together from fragments. Bytes, 1 to 1099511627776; default 1073741824. A larger
+    one is dropped; a peer can make the session hold that much memory."""
 
     rx_buffer_size: int = key("transport/link/rx/buffer_size", 65535)
-    """Bytes that are read at once from each link. Bytes, 64 to 1073741824; default 65535. Never less than
+    """Bytes read at once from each link. Bytes, 64 to 1073741824; default 65535. Never less than
     262144 are asked for; more costs memory per link."""
 
     max_sessions: int = key("transport/unicast/max_sessions", 1000)
-    """Other nodes at once. Sessions, 1 to 1048576; default 1000. Further ones are refused."""
+    """Most connected nodes. Sessions, 1 to 1048576; default 1000. Further ones are refused."""
 
     accept_pending: int = key("transport/unicast/accept_pending", 100)
-    """Incoming handshakes at once. 1 to 1048576 handshakes; default 100. Further connections wait in the
+    """Most incoming handshakes at once. 1 to 1048576 handshakes; default 100. Further connections wait in the
     backlog of the listener."""
 
     queue_bytes_per_priority: int = key("zwire/queue/bytes_per_priority", 4194304)
     """Bound of the queue towards each destination, for each priority. Bytes, 1024 to 1099511627776; default
-    4194304. Large hides a slow destination longer, and costs that memory for it."""
+    4194304. A large one hides a slow destination longer, and costs that much memory for it."""
 
     threads: int = key("zwire/threads", 2)
-    """Threads of the runtime. 1 to 256 threads; default 2. The first session of a process decides for all."""
+    """Threads of the runtime. 1 to 256 threads; default 2. The first session of a process sets it for all."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Handler:
-    """The queue between a session and a subscriber that brings no handler of its own."""
+    """The queue between a session and a subscriber without a handler of its own."""
 
     capacity_messages: int = key("zwire/handler/capacity_messages", 65536)
-    """Messages that it holds. 1 to 4294967296 messages; default 65536. A full one holds up the whole session
-    for ``block_deadline_ms``."""
+    """Most messages in the queue. 1 to 4294967296 messages; default 65536. A full queue holds up the whole
+    session for ``block_deadline_ms``."""
 
     capacity_bytes: int = key("zwire/handler/capacity_bytes", 67108864)
-    """Payload that it holds. Bytes, 1 to 1099511627776; default 67108864. One message always fits."""
+    """Most bytes of payload in it. Bytes, 1 to 1099511627776; default 67108864. One message always fits."""
 
     block_deadline_ms: int = key("zwire/handler/block_deadline_ms", 1000)
     """How long a full handler may hold up the receiving of its session. Milliseconds, 0 to 4294967295;
@@ -154,10 +154,10 @@ class AdminSpace:
     """Answers about the node itself, on keys below ``@/<id>/<role>``."""
 
     enabled: bool = key("enabled", default=False)
-    """Whether the node answers questions about itself. Default false."""
+    """Whether the node answers queries about itself. Default false."""
 
     read: bool = key("permissions/read", default=True)
-    """Whether it may be asked. Default true."""
+    """Whether such queries are allowed. Default true."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,19 +175,19 @@ class Timestamping:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scouting:
-    """How other nodes are found: by multicast, and by gossip, which is what neighbours tell."""
+    """Discovery of other nodes: by multicast, and by gossip, in which neighbours announce nodes they know."""
 
     timeout_ms: int = key("timeout", 3000)
-    """How long a client without endpoints looks for a node before opening fails. Milliseconds, 0 to
+    """How long a client without endpoints searches for a node before opening fails. Milliseconds, 0 to
     4294967295; default 3000."""
 
     delay_ms: int = key("delay", 500)
-    """How long opening a peer waits at most for the nodes that it finds. Milliseconds, 0 to 4294967295;
-    default 500. It goes on as soon as those that it has found have told what they declare."""
+    """Longest wait of opening a peer for the nodes that it finds. Milliseconds, 0 to 4294967295; default
+    500. It ends as soon as the nodes found have sent their declarations."""
 
     multicast: bool = key("multicast/enabled", default=True)
-    """Whether nodes are looked for, and answered, by multicast. Default true. A client with endpoints does
-    not look."""
+    """Whether to search for nodes, and answer searches, by multicast. Default true. A client with endpoints
+    does not search."""
 
     address: str = key("multicast/address", "224.0.0.224:7446")
     """Group and port. Default 224.0.0.224:7446. Nodes with another group do not see each other."""
@@ -199,32 +199,32 @@ class Scouting:
     too."""
 
     ttl: int = key("multicast/ttl", 1)
-    """How many networks a question crosses. 1 to 255; default 1, which stays in the local one."""
+    """Time to live of scouting messages. 1 to 255; default 1, which stays in the local network."""
 
     listen: bool = key("multicast/listen", default=True)
-    """Whether those who look for nodes are answered. Default true."""
+    """Whether to answer scouting nodes. Default true."""
 
     autoconnect: Sequence[Role] | None = key("multicast/autoconnect", None)
-    """Roles that are connected to when found. Default ``None``: none for a router, all for others."""
+    """Roles of found nodes to connect to. Default ``None``: none for a router, all for others."""
 
     autoconnect_strategy: Strategy = key("multicast/autoconnect_strategy", "always")
     """Which of two nodes that find each other connects: ``always`` both, of which one link remains, or
     ``greater-zid`` the one with the greater id. Default ``always``."""
 
     gossip: bool = key("gossip/enabled", default=True)
-    """Whether neighbours are told of each other. Default true."""
+    """Whether to announce neighbours to each other. Default true."""
 
     gossip_multihop: bool = key("gossip/multihop", default=False)
-    """Whether such news travels further than one hop. Default false. It costs traffic with every change."""
+    """Whether such announcements travel further than one hop. Default false. Each change costs traffic."""
 
     gossip_target: Sequence[Role] = key("gossip/target", ("router", "peer"))
-    """Roles that are told. Default routers and peers."""
+    """Roles of the neighbours that get announcements. Default routers and peers."""
 
     gossip_autoconnect: Sequence[Role] | None = key("gossip/autoconnect", None)
-    """Roles that are connected to when heard of. Default ``None``: none for a router, all for others."""
+    """Roles of announced nodes to connect to. Default ``None``: none for a router, all for others."""
 
     gossip_autoconnect_strategy: Strategy = key("gossip/autoconnect_strategy", "always")
-    """As ``autoconnect_strategy``, for nodes heard of. Default ``always``."""
+    """As ``autoconnect_strategy``, for announced nodes. Default ``always``."""
 
     def __post_init__(self) -> None:
         for name in ("autoconnect", "gossip_target", "gossip_autoconnect"):
@@ -233,49 +233,49 @@ class Scouting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Opening:
-    """What opening a peer or router waits for, within ``Scouting.delay_ms``."""
+    """Conditions for the end of opening a peer or router, within ``Scouting.delay_ms``."""
 
     connect_scouted: bool = key("connect_scouted", default=True)
     """Connections to nodes that were found. Default true. Those to configured endpoints are always waited
     for."""
 
     declares: bool = key("declares", default=True)
-    """What the nodes that are connected declare. Default true. Otherwise the connection is enough."""
+    """Declarations of the connected nodes. Default true. Otherwise the connection is enough."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Credentials:
-    """User and password, of this node and of those who connect to it."""
+    """User and password, of this node and of the nodes that connect to it."""
 
     user: str | None = key("user", None)
-    """Name that this node gives when it connects. Default ``None``. With one it connects only to nodes that
-    ask."""
+    """Name that this node gives when it connects. Default ``None``. If set, it connects only to nodes that
+    ask for one."""
 
     password: str | None = key("password", None, shown=False)
     """Password of ``user``. Default ``None``. It never crosses the wire; it does get pickled."""
 
     dictionary_file: str | None = key("dictionary_file", None)
-    """File with lines ``user:password``. Default ``None``. With one, who connects must be in it."""
+    """File with lines ``user:password``. Default ``None``. If set, a connecting node must be listed in it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessControl:
-    """Who may say what; of rules, subjects and policies none may be missing where it is enabled."""
+    """Permissions for messages by link; if enabled, none of rules, subjects and policies may be missing."""
 
     enabled: bool = key("enabled", default=False)
-    """Whether the rules count. Default false."""
+    """Whether access control is enabled. Default false."""
 
     default_permission: Literal["allow", "deny"] = key("default_permission", "deny")
-    """What happens to messages that no rule is about. Default deny."""
+    """The decision on messages without a matching rule. Default deny."""
 
     rules: Sequence[AccessRule] | None = key("rules", None)
-    """What is allowed or denied. Default ``None``."""
+    """Permissions and denials. Default ``None``."""
 
     subjects: Sequence[AccessSubject] | None = key("subjects", None)
-    """Links, by who is at their other end. Default ``None``."""
+    """Sets of links, by the node at the other end. Default ``None``."""
 
     policies: Sequence[AccessPolicy] | None = key("policies", None)
-    """Which rules count for which subjects. Default ``None``."""
+    """Assignments of rules to subjects. Default ``None``."""
 
     def __post_init__(self) -> None:
         for name in ("rules", "subjects", "policies"):
@@ -284,50 +284,49 @@ class AccessControl:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionConfig:
-    """Everything that a session is told."""
+    """The settings of a session."""
 
     mode: Literal["router", "peer", "client"] = key("mode", "peer")
-    """Role of the node. Default peer. A client has one router that does everything for it; a router
-    forwards."""
+    """Role of the node. Default peer. A client relies on one router for everything; a router forwards."""
 
     id: str | None = key("id", None)
     """Id of the node, 1 to 32 lower-case hexadecimal digits, the first not 0. Default ``None``: a random one.
-    Two nodes with one id drop each other, so a configuration that many workers use leaves it alone."""
+    Two nodes with one id drop each other: leave it unset in a configuration shared by several workers."""
 
     connect: Sequence[str] | str = key("connect/endpoints", ())
-    """Where to connect to, such as ``tcp/127.0.0.1:7447``. Default nowhere. A client uses the first that
+    """Endpoints to connect to, such as ``tcp/127.0.0.1:7447``. Default none. A client uses the first that
     answers, others connect to all."""
 
     listen: Sequence[str] | str | None = key("listen/endpoints", None)
-    """Where to listen. Default ``None``: ``tcp/[::]:7447`` for a router, any free port for a peer, nowhere
-    for a client."""
+    """Endpoints to listen on. Default ``None``: ``tcp/[::]:7447`` for a router, any free port for a peer,
+    none for a client."""
 
     connecting: Attempts = key("connect", Attempts())
-    """How hard to try to connect."""
+    """Limits on attempts to connect."""
 
     listening: Attempts = key("listen", Attempts())
-    """How hard to try to listen."""
+    """Limits on attempts to listen."""
 
     namespace: str | None = key("namespace", None)
-    """Prefix that all keys get on the wire. Default ``None``. What arrives without it is not seen."""
+    """Prefix that all keys get on the wire. Default ``None``. Messages without it are ignored."""
 
     timeouts: Timeouts = key("", Timeouts())
-    """How long things may take."""
+    """Time limits of operations."""
 
     limits: Limits = key("", Limits())
-    """What the session may use."""
+    """Resource limits of the session."""
 
     handler: Handler = key("", Handler())
-    """The queue of a subscriber that brings none."""
+    """The queue of a subscriber without a handler of its own."""
 
     link: Link = key("transport", Link())
-    """What is offered on links."""
+    """The settings of links."""
 
     timestamping: Timestamping = key("timestamping", Timestamping())
     """Time stamps of publications."""
 
     opening: Opening = key("open/return_conditions", Opening())
-    """What opening waits for."""
+    """Conditions for the end of opening."""
 
     admin_space: AdminSpace = key("adminspace", AdminSpace())
     """Answers about the node itself."""
@@ -336,44 +335,44 @@ class SessionConfig:
     """Free description of the node, shown in the admin space. Default ``None``."""
 
     scouting: Scouting = key("scouting", Scouting())
-    """How other nodes are found."""
+    """Discovery of other nodes."""
 
     credentials: Credentials = key("transport/auth/usrpwd", Credentials())
     """User and password."""
 
     publication_qos: Sequence[PublicationQos] = key("qos/publication", ())
-    """Overrides by key; the first entry that includes the key counts. Default none."""
+    """Overrides by key; the first entry that includes the key applies. Default none."""
 
     access_control: AccessControl = key("access_control", AccessControl())
-    """Who may say what on a link."""
+    """Permissions for messages by link."""
 
     downsampling: Sequence[Downsampling] = key("downsampling", ())
-    """How many messages a second pass a link. Default: as many as come."""
+    """Limits on messages per second on a link. Default: none."""
 
     network_qos: Sequence[NetworkQos] = key("qos/network", ())
     """Other QoS for messages that pass a link. Default none."""
 
     low_pass_filter: Sequence[LowPass] = key("low_pass_filter", ())
-    """How large messages may be that pass a link. Default: as large as any."""
+    """Limits on the size of messages that pass a link. Default: none."""
 
     transport_weights: Sequence[LinkWeight] = key("routing/router/linkstate/transport_weights", ())
     """Costs of links to other routers. Default none: each costs 100."""
 
     gateway_south: Literal["auto"] = key("gateway/south", "auto")
-    """Which neighbours form subregions of this node. Default ``auto``, by their roles; nothing else is
+    """Neighbours that form subregions of this node. Default ``auto``, by their roles; no other value is
     supported."""
 
     tap: str | None = key("zwire/tap", None)
-    """Capture file (pcap) that gets everything that crosses the wire. Default ``None``. An existing file is
+    """Capture file (pcap) for all traffic of the session. Default ``None``. An existing file is
     replaced; two sessions must not share one."""
 
     max_drift_ms: int = key("zwire/timestamping/max_drift_ms", 500)
     """How far ahead of the own clock a time stamp may lie. Milliseconds, 0 to 4294967295; default 500.
-    Beyond it is from too far in the future, see :class:`Timestamping`."""
+    Anything beyond is too far in the future, see :class:`Timestamping`."""
 
     idle_close_ms: int = key("zwire/idle_close_ms", 30000)
-    """When a session that Spark tasks share closes for want of use. Milliseconds, 0 to 4294967295; default
-    30000, 0 means never. Spark ends an idle worker after 60 s without a word to anybody."""
+    """Time after which an unused session shared by Spark tasks closes. Milliseconds, 0 to 4294967295; default
+    30000, 0 means never. Spark ends an idle worker after 60 s without notice."""
 
     def __post_init__(self) -> None:
         lists = ("publication_qos", "downsampling", "network_qos", "low_pass_filter", "transport_weights")
@@ -381,5 +380,5 @@ class SessionConfig:
             freeze(self, name)
 
     def to_json(self) -> dict[str, Json]:
-        """Give the tree of keys for ``zwire.zenoh.Config``; what has its default is left out."""
+        """Return the tree of keys for ``zwire.zenoh.Config``; values equal to their default are left out."""
         return tree(self)

@@ -1,1 +1,1 @@
-"""What ``zwire demo`` runs: a simulated fleet, a hub, a Spark job, and back; see :mod:`zwire.demo.road`."""
+"""Programs of ``zwire demo``: a simulated fleet, a hub, a Spark job, and back; see :mod:`zwire.demo.road`."""

@@ -1,4 +1,4 @@
-"""The counts that prove that nothing was lost: the same at each station, for each process and kind."""
+"""Counts that prove that nothing was lost: equal at each station, for each process and kind."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ class Tally(NamedTuple):
 
     messages: int
     different: int
-    """Of these; less where some came twice."""
+    """Number of distinct messages; less than the total if some came twice."""
 
 
 Tallies: TypeAlias = "dict[tuple[int, str], Tally]"
-"""By process and kind."""
+"""Tallies by process and kind."""
 
 
 class Counts:
-    """What passed each station, in the order of the stations."""
+    """Messages counted at each station, in the order of the stations."""
 
     def __init__(self, processes: int) -> None:
         self.processes = processes
         self.stations: dict[str, Tallies] = {}
 
     def add(self, station: str, process: int, kind: str, tally: Tally) -> None:
-        """Put down one tally."""
+        """Set one tally."""
         self.stations.setdefault(station, {})[process, kind] = tally
 
     def put(self, station: str, tallies: Mapping[tuple[int, str], Tally]) -> None:
-        """Put down all of a station."""
+        """Set all tallies of a station."""
         self.stations[station] = dict(tallies)
 
     def of(self, station: str, process: int) -> int:
@@ -46,7 +46,7 @@ class Counts:
         return sum(tally.messages for tally in self.stations[station].values())
 
     def problems(self) -> list[str]:
-        """Name each count that is not what was sent."""
+        """Name each count that differs from the number sent."""
         sent = self.stations["sent"]
         wrong = []
         if not self.total("sent"):
@@ -63,7 +63,7 @@ class Counts:
         return wrong
 
     def table(self) -> list[str]:
-        """Give the counts by process, for people."""
+        """Return the counts by process, as lines of text."""
         head = ["process", *self.stations]
         rows = [
             [str(process), *(f"{self.of(station, process):,}" for station in self.stations)]
@@ -79,7 +79,7 @@ class Counts:
         return ["", laid(head), line, *map(laid, rows[:-1]), line, laid(rows[-1])]
 
     def as_dict(self) -> dict[str, dict[str, dict[str, int]]]:
-        """Give station, process and kind with their messages."""
+        """Return the counts as a nested dict: station, process, kind."""
         return {
             station: {
                 str(process): {

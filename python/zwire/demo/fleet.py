@@ -1,7 +1,7 @@
 """A process of the simulated fleet: ``python -m zwire.demo.fleet SETTINGS``.
 
-It says ``ready`` when it is connected, publishes when it is told to ``go``, says what it has ``sent``, and
-goes on answering queries until its standard input ends, as it does when the demo is gone for whatever reason.
+It prints ``ready`` when it is connected, publishes when told to ``go``, prints the number ``sent``, and goes
+on answering queries until its standard input ends, which happens however the demo ends.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from zwire.zenoh import Publisher, Query, Session
 
 STEPS_PER_SECOND = 100
-"""Positions of each robot in a second; each is a second of its life."""
+"""Positions of each robot in a second; each step simulates one second."""
 
 BATTERY_EVERY = 10
 IMAGE_EVERY = 50
 IMAGE_BYTES = (40_000, 160_000)
-"""A picture of a camera, compressed."""
+"""Range of the size of a compressed camera image, in bytes."""
 
 FIELD = 100.0
 """Half the side of the field, in metres."""
 
 NUMBER = struct.Struct(">Q")
-"""The attachment: each process counts its messages from 0."""
+"""The attachment: the message number; each process counts from 0."""
 
 PATIENCE = 300.0
-"""Seconds that a process waits for its next order at most."""
+"""Longest wait of a process for its next order, in seconds."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a process is told."""
+    """The settings of a fleet process."""
 
     endpoint: str
     process: int
@@ -55,11 +55,11 @@ class Settings:
 
 
 class Robot:
-    """A robot that wanders about."""
+    """A robot that moves at random."""
 
     def __init__(self, name: str, seed: int) -> None:
         self.name = name
-        # Not all of them press the button at once.
+        # The cameras take their images in different steps.
         self._shutter = seed % IMAGE_EVERY
         self._random = random.Random(seed)
         self.x: float = self._random.uniform(-FIELD / 2, FIELD / 2)
@@ -70,10 +70,10 @@ class Robot:
         self.sent: Counter[str] = Counter()
 
     def step(self) -> None:
-        """Live for a second."""
+        """Simulate one second."""
         self._heading += self._random.gauss(0.0, 0.15)
         if abs(self.x) > FIELD or abs(self.y) > FIELD:
-            # Back to the middle, before it is lost.
+            # Turn back to the middle at the edge of the field.
             self._heading = math.atan2(-self.y, -self.x)
         self.x += self._speed * math.cos(self._heading)
         self.y += self._speed * math.sin(self._heading)
@@ -84,15 +84,15 @@ class Robot:
         return step % IMAGE_EVERY == self._shutter
 
     def position(self) -> bytes:
-        """Say where it is, in metres from the middle."""
+        """Return the position as a payload, in metres from the middle."""
         return json.dumps({"x": self.x, "y": self.y}).encode()
 
     def image(self) -> bytes:
-        """Give what its camera sees: noise, as large as a picture is."""
+        """Return a camera image: noise of the size of a picture."""
         return self._random.randbytes(self._random.randint(*IMAGE_BYTES))
 
     def status(self) -> bytes:
-        """Say what it knows of itself."""
+        """Return the robot's own status as a payload."""
         known = {"x": self.x, "y": self.y, "battery": self.battery, "sent": self.sent.total()}
         return json.dumps(known).encode()
 
@@ -124,7 +124,7 @@ class Process:
         return f"fleet/{self.settings.process}/{robot}/{kind}"
 
     def publish(self, stop: threading.Event) -> None:
-        """Live, and tell about it."""
+        """Run the robots, and publish."""
         steps = max(1, round(self.settings.seconds * STEPS_PER_SECOND))
         start = time.monotonic()
         for step in range(steps):
@@ -164,7 +164,7 @@ class Process:
 
 
 def _orders(go: threading.Event, stop: threading.Event) -> None:
-    """Take orders: anything is ``go``, the end is ``stop``."""
+    """Read orders: any line sets ``go``, the end of input sets ``stop``."""
     # Past the buffers of sys.stdin, which would not let the interpreter end while this waits.
     while os.read(0, 64):
         go.set()
@@ -177,7 +177,7 @@ def _say(word: str, **more: Any) -> None:  # noqa: ANN401 - whatever JSON can sa
 
 
 def main(text: str) -> int:
-    """Live as long as the demo does."""
+    """Run until the demo ends."""
     settings = Settings(**json.loads(text))
     go, stop = threading.Event(), threading.Event()
     threading.Thread(target=_orders, args=(go, stop), daemon=True).start()

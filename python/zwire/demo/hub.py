@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from zwire.zenoh import Session
 
 CONFIRM_TIMEOUT = 30.0
-"""Seconds in which the hub has to confirm what it was sent."""
+"""Seconds for the hub to confirm what it was sent."""
 
 _TAP_WAITS = 1.0
-"""Seconds that bytes wait in the tap at most, if others follow them."""
+"""Longest time that bytes wait in the tap, in seconds, if others follow them."""
 
 
 class Hub:
-    """A hub on a free port of this machine that writes what crosses its wire to a capture."""
+    """A hub on a free port of this machine that writes its traffic to a capture."""
 
     def __init__(self, capture: Path) -> None:
         self.capture = capture
@@ -44,9 +44,9 @@ class Hub:
 
     @staticmethod
     def write_out(session: Session) -> None:
-        """Have everything in the capture that has crossed the wire so far.
+        """Flush all traffic so far to the capture.
 
-        The tap writes what has waited for a second, together with the next bytes that cross the wire.
+        The tap writes bytes that have waited for a second together with the next bytes on the wire.
         """
         time.sleep(_TAP_WAITS + 0.1)
         session.flush(timeout=CONFIRM_TIMEOUT)

@@ -1,4 +1,4 @@
-"""The Spark job: decode the capture of the hub, ask the fleet, publish what comes of it."""
+"""The Spark job: decode the capture of the hub, query the fleet, publish the results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _START = 60.0
 
 @dataclass(frozen=True)
 class Decoded:
-    """What was in the capture."""
+    """The contents of the capture."""
 
     messages: int
     into_hub: Tallies
@@ -50,21 +50,21 @@ class Decoded:
 
 
 class Answers(NamedTuple):
-    """What the fleet has answered."""
+    """The answers of the fleet."""
 
     rows: int
     problems: list[str]
 
 
 class Published(NamedTuple):
-    """What was published."""
+    """Counts of the published rows."""
 
     rows: int
     partitions: int
 
 
 class Job:
-    """A Spark session, and what is done with it."""
+    """A Spark session, and the steps of the job."""
 
     def __init__(self, endpoint: str, *, temporary: Path, log: Path) -> None:
         self.endpoint = endpoint
@@ -88,7 +88,7 @@ class Job:
             raise _failed(error, self._log) from error
 
     def decode(self, capture: Path) -> Decoded:
-        """Decode the capture and count what the fleet has sent, on its way into the hub and out of it."""
+        """Decode the capture, and count the fleet's messages into the hub and out of it."""
         from pyspark.sql import functions as f
 
         columns = ["ts", "src", "dst", "message", "key", "payload", "attachment", "error"]
@@ -120,7 +120,7 @@ class Job:
             .agg(f.count("*").alias("messages"), f.countDistinct("number").alias("different"))
             .collect()
         )
-        # The capture grows while it is read; what is cut off at its end is not of the fleet.
+        # The capture grows while it is read; a message cut off at its end is not one of the fleet.
         links = fleet.select("src", "dst").distinct()
         errors = self._messages.where("error is not null").join(links, ["src", "dst"], "left_semi").collect()
         return Decoded(
@@ -131,7 +131,7 @@ class Job:
         )
 
     def ask(self, processes: int, robots: int) -> Answers:
-        """Ask each robot of itself, from the partitions of an RDD."""
+        """Query each robot for its status, from the partitions of an RDD."""
         from pyspark.sql import functions as f
 
         selectors = [
@@ -162,7 +162,7 @@ class Job:
         return Answers(len(replies), wrong)
 
     def publish(self) -> Published:
-        """Sum up what each robot has said, compare it with its answer, and publish that."""
+        """Sum up the messages of each robot, compare the sum with its answer, and publish it."""
         from pyspark.sql import Window
         from pyspark.sql import functions as f
 
@@ -205,7 +205,7 @@ class Job:
         return Published(sum(row.rows for row in summary), len(summary))
 
     def tracks(self) -> list[Row]:
-        """Give the places of each robot in order, at most some hundred of each."""
+        """Return the positions of each robot in order, at most a hundred or so of each."""
         from pyspark.sql import functions as f
 
         assert self._messages is not None  # noqa: S101 - decoded before
@@ -220,7 +220,7 @@ class Job:
         )
 
     def rates(self) -> list[Row]:
-        """Give bytes and messages of each kind in each tenth of a second, on their way into the hub."""
+        """Return bytes and messages of each kind in each tenth of a second, on their way into the hub."""
         from pyspark.sql import functions as f
 
         assert self._messages is not None  # noqa: S101 - decoded before
@@ -265,7 +265,7 @@ def _start(temporary: Path, log: Path) -> SparkSession:
     try:
         return starting.wait(_START)
     except BaseException as error:
-        # A JVM that is left while it starts stays for ever: it has nobody to tell its port to.
+        # A JVM left alone while it starts never exits: it waits to report its port.
         starting.abandon()
         if _of_spark(error):
             raise _failed(error, log) from error
@@ -273,7 +273,7 @@ def _start(temporary: Path, log: Path) -> SparkSession:
 
 
 class _Starting:
-    """A session that a thread starts, so that a signal ends the waiting for it and not the start."""
+    """A session started in a thread, so that a signal ends the wait for it and not the start."""
 
     def __init__(self, builder: SparkSession.Builder, log: Path) -> None:
         self._builder = builder
@@ -302,7 +302,7 @@ class _Starting:
         return self._session
 
     def abandon(self) -> None:
-        """Stop the session as soon as it is there."""
+        """Stop the session as soon as it has started."""
         self._done.wait(_START)
         if self._session is not None:
             self._session.stop()
@@ -310,7 +310,7 @@ class _Starting:
 
 @contextlib.contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """Let what is started meanwhile, and what that starts, write its standard error to a file."""
+    """Redirect the standard error of processes started meanwhile, and of their children, to a file."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:

@@ -1,4 +1,4 @@
-"""The picture at the end: where the robots were, what crossed the wire, and what was counted."""
+"""The plot at the end: positions of the robots, traffic on the wire, and counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def draw(tracks: list[Row], rates: list[Row], counts: Counts, path: Path) -> None:
-    """Write the picture, as PNG."""
+    """Write the plot, as PNG."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(13, 8), layout="constrained")

@@ -1,4 +1,4 @@
-"""Starts the processes of the fleet, talks to them, and ends them."""
+"""Starts the processes of the fleet, sends them orders, and ends them."""
 
 from __future__ import annotations
 
@@ -63,18 +63,18 @@ class Fleet:
         self.close()
 
     def go(self) -> None:
-        """Let them publish."""
+        """Order all to publish."""
         for process in self._processes:
             assert process.stdin is not None  # noqa: S101 - it was asked for
             process.stdin.write(b"go\n")
             process.stdin.flush()
 
     def wait(self, word: str, seconds: float) -> dict[int, dict[str, Any]]:
-        """Wait until each has said a word, and give what they said with it.
+        """Wait until each has printed a word; return the rest of that line by process.
 
         Raises:
-            TimedOut: One was silent for too long.
-            TransportError: One has ended.
+            TimedOut: A process was silent for too long.
+            TransportError: A process has ended.
         """
         end = time.monotonic() + seconds
         said: dict[int, dict[str, Any]] = {}
@@ -94,7 +94,7 @@ class Fleet:
         return said
 
     def close(self) -> None:
-        """End them: ask first, then do not ask."""
+        """End the processes: close their input, then kill the remaining ones."""
         for process in self._processes:
             if process.stdin is not None:
                 with contextlib.suppress(BrokenPipeError):
@@ -107,5 +107,5 @@ class Fleet:
                 process.kill()
                 process.wait()
         for listener in self._listeners:
-            # What it listens to has ended.
+            # The process that it reads from has ended.
             listener.join(_GOODBYE)

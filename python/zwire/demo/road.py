@@ -1,8 +1,8 @@
-"""The whole road once: a simulated fleet, a hub, a Spark job, and back.
+"""The whole demo: a simulated fleet, a hub, a Spark job, and back.
 
 ``zwire demo`` runs this. A hub in this process writes all that crosses its wire to a capture. Processes of a
 fleet (:mod:`zwire.demo.fleet`) publish positions, battery and images over sockets, and some answer queries.
-A Spark job (:mod:`zwire.demo.job`) decodes the capture, asks the fleet, and publishes what it has found. At
+A Spark job (:mod:`zwire.demo.job`) decodes the capture, queries the fleet, and publishes its results. At
 each station messages are counted, and the counts have to be the same (:mod:`zwire.demo.counts`).
 """
 
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
 __all__ = ["Options", "run"]
 
 _PATIENCE = 30.0
-"""Seconds for what takes a fraction of one unless the machine is very busy."""
+"""Seconds for steps that take a fraction of one unless the machine is very busy."""
 
 _SHOWN = 12
-"""Problems that are printed; one cause often has many."""
+"""Most problems printed; one cause often has many."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How large the demo is."""
+    """The size of the demo."""
 
     out: Path
-    """Folder for the capture, the plot, the counts and what Spark says."""
+    """Folder for the capture, the plot, the counts and the log of Spark."""
     processes: int = 4
     robots: int = 6
-    """In each process."""
+    """Number of robots in each process."""
     seconds: float = 5.0
     """How long the fleet publishes."""
     timeout: float = 300.0
-    """Seconds after which it gives up."""
+    """Seconds after which the demo gives up."""
 
 
 class _Clock:
@@ -64,9 +64,9 @@ class _Clock:
 
 
 def run(options: Options) -> int:
-    """Run the demo, print what happens, and give 0 if nothing was lost and 1 otherwise.
+    """Run the demo, print its progress, and return 0 if nothing was lost and 1 otherwise.
 
-    To be called in the main thread: signals end it.
+    Call it in the main thread: signals end it.
 
     Raises:
         TransportError: Something did not come in time, or a process of the fleet has failed.
@@ -113,7 +113,7 @@ def _run(
     clock.say(f"fleet    {options.processes} processes of {options.robots} robots each are connected")
     fleet.go()
 
-    # While they publish, Spark gets up.
+    # Spark starts while they publish.
     from zwire.demo.job import Job
 
     job = stack.enter_context(Job(hub.endpoint, temporary=temporary, log=out / "spark.log"))
@@ -168,7 +168,7 @@ def _give_up_after(seconds: float) -> Iterator[None]:
     def give_up(_number: int, _frame: FrameType | None) -> None:
         raise TimedOut(f"not done within {seconds:g} s", seconds=seconds)
 
-    # Spark has a handler of its own for Ctrl-C, and leaves it behind.
+    # Spark installs a handler of its own for Ctrl-C, and leaves it behind.
     interrupt = signal.getsignal(signal.SIGINT)
     before = signal.signal(signal.SIGALRM, give_up)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -1,4 +1,4 @@
-"""The subscribers of the demo: one that counts what the fleet says, one that takes what Spark has found."""
+"""The subscribers of the demo: one counts the fleet's messages, one takes the results of Spark."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 1024
 _TICK = 0.1
-"""Seconds after which a subscriber looks whether it is to end."""
+"""Seconds between two checks whether a subscriber has to end."""
 
 
 class _Taker(ABC):
-    """A subscriber whose samples a thread takes as they come."""
+    """A subscriber with a thread that takes its samples."""
 
     def __init__(self, endpoint: str, key: str) -> None:
         self._session = client(endpoint)
         self._subscriber = self._session.declare_subscriber(key)
-        # The hub knows of it before anybody publishes.
+        # The hub knows of the subscriber before the first publication.
         self._session.flush(timeout=CONFIRM_TIMEOUT)
         self._changed = threading.Condition()
         self._count = 0
@@ -51,7 +51,7 @@ class _Taker(ABC):
         """Count a sample, or keep it; called with the lock held."""
 
     def _wait(self, count: int, seconds: float) -> None:
-        """Wait until there are that many, or the time is over; what is missing is for the counts to say."""
+        """Wait for ``count`` samples, or until the time is over; the counts show what is missing."""
         end = time.monotonic() + seconds
         with self._changed:
             while self._count < count and (left := end - time.monotonic()) > 0:
@@ -59,7 +59,7 @@ class _Taker(ABC):
 
     @property
     def dropped(self) -> int:
-        """Samples that came and found no room."""
+        """Number of samples dropped because the queue was full."""
         return self._subscriber.dropped
 
     def __enter__(self) -> Self:
@@ -72,7 +72,7 @@ class _Taker(ABC):
 
 
 class Watch(_Taker):
-    """Counts what the fleet says."""
+    """Counts the messages of the fleet."""
 
     def __init__(self, endpoint: str) -> None:
         self._messages: defaultdict[tuple[int, str], int] = defaultdict(int)
@@ -87,7 +87,7 @@ class Watch(_Taker):
         self._numbers[int(process), kind].add(NUMBER.unpack(attachment.to_bytes())[0])
 
     def wait(self, count: int, seconds: float) -> Tallies:
-        """Give what has come, as soon as that many have or the time is over."""
+        """Return the tallies, once ``count`` samples have come or the time is over."""
         self._wait(count, seconds)
         with self._changed:
             return {
@@ -97,7 +97,7 @@ class Watch(_Taker):
 
 
 class Results(_Taker):
-    """Takes what Spark has found out about each robot."""
+    """Takes the results of Spark about each robot."""
 
     def __init__(self, endpoint: str) -> None:
         self._results: dict[str, dict[str, Any]] = {}
@@ -111,7 +111,7 @@ class Results(_Taker):
         self._results[key] = json.loads(sample.payload.to_bytes())
 
     def wait(self, count: int, seconds: float) -> Tallies:
-        """Give what the results add up to, as soon as that many have come or the time is over."""
+        """Return the sums of the results, once ``count`` of them have come or the time is over."""
         self._wait(count, seconds)
         found: defaultdict[tuple[int, str], int] = defaultdict(int)
         with self._changed:
@@ -122,13 +122,13 @@ class Results(_Taker):
         return {which: Tally(messages, messages) for which, messages in found.items()}
 
     def lines(self) -> list[str]:
-        """Give the results for people, a line for each robot."""
+        """Return the results as text, a line for each robot."""
         with self._changed:
             results = sorted(self._results.items(), key=lambda item: [len(item[0]), item[0]])
         return [_line(key, result) for key, result in results]
 
     def problems(self) -> list[str]:
-        """Name results that came twice, and those that the robot itself contradicts."""
+        """Name results that came twice, and those that contradict the robot's own status."""
         with self._changed:
             wrong = [f"{key} came twice" for key in self._twice]
             for key, result in self._results.items():

@@ -1,4 +1,4 @@
-"""Files of each format as batches with whatever columns they have."""
+"""Files of each format, as batches with the columns that the format has."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MAX_ROWS = 8192
 """Rows of a batch; more would make a replay wait longer for the next one."""
 
 MAX_BYTES = 8 << 20
-"""Bytes of a batch, about."""
+"""Approximate bytes of a batch."""
 
-# What else is understood, besides the columns of samples.
+# Columns understood besides those of samples.
 _ALIASES = ("timestamp", "congestion")
 
 _PCAP = {0xA1B2C3D4, 0xD4C3B2A1, 0xA1B23C4D, 0x4D3CB2A1, 0x0A0D0D0A}
@@ -40,7 +40,7 @@ FORMATS = ("parquet", "arrow", "mcap", "pcap")
 
 
 class Source:
-    """A file that is read, and how much of it was; of a spool a shard."""
+    """A file (of a spool, a shard) to read, and its progress."""
 
     def __init__(self, path: Path, form: str | None, shard: int | None = None) -> None:
         self.path = path
@@ -55,7 +55,7 @@ class Source:
             self.form = "spool"
 
     def read(self, wanted: set[str]) -> Iterator[pa.RecordBatch]:
-        """Give its batches; of a file that is cut off what is whole, and then the error."""
+        """Yield its batches; for a truncated file, yield those before the end, then raise the error."""
         self.position = self.rows = 0
         pa = arrow()
         try:
@@ -66,7 +66,7 @@ class Source:
         except RecordingError as error:
             raise self._failed(error) from error
         except SpoolError:
-            raise  # it says where
+            raise  # the error names the place
         except OSError as error:
             if error.filename is not None or error.errno is not None:
                 raise
@@ -81,10 +81,10 @@ class Source:
 
 
 def format_of(path: Path) -> str:
-    """Tell the format by what a file begins with.
+    """Detect the format by the first bytes of a file.
 
     Raises:
-        RecordingError: It is none that is known.
+        RecordingError: The format is unknown.
     """
     with path.open("rb") as file:
         head = file.read(8)
@@ -100,13 +100,13 @@ def format_of(path: Path) -> str:
 
 
 def by_name(path: Path) -> str | None:
-    """Tell the format by the name of a file."""
+    """Guess the format by the name of a file."""
     name = path.name.removesuffix(".gz")
     return next((form for suffix, form in _SUFFIXES.items() if name.endswith(suffix)), None)
 
 
 def expand(path: Path, form: str | None) -> list[list[Source]]:
-    """Give the files of a source, those of each folder behind each other in the order of their names."""
+    """Return the files of a source, those of each folder in the order of their names."""
     if not path.is_dir():
         return [[Source(path, form)]]
     if (path / "meta.json").exists():
@@ -126,7 +126,7 @@ def _chosen(names: list[str], wanted: set[str]) -> list[str]:
 
 
 def needed(columns: set[str]) -> set[str]:
-    """Give what has to be read for some columns of samples."""
+    """Return the columns to read from a file for some columns of samples."""
     more = {*columns, "key", "recv_ts", "ts", *_ALIASES[:1]}
     if "congestion_block" in columns:
         more.add("congestion")
@@ -153,7 +153,7 @@ def _arrow(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
     pa = arrow()
     with pa.OSFile(str(source.path)) as file:
         for batch in _messages(file, wanted):
-            # It may come from anywhere, and whoever reads it relies on its offsets.
+            # The file may come from anywhere, and readers of the batch rely on its offsets.
             batch.validate(full=True)
             yield batch
             source.position = min(file.tell(), source.size)
@@ -192,7 +192,7 @@ def _opened(path: Path) -> spool.Spool:
 
 
 def _spool(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
-    """Read what there is of a shard now; what comes meanwhile is for the next time."""
+    """Read the rows of a shard present now; later rows are left to the next iteration."""
     pa = arrow()
     found = _opened(source.path)
     shard = source.shard or 0
@@ -217,7 +217,7 @@ def _pcap(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
         if pushed.num_rows:
             yield _published(pushed, wanted)
         source.position = min(decoder.position, source.size)
-        # Bytes of a protocol that do not decode are no publications; where the file is damaged it says so.
+        # Undecodable bytes of a protocol are no publications; if the file itself is damaged, the row says so.
         damaged = pc.and_(pc.equal(batch.column("message"), "error"), batch.column("protocol").is_null())
         problem = problem or next(iter(batch.filter(damaged).column("error").to_pylist()), None)
     if problem is not None:
@@ -225,7 +225,7 @@ def _pcap(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
 
 
 def _published(batch: pa.RecordBatch, wanted: set[str]) -> pa.RecordBatch:
-    """Give the columns of samples of messages in a capture."""
+    """Convert the publications in a capture to columns of samples."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -233,7 +233,7 @@ def _published(batch: pa.RecordBatch, wanted: set[str]) -> pa.RecordBatch:
     made["congestion"] = batch.column("congestion")
     made["recv_ts"] = batch.column("ts")
     made["link"] = batch.column("src")
-    # What was said before the capture began can have numbers instead of keys.
+    # Key numbers declared before the capture began are unknown.
     unknown = pc.binary_join_element_wise(
         "?", batch.column("scope").cast(pa.string()), "/", batch.column("suffix"), ""
     )
@@ -246,7 +246,7 @@ def _published(batch: pa.RecordBatch, wanted: set[str]) -> pa.RecordBatch:
 
 
 def stamps(texts: list[str | None]) -> dict[str, Any]:
-    """Give the columns of time stamps that are written as ``instant/zid``."""
+    """Return the columns of time stamps written as ``instant/zid``."""
     import pyarrow as pa
 
     from zwire.zenoh import Timestamp

@@ -1,4 +1,4 @@
-"""What keys are called on the way out."""
+"""Renaming of keys on replay."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _CHUNKS = rf"{_CHUNK}(?:/{_CHUNK})*?"
 
 
 class Remap:
-    """Gives keys other names.
+    """Renames keys.
 
     Args:
-        rules: From what to what; the first one that fits a key names it, other keys stay as they are. With
+        rules: From old key to new key; the first rule that matches a key renames it, other keys stay. With
             wildcards (``*``, ``**``, ``$*``) the rule is for the keys that the expression includes, and
             what each wildcard stands for is put in the place of the same wildcard of the name: ``**`` of
             several takes as little as it can. Without, it is for a key and all below it: ``robot/1`` to
@@ -42,14 +42,14 @@ class Remap:
         self._known: dict[str, str] = {}
 
     def __call__(self, key: str) -> str:
-        """Give the name of a key."""
+        """Return the new name of a key."""
         for rule in self._rules:
             if (found := rule.apply(key)) is not None:
                 return found
         return key
 
     def column(self, keys: pa.Array) -> pa.Array:
-        """Give the names of a column of keys."""
+        """Return the new names of a column of keys."""
         import pyarrow as pa
 
         names, indices = unique(keys)
@@ -94,7 +94,7 @@ class _Rule:
         made = [self._parts[0]]
         for caught, part in zip(match.groups(), self._parts[1:], strict=True):
             made += [caught or "", part]
-        # Where ** stood for nothing a slash is left over.
+        # Where ** matched no chunk, a slash is left over.
         return "/".join(chunk for chunk in "".join(made).split("/") if chunk)
 
     def _moved(self, key: str) -> str | None:
@@ -108,12 +108,12 @@ class _Rule:
 
 
 def _pattern(expression: str) -> str:
-    """Give the regular expression of the keys that an expression includes, a group for each wildcard."""
+    """Return the regular expression of the keys that an expression includes, a group for each wildcard."""
     made, slash = "", ""
     chunks = expression.split("/")
     for chunk in chunks:
         if chunk == "**" and not slash:
-            # It takes the slash behind it along, and else the one in front.
+            # The pattern takes the slash behind it along, or else the one in front.
             made += f"(?:({_CHUNKS})/)??" if len(chunks) > 1 else f"({_CHUNKS})"
             continue
         if chunk == "**":

@@ -1,4 +1,4 @@
-"""MCAP: a channel for whatever is the same of all its messages, the key as its topic."""
+"""MCAP: the key is the topic, with a channel for each set of fields common to its messages."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 __all__ = ["McapSchema", "McapWriter", "read"]
 
 AT_ONCE = 1024
-"""Messages of a batch: each is an object of Python on its way, and a replay waits for the batch."""
+"""Messages of a batch: each is a Python object for a while, and a replay waits for the batch."""
 
 _BYTES = 4 << 20
 _MOST_RECORD = 1 << 30
-"""Bytes of a record that is read; a damaged length must not take all memory."""
+"""Largest record read, in bytes; a damaged length must not take all memory."""
 
 _MOST_CHANNELS = 65_535
-"""Their numbers have 16 bits, and 0 is not used."""
+"""Most channels: their numbers have 16 bits, and 0 is not used."""
 
-# Encodings of Zenoh, and what MCAP calls them (MCAP: well-known message encodings).
+# Encodings of Zenoh, and their names in MCAP (MCAP: well-known message encodings).
 _NAMES = {
     "application/cdr": "cdr",
     "application/cbor": "cbor",
@@ -44,7 +44,7 @@ _NAMES = {
 }
 _ENCODINGS = {name: encoding for encoding, name in _NAMES.items() if encoding != "text/json"}
 
-# What is the same for all messages of a channel, as metadata of it.
+# Fields equal for all messages of a channel, as its metadata.
 _PREFIX = "zwire."
 _FIXED = (
     "encoding",
@@ -63,7 +63,7 @@ _PLACE = ("shard", "offset")
 
 
 class McapSchema(NamedTuple):
-    """What a schema is, for programs that show what MCAP files hold."""
+    """A schema, for programs that display MCAP files."""
 
     encoding: str
     """``protobuf``, ``jsonschema``, ``ros2msg``, ``ros2idl``, ... (MCAP: well-known schema encodings)."""
@@ -72,7 +72,7 @@ class McapSchema(NamedTuple):
 
 
 def read(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
-    """Give the messages of a file in the order in which they were recorded."""
+    """Yield the messages of a file in the order of recording."""
     library("mcap", "record")
     arrow()
     rows = _Rows(wanted)
@@ -85,7 +85,7 @@ def read(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
                     yield rows.batch()
                     source.position = min(opened.tell(), source.size)
         except RecordingError:
-            # What is whole of a file that is cut off comes before its error.
+            # Messages before the end of a truncated file come before its error.
             if rows.messages:
                 yield rows.batch()
             raise
@@ -94,7 +94,7 @@ def read(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
 
 
 class _Whole:
-    """A file that gives all the bytes that are asked of it, or raises: the library takes half a message."""
+    """A file that returns all the bytes requested, or raises: the library accepts half a message."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -117,7 +117,7 @@ def _messages(file: IO[bytes]) -> Iterator[tuple[Schema | None, Channel, Message
     try:
         summary = reader.get_summary()
     except (McapError, ValueError, struct.error, OSError):
-        summary = None  # cut off: it is read from its beginning, as far as it goes
+        summary = None  # truncated: read the file from its beginning, as far as it goes
     if summary is not None and summary.chunk_indexes:
         yield from reader.iter_messages()
         return
@@ -130,14 +130,14 @@ _Found: TypeAlias = "tuple[Schema | None, Channel, Message]"
 
 
 def _said(messages: Iterator[_Found]) -> Iterator[_Found]:
-    """Give the same, with an error of ours for those of the library."""
+    """Yield the same messages, with the library's errors converted."""
     import zstandard
     from mcap.exceptions import EndOfFile, McapError
 
     try:
         yield from messages
     except EndOfFile as error:
-        raise RecordingError("it ends before its end: whoever wrote it was interrupted") from error
+        raise RecordingError("the file ends early: its writer was interrupted") from error
     except (McapError, zstandard.ZstdError, RuntimeError, ValueError, KeyError, struct.error) as error:
         raise RecordingError(f"no whole MCAP: {error}") from error
     except (MemoryError, OverflowError) as error:
@@ -149,14 +149,14 @@ def _said(messages: Iterator[_Found]) -> Iterator[_Found]:
 
 
 class _Fixed(NamedTuple):
-    """What the channel says of its messages."""
+    """The fields that a channel gives for all of its messages."""
 
     timed: bool
     values: dict[str, Any]
 
 
 class _Rows:
-    """Messages that become a batch."""
+    """Collects messages into a batch."""
 
     def __init__(self, wanted: set[str]) -> None:
         self._fields = [
@@ -178,7 +178,7 @@ class _Rows:
         self.size += len(message.data)
 
     def batch(self) -> pa.RecordBatch:
-        """Give what there is, and begin anew."""
+        """Return the batch of the collected messages, and start the next one."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -224,7 +224,7 @@ def _micros(nanos: pa.Array) -> pa.Array:
 
 
 def _hlc(nanos: pa.Array) -> pa.Array:
-    """Give the bits of time stamps; there are none for what is later than 2106."""
+    """Return the bits of time stamps; null for times later than 2106."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -244,7 +244,7 @@ def _fixed(schema: Schema | None, channel: Channel) -> _Fixed:
         if name.startswith(_PREFIX)
     }
     if "kind" not in said:
-        # Somebody else has written it: topics of ROS begin with a slash, and keys do not.
+        # Another program wrote the file: topics of ROS begin with a slash, and keys do not.
         encoding = _ENCODINGS.get(channel.message_encoding, channel.message_encoding) or None
         if encoding is not None and schema is not None and schema.name:
             encoding = f"{encoding};{schema.name}"
@@ -270,17 +270,17 @@ def _value(name: str, text: str) -> Any:  # noqa: ANN401 - of the column
 
 
 def _nanos(ntp64: int) -> int:
-    # Rounded up, since whoever makes a time stamp of an instant rounds down.
+    # Rounded up, since conversion of an instant to a time stamp rounds down.
     return (ntp64 >> 32) * 1_000_000_000 - (-(ntp64 & 0xFFFF_FFFF) * 1_000_000_000 >> 32)
 
 
 class McapWriter:
-    """Writes batches of samples; ``close`` makes the file whole.
+    """Writes batches of samples; ``close`` completes the file.
 
     Args:
-        file: Where to, opened for bytes.
-        schemas: What the names of schemas in encodings stand for, as in ``application/protobuf;pkg.Pose``.
-        compress: Chunks by zstd.
+        file: The file, opened for binary writing.
+        schemas: Definitions of the schemas named in encodings, as in ``application/protobuf;pkg.Pose``.
+        compress: Whether to compress chunks by zstd.
     """
 
     def __init__(
@@ -303,7 +303,7 @@ class McapWriter:
         """Write the rows of a batch of samples.
 
         Raises:
-            RecordingError: A row has no time, or no channel can be had for it.
+            RecordingError: A row has no time, or there are too many channels.
         """
         cells = {name: batch.column(name) for name in COLUMNS if name not in _PLACE}
         for name in ("ts", "recv_ts"):
@@ -366,7 +366,7 @@ class McapWriter:
         if not name:
             return 0
         if name not in self._schemas:
-            # Without a definition there is the name alone (MCAP: an empty encoding says that).
+            # Without a definition only the name is written (MCAP: an empty encoding means that).
             encoding, data = self._known.get(name, ("", b""))
             self._schemas[name] = self._writer.register_schema(name=name, encoding=encoding, data=data)
         return self._schemas[name]

@@ -1,4 +1,4 @@
-"""Which rows of a recording are due when: it has no clock and no network."""
+"""The schedule of a replay: which rows are due when. Uses no clock and no network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["PLAYED", "Due", "Player", "Ready", "prepared"]
 
 TICK = 0.001
-"""Seconds: rows that are due within it go together, so that a batch of puts is worth its call."""
+"""Seconds: rows due within this time go together, so that one call publishes several."""
 
 PLAYED = (
     "key",
@@ -34,31 +34,31 @@ PLAYED = (
     "express",
     "recv_ts",
 )
-"""Columns that a replay looks at; a recording that has just these need not be converted for it."""
+"""Columns that a replay needs; a recording with just these is not converted."""
 
 
 class Ready(NamedTuple):
-    """A batch as it is published."""
+    """A batch ready for publishing."""
 
     batch: pa.RecordBatch
     times: pa.Array
-    """Microseconds, rising."""
+    """Times of the rows in microseconds, rising."""
     first: bool
-    """Whether the recording begins with it."""
+    """Whether the batch is the first of the recording."""
 
 
 class Due(NamedTuple):
-    """Rows that are to be published now."""
+    """Rows to publish now."""
 
     batch: pa.RecordBatch
     late: float
-    """Seconds that the first of them is behind."""
+    """Seconds by which the first of them is late."""
 
 
 def prepared(
     batches: Iterable[Any], *, loop: int | None, keys: KeyFilter | None, remap: Remap | None
 ) -> Iterator[Ready]:
-    """Give the batches of each round, with the keys that are wanted, as they are called on the way out."""
+    """Yield the batches of each round, filtered by ``keys``, with the new keys."""
     rounds = 0
     while loop is None or rounds < loop:
         rounds += 1
@@ -75,15 +75,14 @@ def prepared(
             yield Ready(batch, times, first=last is None)
             last = times[-1].as_py()
         if last is None:
-            return  # another round would be as empty
+            return  # an empty round would repeat without end
 
 
 class Player:
-    """Gives the rows of batches when they are due.
+    """Returns the rows of batches when they are due.
 
-    Rows are due relative to the first one, at ``rate`` times the speed they were recorded at, so that
-    what is late once makes nothing later. Pauses longer than ``max_gap`` seconds of the recording are that
-    long.
+    Rows are due relative to the first one, at ``rate`` times the speed of the recording, so that one delay
+    does not delay later rows. Pauses longer than ``max_gap`` seconds of the recording are shortened to that.
     """
 
     def __init__(self, batches: Iterator[Ready], *, rate: float | None, max_gap: float | None) -> None:
@@ -91,7 +90,7 @@ class Player:
         self._rate = rate
         self._gap = None if max_gap is None else round(max_gap * 1e6)
         self._batch: pa.RecordBatch | None = None
-        # Of the batch, in microseconds from the first row of the recording.
+        # Times of the batch, in microseconds from the first row of the recording.
         self._due: memoryview[int] = memoryview(b"").cast("q")
         self._at = 0
         self.began = 0.0
@@ -101,11 +100,11 @@ class Player:
 
     @property
     def played(self) -> float:
-        """Seconds of the recording that have been given."""
+        """Seconds of the recording played so far."""
         return self._due[self._at - 1] / 1e6 if self._at else self._played / 1e6
 
     def step(self, now: float) -> Due | float | None:
-        """Say what to do at a time: rows to publish, seconds to wait (perhaps none), ``None`` at the end."""
+        """Return the next action: rows to publish, seconds to wait (perhaps 0), ``None`` at the end."""
         if self._batch is None or self._at == self._batch.num_rows:
             return 0.0 if self._fill() else None
         if not self._begun:
@@ -145,7 +144,7 @@ class Player:
 
 
 def _shifted(column: pa.Array) -> pa.Array:
-    """Give each row what the row before has, and the first one null."""
+    """Shift a column by one row: each row gets the value of the row before, the first one null."""
     import pyarrow as pa
 
     return pa.concat_arrays([pa.nulls(1, column.type), column.slice(0, len(column) - 1)])

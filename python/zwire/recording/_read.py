@@ -1,4 +1,4 @@
-"""Recordings as batches of samples, in the order of time."""
+"""Recordings as batches of samples, ordered by time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ReadOptions(TypedDict, total=False):
 class Recording:
     """Files as batches of samples; each iteration reads them from the beginning.
 
-    It is also an Arrow stream, for ``pyarrow.table`` and whatever else reads Arrow. :func:`read` makes it.
+    Also an Arrow stream, for ``pyarrow.table`` and other readers of Arrow. Made by :func:`read`.
     """
 
     def __init__(self, sources: Iterable[str | PathLike[str]], **options: Unpack[ReadOptions]) -> None:
@@ -58,7 +58,7 @@ class Recording:
         self._link = link
         self._streams = [stream for source in sources for stream in expand(Path(source), format)]
         if not self._streams:
-            raise ValueError("there is no source")
+            raise ValueError("no source given")
 
     @property
     def schema(self) -> pa.Schema:
@@ -73,11 +73,11 @@ class Recording:
 
     @property
     def position(self) -> int:
-        """About how many of them the last iteration has read."""
+        """Approximate bytes of the files read by the last iteration."""
         return sum(source.position for stream in self._streams for source in stream)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """Give the batches, those that the filters leave rows of."""
+        """Yield the batches, without those that the filters leave empty."""
         arrow()
         import pyarrow as pa
 
@@ -99,11 +99,11 @@ class Recording:
                 yield pa.RecordBatch.from_arrays(chosen, schema=self._rows.arrow())
 
     def __arrow_c_schema__(self) -> object:
-        """Give the schema by the Arrow C interface."""
+        """Return the schema through the Arrow C interface."""
         return self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Give all batches by the Arrow C interface."""
+        """Return all batches through the Arrow C interface."""
         import pyarrow as pa
 
         reader = pa.RecordBatchReader.from_batches(self.schema, iter(self))
@@ -124,30 +124,30 @@ def read(*sources: str | PathLike[str], **options: Unpack[ReadOptions]) -> Recor
     """Read recordings: Parquet, Arrow IPC, MCAP, captures, folders of them, and spools.
 
     Files of a folder follow each other in the order of their names. Several sources, several folders below
-    one, and the shards of a spool are merged by time, each taken as it is in itself. Of a spool
-    what it holds when the iteration begins is read. Of a capture the publications are read, each
-    as often as it is there: what a hub passes on comes in once and goes out to each subscriber, and ``link``
-    tells them apart.
+    one, and the shards of a spool are merged by time; each keeps its own order. Of a spool, the rows
+    present at the beginning of the iteration are read. Of a capture, each publication is read as often
+    as it was captured: a hub receives it once and sends it to each subscriber, and ``link``
+    tells the copies apart.
 
     Args:
         sources: Paths.
-        **options: ``format``: ``parquet``, ``arrow``, ``mcap`` or ``pcap``; by what a file begins with if
-            left out. ``columns``: those of ``schema.SAMPLE`` that are wanted; all if left out. ``keys``: key
-            expressions; rows of other keys are left out. ``start``: the first time that is wanted, an instant
+        **options: ``format``: ``parquet``, ``arrow``, ``mcap`` or ``pcap``; by the first bytes of a file if
+            left out. ``columns``: columns of ``schema.SAMPLE`` to read; all if left out. ``keys``: key
+            expressions; rows of other keys are left out. ``start``: the earliest time, an instant
             (without a zone: of local time) or seconds from the beginning of the recording; the time of a row
-            is its ``recv_ts``, or else its ``ts``, and rows without any are left out where times are asked
-            for. ``stop``: the first time that is not wanted any more. ``link``: where samples came from, with
+            is its ``recv_ts``, or else its ``ts``, and rows without any are left out if a time is given.
+            ``stop``: the end of the times (exclusive). ``link``: origin of the samples, with
             ``*`` for any text: ``tcp/10.0.0.7:*``, in a capture ``10.0.0.7:*``.
 
     Returns:
-        The recording; a ``for`` over it gives record batches of pyarrow with the columns of
-        ``schema.SAMPLE``, those null that a file does not have.
+        The recording; iterating over it yields record batches of pyarrow with the columns of
+        ``schema.SAMPLE``; columns missing in a file are null.
 
     Raises:
-        RecordingError: A file is no recording, or, while iterating, is damaged: what is whole before the
-            damage comes first. So does what there is of a file whose writer was killed.
+        RecordingError: A file is no recording, or, while iterating, is damaged: rows before the damage come
+            first. The same goes for a file of a killed writer.
         ImportError: pyarrow or mcap are missing (``zwire[arrow]``, ``zwire[record]``).
-        SpoolError: A spool is none, or is damaged.
+        SpoolError: A path is no spool, or the spool is damaged.
         OSError: A file cannot be read.
         ValueError: A column or format is unknown.
         KeyExprError: One of ``keys`` is not legal.
@@ -156,7 +156,7 @@ def read(*sources: str | PathLike[str], **options: Unpack[ReadOptions]) -> Recor
 
 
 def _micros(when: When) -> tuple[bool, int] | None:
-    """Give microseconds, and whether they count from 1970."""
+    """Return a time in microseconds, and whether it counts from 1970."""
     if when is None:
         return None
     if isinstance(when, dt.datetime):
@@ -189,7 +189,7 @@ def _like(links: pa.Array, pattern: str) -> pa.Array:
 
 
 class _Head:
-    """A stream of batches, and when the rows of its next one are due."""
+    """A stream of batches, and the times of the rows of its next one."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
@@ -206,7 +206,7 @@ class _Head:
         return self.batch is not None
 
     def take(self, until: int) -> tuple[Any, Any]:
-        """Give the rows that are due until then."""
+        """Return the rows due until a time."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -217,13 +217,13 @@ class _Head:
 
 
 def _merge(streams: list[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-    """Give the rows of several streams in the order of time; rows of one stream keep theirs."""
+    """Yield the rows of several streams ordered by time; rows of one stream keep their order."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     heads = [_Head(stream) for stream in streams]
     while left := [head for head in heads if head.fill()]:
-        # The batch that ends first goes whole, and of the others what is not later.
+        # The batch that ends first is taken whole, of the others the rows that are not later.
         until = min(head.due[-1].as_py() for head in left)
         parts = [taken for head in left if (taken := head.take(until))[0].num_rows]
         if len(parts) == 1:

@@ -29,26 +29,26 @@ __all__ = ["ReplayOptions", "Replayed", "drive", "replay"]
 Timestamps: TypeAlias = Literal["original", "new"]
 
 _LONGEST = 1.0
-"""Seconds of one wait: a clock that is set meanwhile does no harm for longer."""
+"""Longest single wait in seconds: bounds the effect of a change of the clock."""
 
 _WATCHED = 64
-"""Keys of the first batch whose subscribers are waited for; each is a declaration."""
+"""Number of keys of the first batch on which to wait for subscribers; each needs a declaration."""
 
 
 class Replayed(NamedTuple):
-    """What was published, so far or in all."""
+    """Counts of the rows published, so far or in all."""
 
     rows: int
     bytes: int
-    """Of payload."""
+    """Bytes of payload published."""
     seconds: float
-    """Since the first row."""
+    """Seconds since the first row."""
     late: float
-    """Seconds that rows were behind at most."""
+    """Largest delay of rows, in seconds."""
     played: float
-    """Seconds of the recording."""
+    """Seconds of the recording played."""
     unsent: int
-    """Rows that went nowhere, since the client had no link."""
+    """Rows not sent because the client had no link."""
 
 
 class ReplayOptions(TypedDict, total=False):
@@ -68,18 +68,18 @@ class ReplayOptions(TypedDict, total=False):
 
 
 def replay(session: Session, batches: Iterable[Any], **options: Unpack[ReplayOptions]) -> Replayed:
-    """Publish the rows of batches again, with the pauses that they were recorded with.
+    """Publish the rows of batches again, with the pauses of the recording.
 
-    Rows keep key, payload, kind, encoding, attachment, and quality of service where nothing else is said.
-    They get no source information: they come from this session now. A row that is due and cannot go waits,
-    and those behind it with it; then it catches up, because times count from the first row. ``late`` says how
-    far it was behind. A batch is read ahead while another one is played.
+    Rows keep key, payload, kind, encoding, attachment, and quality of service unless an option overrides it.
+    They get no source information: this session is their source now. A row that is due and cannot be sent
+    waits, and later ones with it; then the replay catches up, because times count from the first row.
+    ``late`` is the largest delay. A batch is read ahead while another one is played.
 
     Args:
-        session: Where to.
-        batches: What :func:`read` gives, or any batches that :func:`conform` takes, in the order of time. A
-            row that is earlier than the one before it goes together with that.
-        **options: ``rate``: times the speed of the recording (1.0); ``None`` is as fast as it goes. ``loop``:
+        session: The session that publishes.
+        batches: The recording from :func:`read`, or any batches that :func:`conform` takes, in the order of
+            time. A row earlier than the one before it is published together with that.
+        **options: ``rate``: times the speed of the recording (1.0); ``None`` plays without pauses. ``loop``:
             how often (1), ``None`` is without end; then ``batches`` must be something that can be read
             again, as a recording or a list. ``keys``: key expressions; what none of them intersects stays
             behind. ``remap``: from keys to keys, see :class:`Remap`. ``timestamps``: ``new`` (default) leaves
@@ -87,18 +87,18 @@ def replay(session: Session, batches: Iterable[Any], **options: Unpack[ReplayOpt
             session where a row has a time but no clock. ``max_gap``: longer pauses are that many seconds
             of the recording. ``priority`` (1 to 7), ``congestion``, ``express``: of all rows; as recorded
             if left out, but for ``congestion``, which is ``block``: ``None`` is as recorded.
-            ``wait_for_subscribers``: seconds to wait before the first row until somebody subscribes to one of
-            the first keys. ``progress``: called after each group of rows with what was published; of rows in
-            whose midst an interrupt came it knows nothing.
+            ``wait_for_subscribers``: seconds to wait before the first row until one of the first keys has
+            a subscriber. ``progress``: called after each group of rows with the counts so far; rows of a
+            group that was interrupted are not counted.
 
     Returns:
-        What was published. It is in the queues of the network: ``session.flush()`` waits until it is
-        received.
+        Counts of the published rows. They are queued for the network: ``session.flush()`` waits until they
+        are received.
 
     Raises:
-        RowError: A row cannot be published; those before it are.
-        RecordingError: The recording is damaged; what was whole is published.
-        TimedOut: Nobody has subscribed in time; nothing is published.
+        RowError: A row cannot be published; the rows before it are.
+        RecordingError: The recording is damaged; the rows before the damage are published.
+        TimedOut: No subscriber appeared in time; nothing is published.
         SessionClosed: The session is closed.
         ValueError: An option is wrong.
     """
@@ -113,7 +113,7 @@ def drive(
     clock: Callable[[], float],
     sleep: Callable[[float], object],
 ) -> Replayed:
-    """Publish what is due, wait for what is not yet."""
+    """Publish rows that are due, wait for the others."""
     run = _Run(session, options)
     with contextlib.closing(run.ready(batches)) as ready:
         player = Player(ready, rate=run.rate, max_gap=run.max_gap)
@@ -123,7 +123,7 @@ def drive(
                     run.publish(step)
                     now = clock()
                 finally:
-                    # Also of what an interrupt or a bad row ends.
+                    # Also for a run ended by an interrupt or a bad row.
                     run.tell(player, now)
             elif step:
                 sleep(min(step, _LONGEST))
@@ -131,7 +131,7 @@ def drive(
 
 
 class _Run:
-    """A replay: its options, checked, and what was published so far."""
+    """A replay: its checked options, and counts so far."""
 
     def __init__(self, session: Session, options: ReplayOptions) -> None:
         arrow()
@@ -157,7 +157,7 @@ class _Run:
         self.done = Replayed(0, 0, 0.0, 0.0, 0.0, 0)
 
     def ready(self, batches: Iterable[Any]) -> Generator[Ready]:
-        """Give the batches as they are published, one ahead."""
+        """Yield the batches ready for publishing, reading one ahead."""
         if self._loop != 1 and iter(batches) is batches:
             raise ValueError("an iterator is used up after one round: loop needs a recording or a list")
         found = prepared(batches, loop=self._loop, keys=self._keys, remap=self._remap)
@@ -191,13 +191,13 @@ class _Run:
         self.done = done._replace(rows=done.rows + batch.num_rows, bytes=size, late=late)
 
     def tell(self, player: Player, now: float) -> None:
-        """Say how far it is."""
+        """Report the progress."""
         self.done = self.done._replace(seconds=now - player.began, played=player.played)
         if self._progress is not None:
             self._progress(self.done)
 
     def _put(self, batch: pa.RecordBatch) -> tuple[int, int]:
-        """Publish rows, and give their bytes, and how many went nowhere."""
+        """Publish rows; return their bytes, and the number that were not sent."""
         from zwire.zenoh import CongestionControl, Priority
 
         congestion, priority = self._congestion, self._priority
@@ -216,7 +216,7 @@ class _Run:
         return summary.bytes, summary.unmatched
 
     def _wait_for_subscribers(self, first: Ready) -> None:
-        """Wait until somebody subscribes to one of the first keys."""
+        """Wait until one of the first keys has a subscriber."""
         if self._patience is None:
             return
         names, _ = unique(first.batch.column("key"))
@@ -235,7 +235,7 @@ class _Run:
                     return
             if not there.wait(self._patience):
                 shown = f"{keys[0]} and {len(keys) - 1} other keys" if len(keys) > 1 else "".join(keys)
-                problem = f"nobody has subscribed to {shown} within {self._patience:g} s"
+                problem = f"no subscriber for {shown} within {self._patience:g} s"
                 raise TimedOut(problem, seconds=self._patience)
 
 
@@ -256,7 +256,7 @@ def _choice(options: ReplayOptions, name: str, default: Any, allowed: tuple[Any,
 
 
 def _legal(key: str) -> bool:
-    """Whether somebody can subscribe to it; what is no key is an error when its row is due."""
+    """Whether a subscription to the key is possible; an illegal key is an error when its row is due."""
     from zwire.zenoh import KeyExpr
 
     try:
@@ -269,7 +269,7 @@ def _legal(key: str) -> bool:
 def _publications(
     batch: pa.RecordBatch, *, congestion: bool, priority: bool, express: bool, stamps: bool
 ) -> pa.RecordBatch:
-    """Give the columns that `put_batch` takes: quality of service where nothing else is said, and stamps."""
+    """Return the columns for `put_batch`: quality of service unless an option overrides it, and stamps."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -297,7 +297,7 @@ def _publications(
 
 
 def _ahead(batches: Iterator[Ready], begin: Callable[[Ready], object]) -> Generator[Ready]:
-    """Read each batch while the one before is played; ``begin`` comes before the first is."""
+    """Read each batch while the one before is played; ``begin`` is called before the first is."""
     with ThreadPoolExecutor(1, "zwire-replay") as pool:
         future = pool.submit(next, batches, None)
         found = future.result()

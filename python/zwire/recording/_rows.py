@@ -1,4 +1,4 @@
-"""Batches of whatever columns become batches of the columns of samples."""
+"""Conversion of batches with other columns to the columns of samples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CONGESTION = {"drop": False, "block": True, "block_first": True}
 
 
 def arrow() -> Any:  # noqa: ANN401 - pyarrow
-    """Import pyarrow; without it the error names the extra."""
+    """Import pyarrow; on failure the error names the extra."""
     return _codec.library("pyarrow", "arrow")
 
 
@@ -35,16 +35,16 @@ def conform(
     """Give a batch the columns of samples, in their order and with their types.
 
     Args:
-        batch: What has the Arrow C interface and a column ``key``. Columns are known by name, those of
-            ``schema.SAMPLE`` and those that ``recv_batch`` has: ``timestamp`` is ``ts``, ``congestion`` is
-            ``congestion_block``, and ``kind`` may be a text. What is not there is null, other columns are
-            left out; a row without a kind is a deletion where its payload is null.
-        columns: Which are wanted, all if left out.
-        recv_ts: When it was received, for a batch that has no such column.
+        batch: A batch with the Arrow C interface and a column ``key``. Columns are matched by name, those of
+            ``schema.SAMPLE`` and those of ``recv_batch``: ``timestamp`` becomes ``ts``, ``congestion``
+            becomes ``congestion_block``, and ``kind`` may be a text. Missing columns are null, other columns
+            are left out; a row without a kind is a deletion if its payload is null.
+        columns: Columns of the result, all if left out.
+        recv_ts: Time of reception, for a batch without such a column.
 
     Raises:
-        RecordingError: There is no key, or a column is nothing that can be read as its type.
-        ValueError: A column that is wanted is unknown.
+        RecordingError: There is no key, or a column cannot be converted to its type.
+        ValueError: A requested column is unknown.
     """
     pa = arrow()
     batch = batch if isinstance(batch, pa.RecordBatch) else pa.record_batch(batch)
@@ -79,7 +79,7 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     if pa.types.is_uint64(column.type) and pa.types.is_int64(field.type):
         return column.view(field.type)  # the bits of a time stamp
     try:
-        # What is finer than microseconds is cut.
+        # Fractions of a microsecond are cut off.
         return column.cast(field.type, safe=not pa.types.is_timestamp(column.type))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         problem = f"column {field.name!r} is {column.type} and cannot be read as {field.type}: {error}"
@@ -102,7 +102,7 @@ def _kind(batch: pa.RecordBatch) -> pa.Array | None:
 
 
 def _payload(batch: pa.RecordBatch) -> pa.Array | None:
-    """A deletion has none, whatever a subscriber has seen of it."""
+    """Return the payloads, null for deletions."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -148,7 +148,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _named(column: pa.Array, values: dict[str, Any], kind: pa.DataType, name: str) -> pa.Array:
-    """Give the value of each of a few names."""
+    """Map a few names to values."""
     import pyarrow as pa
 
     names, indices = unique(column)
@@ -159,9 +159,9 @@ def _named(column: pa.Array, values: dict[str, Any], kind: pa.DataType, name: st
 
 
 def times(batch: pa.RecordBatch) -> pa.Array:
-    """When each row was recorded: microseconds since 1970, null where nothing says it.
+    """Return when each row was recorded: microseconds since 1970, null if unknown.
 
-    That is ``recv_ts``, or else ``ts``.
+    The time is ``recv_ts``, or else ``ts``.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -174,10 +174,10 @@ def times(batch: pa.RecordBatch) -> pa.Array:
 
 
 def rising(batch: pa.RecordBatch, last: int | None) -> pa.Array:
-    """The same without holes, never falling: when rows are due that are played in their order.
+    """Return the times without nulls and never falling: when rows played in their order are due.
 
-    A row that nothing is said of goes with the one before it, and the first ones go with the first of
-    which something is said.
+    A row without a time goes with the one before it, and the first ones go with the first row that has
+    one.
     """
     import pyarrow.compute as pc
 

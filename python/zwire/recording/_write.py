@@ -1,4 +1,4 @@
-"""Batches of samples into files."""
+"""Writing of batches of samples into files."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ __all__ = ["Written", "write"]
 _WRITTEN = ("parquet", "arrow", "mcap")
 
 _GROUP_ROWS, _GROUP_BYTES = 1 << 17, 64 << 20
-"""When a row group of Parquet is written; so much is held until then."""
+"""Limits of a row group of Parquet; up to so much is held in memory until it is written."""
 
 _NOT_IN_MCAP = ("attachment", "shard", "offset")
 
 
 class Written(NamedTuple):
-    """What :func:`write` has written."""
+    """The result of :func:`write`."""
 
     rows: int
     bytes: int
-    """Of payload."""
+    """Bytes of payload written."""
     lost: dict[str, int]
-    """Columns for which the format has no place, and how many rows had something there."""
+    """Columns without a place in the format, and the number of rows with a value there."""
 
 
 def write(
@@ -53,21 +53,21 @@ def write(
     """Write a recording.
 
     An MCAP has a channel for each key, with the key as its topic, and one more for each encoding, sender and
-    quality of service that a key has; those are metadata of the channel, so that :func:`read` gives them
-    back. What is different from message to message and no time has no place there: ``attachment``, and
+    quality of service of a key; those are metadata of the channel, so that :func:`read` restores them.
+    Fields that differ from message to message and are no time cannot be stored: ``attachment``, and
     ``shard`` and ``offset``. Of ``hlc`` it keeps nanoseconds, of ``source_sn`` 32 bits, and ``recv_ts`` is
-    never null: it is ``ts`` then.
+    never null: ``ts`` takes its place.
 
     Args:
-        batches: What has the Arrow C interface and columns as :func:`conform` knows them.
-        path: Where to; a file that is there is replaced.
+        batches: Batches with the Arrow C interface and the columns that :func:`conform` accepts.
+        path: The file; an existing one is replaced.
         format: ``parquet``, ``arrow`` (a file of Arrow IPC) or ``mcap``; by the name if left out.
-        columns: Those of ``schema.SAMPLE`` that are written; all if left out. MCAP has all.
-        schemas: For MCAP: what the names of schemas in encodings stand for. Without, there is the name.
-        compress: By zstd.
+        columns: Columns of ``schema.SAMPLE`` to write; all if left out. MCAP has all.
+        schemas: For MCAP: definitions of the schemas named in encodings. Without, only the name is written.
+        compress: Whether to compress by zstd.
 
     Returns:
-        What was written. If ``batches`` raises, the file is whole and holds what came before.
+        The counts of what was written. If ``batches`` raises, the file is complete and holds all before.
 
     Raises:
         RecordingError: A batch has no key, or a row no place in an MCAP: it has no time, or the file 65,535
@@ -115,7 +115,7 @@ def _parquet(path: Any, rows: pa.Schema, compress: bool) -> Iterator[Callable[[A
 
 
 class _Group:
-    """Batches that become a row group of Parquet: each has statistics and pages of every column."""
+    """Batches collected for a row group of Parquet: each has statistics and pages of every column."""
 
     def __init__(self, writer: pq.ParquetWriter) -> None:
         self._writer = writer

@@ -1,10 +1,10 @@
-"""Zenoh and ZRE in Spark: publish, ask, shout, whisper and decode where the partitions are.
+"""Zenoh and ZRE in Spark: publish, query, shout, whisper and decode in the partitions.
 
 For DataFrames, classic and Connect: :func:`put`, :func:`get`, :func:`shout`, :func:`whisper`, :func:`decode`
-and :func:`captures`; :func:`decode_payload` and :func:`ros2` for what samples hold;
-:func:`once` for samples that several spoolers have. For
+and :func:`captures`; :func:`decode_payload` and :func:`ros2` for the payloads of samples;
+:func:`once` to remove duplicates from several spoolers. For
 ``rdd.mapPartitions``: :func:`put_partition`, :func:`get_partition`, :func:`shout_partition`,
-:func:`whisper_partition`, :func:`decode_partition`, and :func:`batches` for speed. For functions of your own:
+:func:`whisper_partition`, :func:`decode_partition`, and :func:`batches` for speed. For other functions:
 :func:`session`. Formats of ``spark.read`` register themselves, or by
 :func:`register`. The columns of all of them are in :mod:`zwire.spark.schema`.
 
@@ -96,7 +96,7 @@ _MODULES = {
     "whisper": "arrow",
     "whisper_partition": "partitions",
 }
-"""Where the names are."""
+"""Modules of the public names."""
 
 _PARTS = ("arrow", "batch", "partitions", "payloads", "schema", "sources")
 

@@ -1,4 +1,4 @@
-"""Asks the queries of one partition, several at a time, and gives their replies in order."""
+"""Sends the queries of one partition, several at a time, and yields their replies in order."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class ReplyRow(NamedTuple):
     key: str | None
     """Key of the sample."""
     payload: bytes | None
-    """Its value, or the bytes of an error reply."""
+    """Payload of the sample, or the bytes of an error reply."""
     encoding: str | None
-    """What the payload is."""
+    """The format of the payload."""
     timestamp: datetime | None
     """Time of the sample, in UTC."""
     replier: str | None
-    """Id of the node that answered, where it says so."""
+    """Id of the node that answered, if the reply has it."""
     error: str | None
     """An error reply as text, or why there is no reply."""
 
 
 class Question(NamedTuple):
-    """A selector, and what goes with it."""
+    """A selector, with the payload of its query."""
 
     selector: str | None
     payload: bytes | str | None = None
@@ -60,7 +60,7 @@ class GetKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class GetOptions:
-    """How queries are asked; it goes to the workers, so everything in it pickles."""
+    """Options of queries; sent to the workers, so all fields pickle."""
 
     config: str
     timeout: float
@@ -79,7 +79,7 @@ def get_options(
     in_flight: int = 32,
     errors: OnErrorReply = "rows",
 ) -> GetOptions:
-    """Check the options of a get where they are given, not in the first task."""
+    """Check the options of a get before the job starts, not in the first task."""
     for name, given, allowed in (
         ("target", target, ("best_matching", "all", "all_complete")),
         ("consolidation", consolidation, ("auto", "none", "monotonic", "latest")),
@@ -95,7 +95,7 @@ def get_options(
 
 
 def ask(options: GetOptions, questions: Iterable[Question]) -> Iterator[list[ReplyRow]]:
-    """Give the replies to each question, in the order of the questions."""
+    """Yield the replies to each query, in the order of the queries."""
     shared = session(options.config)
     from zwire.zenoh.handlers import DefaultHandler
 
@@ -110,18 +110,18 @@ def ask(options: GetOptions, questions: Iterable[Question]) -> Iterator[list[Rep
     while waiting:
         question, answers = waiting.popleft()
         rows = list(_rows(options, question, answers))
-        # One is done, so the next one may go.
+        # One query is finished, so the next one may start.
         for following in islice(coming, 1):
             start(following)
         yield rows
 
 
 _AT_ONCE = 1024
-"""Replies of one streamed question that wait; beyond them their sender does."""
+"""Most queued replies of one streamed query; beyond that its senders wait."""
 
 
 def stream(options: GetOptions, question: Question) -> Iterator[ReplyRow]:
-    """Give the replies to one question as they come, however many there are."""
+    """Yield the replies to one query as they come, in bounded memory."""
     from zwire.zenoh.handlers import FifoChannel
 
     answers = _start(session(options.config), options, question, FifoChannel(_AT_ONCE))
@@ -134,7 +134,7 @@ def _start(
     question: Question,
     handler: DefaultHandler[Reply] | FifoChannel[Reply],
 ) -> Handler[Reply] | str:
-    """Ask, or say why that cannot be asked."""
+    """Start the query, or return the reason why it cannot be sent."""
     from zwire import zenoh
 
     if question.selector is None:
@@ -176,10 +176,10 @@ def _all_rows(answers: Handler[Reply] | str, timeout: float) -> Iterator[ReplyRo
 
 
 def _is_timeout(reply: Reply) -> bool:
-    """Whether it stands for the replies that did not come in time.
+    """Whether the reply stands for the replies that did not come in time.
 
-    Session and hub both wait for them; whoever is first puts one error in their place. A queryable that uses
-    the same word has a number of its own, which nodes have not.
+    Session and hub both wait for replies; the first to time out sends one error in their place. A queryable
+    that uses the same text has an entity number of its own, which nodes have not.
     """
     error, replier = reply.err, reply.replier_id
     return error is not None and bytes(error.payload) == b"Timeout" and (replier is None or replier.eid == 0)

@@ -1,7 +1,7 @@
-"""What a worker process opens once and several tasks use: kept by its configuration, closed when it rests.
+"""Sessions and nodes of a worker process, shared by its tasks, one for each configuration; closed when idle.
 
 A Spark worker is a process that runs one task after the other. Spark ends idle workers after about 60 seconds
-without giving them a chance to say anything, so what nobody has used for a while is closed before that.
+without notice, so an entry that was unused for a while is closed before that.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Entry(ABC):
-    """Something that is open."""
+    """An open resource of the cache."""
 
     idle: float
-    """Seconds without use after which it is closed; 0: never."""
+    """Seconds without use after which the entry is closed; 0: never."""
     idle_since: float = 0.0
 
     @abstractmethod
     def in_use(self) -> bool:
-        """Whether somebody uses it."""
+        """Whether a task uses the entry."""
 
     @abstractmethod
     def is_over(self) -> bool:
-        """Whether it has ended by itself."""
+        """Whether the entry has ended by itself."""
 
     @abstractmethod
     def close(self) -> None:
-        """End it, politely; may take two seconds."""
+        """Close the entry with a goodbye to its peers; may take two seconds."""
 
 
 E = TypeVar("E", bound=Entry)
 
 
 class Cache(Generic[E]):
-    """Entries by the text of their configuration. Everything is done under ``lock``."""
+    """Entries by the text of their configuration. All access is under ``lock``."""
 
     def __init__(self) -> None:
         self.entries: dict[str, E] = {}
@@ -53,7 +53,7 @@ class Cache(Generic[E]):
         self.closed_idle = 0
 
     def entry(self, text: str, make: Callable[[], E]) -> E:
-        """Give what is open for a configuration, or open it; ``lock`` is held."""
+        """Return the entry of a configuration, or open it; ``lock`` is held."""
         entry = self.entries.get(text)
         if entry is None or entry.is_over():
             entry = self.entries[text] = make()
@@ -70,7 +70,7 @@ class Cache(Generic[E]):
             self.changed.notify()
 
     def _close_idle(self) -> None:
-        """Run until there is nothing left that could become idle."""
+        """Run until no entry is left that could become idle."""
         with self.lock:
             while True:
                 watched = {text: entry for text, entry in self.entries.items() if entry.idle > 0}
@@ -89,7 +89,7 @@ class Cache(Generic[E]):
                     elif now - entry.idle_since >= entry.idle:
                         due.append(self.entries.pop(text))
                 self.closed_idle += len(due)
-                # Meanwhile a task that asks for one opens its own.
+                # A task that asks for one meanwhile opens its own.
                 self.lock.release()
                 try:
                     for entry in due:
@@ -97,12 +97,12 @@ class Cache(Generic[E]):
                 finally:
                     self.lock.acquire()
                 if not due:
-                    # Between two looks something may rest without being noticed: an eighth of its time at
+                    # An entry may become idle unnoticed between two checks: for an eighth of its time at
                     # most.
                     self.changed.wait(min(entry.idle for entry in watched.values()) / 8)
 
     def close(self) -> None:
-        """Close everything at once."""
+        """Close all entries at once."""
         with self.lock:
             entries, self.entries = list(self.entries.values()), {}
             self.changed.notify()
@@ -110,7 +110,7 @@ class Cache(Generic[E]):
             entry.close()
 
     def counts(self) -> dict[str, int]:
-        """Count what was opened, closed for want of use, and is still open."""
+        """Count the entries opened, closed as idle, and still open."""
         with self.lock:
             live = sum(not entry.is_over() for entry in self.entries.values())
             return {"opened": self.opened, "closed_idle": self.closed_idle, "open": live}
@@ -119,8 +119,8 @@ class Cache(Generic[E]):
 class PerProcess(Generic[E]):
     """A cache for each process.
 
-    A forked child starts anew: what is open, the lock and the thread belong to its parent. They are kept, not
-    dropped; a child that has never opened anything has nothing to tear down.
+    A forked child starts anew: open entries, the lock and the thread belong to its parent. They are kept, not
+    dropped; a child that has never opened an entry has nothing to tear down.
     """
 
     def __init__(self) -> None:

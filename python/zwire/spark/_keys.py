@@ -1,4 +1,4 @@
-"""Which rows have a key that is wanted."""
+"""Selection of rows by key."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 __all__ = ["REMEMBERED", "KeyFilter", "unique"]
 
 REMEMBERED = 65_536
-"""Keys whose answer is kept; one who makes up keys without end costs time, not memory."""
+"""Most keys with a cached answer; a stream of ever new keys costs time, not memory."""
 
 
 def unique(column: pa.Array) -> tuple[list[str | None], pa.Array]:
-    """Give the different texts of a column, and for each row the index of its own (null: null)."""
+    """Return the distinct texts of a column, and for each row the index of its text (null: null)."""
     import pyarrow as pa
 
     if not pa.types.is_dictionary(column.type):
@@ -25,10 +25,10 @@ def unique(column: pa.Array) -> tuple[list[str | None], pa.Array]:
 
 
 class KeyFilter:
-    """Keys that a few key expressions intersect; what is no key is not among them.
+    """Keys that intersect one of a few key expressions; a text that is no key never does.
 
     Raises:
-        KeyExprError: One is not legal.
+        KeyExprError: One of the expressions is not legal.
     """
 
     def __init__(self, expressions: Iterable[str]) -> None:
@@ -38,7 +38,7 @@ class KeyFilter:
         self._known: dict[str, bool] = {}
 
     def mask(self, keys: pa.Array) -> pa.Array:
-        """Say of each key whether it is wanted."""
+        """Return for each key whether it is selected."""
         import pyarrow as pa
 
         names, indices = unique(keys)

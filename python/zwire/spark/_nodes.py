@@ -1,8 +1,8 @@
-"""One ZRE node for each worker process and configuration.
+"""Shared ZRE nodes: one for each worker process and configuration.
 
-As sessions of Zenoh are (:mod:`zwire.spark._sessions`), nodes are started at their first use in a worker,
-after the fork, and used again by later tasks: each start is an ENTER, and each stop an EXIT, at every peer.
-One that no task has used for a while says goodbye, since Spark ends idle workers without a word.
+Like sessions (:mod:`zwire.spark._sessions`), nodes are started at their first use in a worker, after the
+fork, and used again by later tasks: each start is an ENTER, and each stop an EXIT, at every peer. A node
+unused for a while is stopped with a goodbye, since Spark ends idle workers without notice.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _LISTS = ("generations", "interfaces", "peers", "gossip_bind", "gossip_connect",
 
 
 def node_settings(config: IntoNodeConfig) -> str:
-    """Give a configuration as canonical JSON: picklable, comparable, the same everywhere.
+    """Return a configuration as canonical JSON: picklable, comparable, the same everywhere.
 
     A secret key may be ``env:NAME`` or ``file:/path``: it is read in the process that starts the node.
 
     Raises:
-        ConfigError: It is wrong, or not for several nodes: a UUID, a collector, or a function.
+        ConfigError: The configuration is wrong, or not for several nodes: a UUID, a collector, a function.
     """
     from zwire.zre import Config, Node, keypair
 
@@ -47,11 +47,11 @@ def node_settings(config: IntoNodeConfig) -> str:
         raise ConfigError("uuid: each worker is a node of its own, and no two may have one UUID", path="uuid")
     if callable(made.allow):
         raise ConfigError("allow: a function cannot go to workers; give keys", path="allow")
-    # Nobody takes the events of a worker's node, and a full queue must not stop it.
+    # No task takes the events of a worker's node, and a full queue must not stop it.
     made = dataclasses.replace(made, on_overflow="drop_oldest")
     secret = made.secret_key
     named = secret is not None and is_reference(secret)
-    # A node knows what it can be made of; where a key is only named, any other one will do for that.
+    # Making a node checks the settings; a key given by reference is replaced by another one for that.
     Node(config=dataclasses.replace(made, secret_key=keypair()[1]) if named else made)
     fields = made.settings()
     fields["headers"] = dict(made.headers)
@@ -75,7 +75,7 @@ def _config(text: str) -> Config:
 
 @dataclass(eq=False, kw_only=True)
 class _Entry(Entry):
-    """A node of the cache, and how many tasks use it."""
+    """A node of the cache, and the number of tasks that use it."""
 
     node: Node
     users: int = 0
@@ -87,7 +87,7 @@ class _Entry(Entry):
         return not self.node.running
 
     def close(self) -> None:
-        # What waits for peers may go out.
+        # Give queued messages time to be sent.
         self.node.stop()
 
 
@@ -104,7 +104,7 @@ def _start(text: str) -> _Entry:
 
 @contextlib.contextmanager
 def lend(text: str) -> Iterator[Node]:
-    """Give the node of this process for a configuration; start it if there is none."""
+    """Yield the node of this process for a configuration; start it if there is none."""
     cache = _process.cache
     with cache.lock:
         entry = cache.entry(text, lambda: _start(text))
@@ -117,11 +117,11 @@ def lend(text: str) -> Iterator[Node]:
 
 
 def close_nodes() -> None:
-    """Stop the nodes of this process at once."""
+    """Stop all nodes of this process at once."""
     _process.cache.close()
 
 
 def node_counts() -> dict[str, int]:
-    """Count what this process has started, and what still runs."""
+    """Count the nodes started by this process, and those still running."""
     counts = _process.cache.counts()
     return {"started": counts["opened"], "running": counts["open"]}

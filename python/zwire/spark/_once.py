@@ -1,4 +1,4 @@
-"""Each sample once, of several spoolers that have kept the same keys."""
+"""Removal of duplicates from several spools that keep the same keys."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _NAME = "_zwire_once"
 
 
 def once(df: DataFrame, watermark: str = "10 minutes", *, time: str = "recv_ts") -> DataFrame:
-    """Give each sample once, where several spoolers have kept the same keys; all columns stay.
+    """Return each sample once, where several spoolers have kept the same keys; all columns stay.
 
     Two rows are the same sample if publisher and number are the same; of samples without a number, if key,
-    time and clock are. Samples that have neither stay, once for each spooler that has them: nobody can tell
-    which are the same.
+    time and clock are. Samples with neither stay, once for each spooler that has them: duplicates among them
+    cannot be recognised.
 
     Args:
         df: Samples of several spools, with the columns ``key``, ``hlc``, ``hlc_id``, ``source_zid``,
             ``source_eid``, ``source_sn``, ``shard``, ``offset`` and ``spool``; batch or stream.
-        watermark: Of streams: for how long a row is remembered, in the words of Spark. A row that comes
-            later behind the newest one is dropped, whether it is the only one or not; so it has to be longer
-            than any time by which one spool is read behind the other.
-        time: Of streams: the column that this is about.
+        watermark: Of streams: how long a row is remembered, in the syntax of Spark. A row that comes
+            later behind the newest one is dropped, whether it is a duplicate or not; so the time has to be
+            longer than any time by which one spool is read behind the other.
+        time: Of streams: the time column of the watermark.
 
     Raises:
         ValueError: A column is missing.

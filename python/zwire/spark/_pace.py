@@ -1,4 +1,4 @@
-"""How fast a task may send: so many rows and bytes per second, evenly."""
+"""Rate limits of a task: rows and bytes per second, evenly spread."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _STEP = 0.1
-"""Seconds: what goes out at once, so that a receiver sees an even flow and not one burst each second."""
+"""Seconds of one piece, so that a receiver sees an even flow and not one burst each second."""
 
 
 class Pace:
-    """Cuts batches into pieces and waits between them. What was not sent in time is not made up for."""
+    """Cuts batches into pieces and waits between them. Time lost is not made up for."""
 
     def __init__(self, rows: float | None, octets: float | None) -> None:
         self.rows = rows
@@ -23,7 +23,7 @@ class Pace:
         self.next = 0.0
 
     def pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Give the rows of a batch in pieces, each when it may go."""
+        """Yield the rows of a batch in pieces, each when it is due."""
         if self.rows is None and self.octets is None:
             yield batch
             return
@@ -31,12 +31,12 @@ class Pace:
             now = time.monotonic()
             if self.next > now:
                 time.sleep(self.next - now)
-            # From where it should have gone, or a late wake-up would slow everything down.
+            # Count from the due time: otherwise each late wake-up would lower the rate.
             self.next = max(self.next, now - _STEP) + self._seconds(piece)
             yield piece
 
     def _cut(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Halves, until each takes a step or is a single row."""
+        """Halve the batch, until each part takes a step or is a single row."""
         if batch.num_rows > 1 and self._seconds(batch) > _STEP:
             half = batch.num_rows // 2
             yield from self._cut(batch.slice(0, half))

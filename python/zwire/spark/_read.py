@@ -22,7 +22,7 @@ OnBadCapture: TypeAlias = Literal["rows", "raise"]
 Framing: TypeAlias = Literal["stream", "batch"]
 
 MAX_ROWS = 32_768
-"""Most rows of a batch. Spark sees no difference from some thousands on, and memory does."""
+"""Most rows of a batch. More than some thousands gain no speed in Spark, and cost memory."""
 
 MAX_BYTES = 8 << 20
 """Most payload of a batch; Spark holds two or three batches of a task at once."""
@@ -67,11 +67,11 @@ class DecodedRow(NamedTuple):
 
 
 class Capture(NamedTuple):
-    """A capture, and what to call it in its rows."""
+    """A capture, and its name in the rows."""
 
     name: str | None
     content: Source | None
-    """The bytes of the file; None where they are to be read from the path that is its name."""
+    """The bytes of the file; None to read them from the path given by the name."""
 
 
 class DecodeKeywords(TypedDict, total=False):
@@ -87,7 +87,7 @@ class DecodeKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class DecodeOptions:
-    """How captures are decoded; it goes to the workers, so everything in it pickles."""
+    """Options of decoding; sent to the workers, so all fields pickle."""
 
     ports: tuple[int, ...]
     keys: tuple[str | bytes, ...] = field(repr=False)
@@ -97,7 +97,7 @@ class DecodeOptions:
     max_bytes: int
 
     def open(self, source: Source) -> Decoder:
-        """Give the decoder of a file or of its bytes."""
+        """Open a decoder of a file or of its bytes."""
         from zwire.capture import decode
 
         return decode(
@@ -114,7 +114,7 @@ def decode_options(
     max_rows: int = MAX_ROWS,
     max_bytes: int = MAX_BYTES,
 ) -> DecodeOptions:
-    """Check the options of a decode where they are given, not in the first task."""
+    """Check the options of a decode before the job starts, not in the first task."""
     if errors not in ("rows", "raise"):
         raise ValueError(f"errors must be one of rows, raise, not {errors!r}")
     if frames not in (None, "stream", "batch"):
@@ -128,18 +128,18 @@ def decode_options(
         if not 0 < port < 1 << 16:
             raise ValueError(f"a port is 1 to 65535, not {port}")
     made = DecodeOptions(ports, keys, errors, frames, max_rows, max_bytes)
-    made.open(b"")  # a decoder knows its own bounds
+    made.open(b"")  # the decoder checks its own limits
     return made
 
 
 def read(options: DecodeOptions, captures: Iterable[Capture]) -> Iterator[pa.RecordBatch]:
-    """Give what is in each capture, one after the other, in bounded memory."""
+    """Yield the messages of each capture, one after the other, in bounded memory."""
     for capture in captures:
         yield from _read(options, capture)
 
 
 def read_frames(options: DecodeOptions, frames: Iterable[IntoFrame]) -> Iterator[pa.RecordBatch]:
-    """Give what is in the frames of a partition, in bounded memory."""
+    """Yield the messages in the frames of a partition, in bounded memory."""
     import pyarrow as pa
 
     from zwire.capture import decode_frames
@@ -167,7 +167,7 @@ def _read(options: DecodeOptions, capture: Capture) -> Iterator[pa.RecordBatch]:
             try:
                 batch = next(decoder, None)
             except (DecodeError, OSError) as error:
-                # The rows that came before it are still to be had.
+                # The rows before the error can still be read.
                 problem = error
                 continue
             if batch is None:
@@ -199,7 +199,7 @@ def _named(batch: pa.RecordBatch, name: str | None) -> pa.RecordBatch:
 
 
 def local_path(name: str | None) -> str:
-    """Give the path on this machine for a path or URI, as Spark's own file sources name files."""
+    """Return the local path for a path or URI, as Spark's own file sources name files."""
     if name is None:
         raise FileNotFoundError("the path is null")
     parts = urlsplit(name)

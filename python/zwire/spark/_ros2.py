@@ -1,13 +1,13 @@
-"""ROS 2 over rmw_zenoh: what is in the keys and attachments of its samples, as columns.
+"""ROS 2 over rmw_zenoh: the parts of its keys and attachments, as columns.
 
 A key is ``<domain>/<topic>/<type>/<hash of the type>``. An attachment holds the number of the message, the
-time at its publisher and the id of that::
+time at its publisher and the publisher's id::
 
     sequence number  source time, ns  length  id
     8 octets         8 octets         10      16 octets      since May 2025, and in rmw_zenoh_pico
 
 Before, each of the three had its name in front, a length and a text: 77 octets instead of 33. Both are read,
-and 32 without the length. It is all done by Spark itself, without Python.
+and 32 without the length. Spark evaluates all of it by itself, without Python.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["ros2"]
 
 _KEY = r"^([0-9]+)/(.+)/([^/]+)/(RIHS[0-9]+_[0-9a-f]+|TypeHashNotSupported)$"
 
-# Octets of an attachment, what it then begins with, and where number, time and id are, counted from 1.
+# Octets of an attachment, its first octets, and the places of number, time and id, counted from 1.
 _LAYOUTS = ((33, (17, "10"), 1, 9, 18), (32, None, 1, 9, 17), (77, (1, "0F"), 17, 42, 62))
 
 
@@ -39,11 +39,11 @@ def ros2(
     Args:
         df: Samples, such as those of ``zwire.pcap``; batch or stream.
         key: Column with their keys.
-        attachment: Column with their attachments; without it there are only the columns of keys.
-        prefix: Of the new columns.
+        attachment: Column with their attachments; without it only the columns of keys are added.
+        prefix: Prefix of the names of the new columns.
 
     Raises:
-        ValueError: A column is missing, or there already.
+        ValueError: A column is missing, or exists already.
     """
     from pyspark.sql import functions as f
 
@@ -88,7 +88,7 @@ def _by_layout(octets: Column, which: int, read: Callable[[Column, int], Column]
 
 
 def _number(octets: Column, at: int) -> Column:
-    """Read eight octets of which the last one counts most."""
+    """Read eight octets as a little-endian number."""
     from pyspark.sql import functions as f
 
     digits = f.hex(f.substring(octets, at, 8))

@@ -1,8 +1,8 @@
-"""Secrets of a session's configuration: named where the job is written, read where the session is opened.
+"""Secrets of a session's configuration: referred to in the job, read where the session is opened.
 
-What a job is made of travels: options are shown in plans, readers and writers are pickled. So a secret can be
+A job is copied and shown: options appear in plans, readers and writers are pickled. So a secret can be
 given as ``env:NAME`` (a variable of the process that opens the session) or ``file:/path`` (a file there), and
-is only ever put in where the session is opened.
+is only inserted where the session is opened.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ SECRETS = (
     "transport/link/tls/connect_private_key_base64",
     "transport/link/tls/listen_private_key_base64",
 )
-"""Keys whose values are secrets; of an endpoint those that end like the last two."""
+"""Keys with secret values; in an endpoint, parameters that end like the last two."""
 
 _HOW = "give env:NAME or file:/path, which is read where it is needed"
 
 
 def is_reference(value: str) -> bool:
-    """Whether a text says where a secret is, and not what it is."""
+    """Whether a text refers to a secret, rather than being it."""
     return value.startswith(("env:", "file:"))
 
 
@@ -34,7 +34,7 @@ def fetch(name: str, reference: str) -> str:
     """Read the secret that a reference names, in this process.
 
     Raises:
-        ConfigError: There is none; the message has the reference.
+        ConfigError: The variable or file is missing; the message has the reference.
     """
     kind, _, where = reference.partition(":")
     if kind == "env":
@@ -54,17 +54,17 @@ def fetch(name: str, reference: str) -> str:
 
 
 def check_referred(name: str, value: str) -> str:
-    """Give a reference back; refuse a secret that is there itself, without repeating it."""
+    """Return a reference unchanged; refuse a literal secret, without repeating it."""
     if not is_reference(value):
         raise ConfigError(f"{name}: a secret would be in plans and pickles; {_HOW}", path=name)
     return value
 
 
 def refuse_inline(text: str) -> None:
-    """Refuse a configuration (canonical JSON) that holds a secret itself.
+    """Refuse a configuration (canonical JSON) with a literal secret.
 
     Raises:
-        ConfigError: It does. The secret is not in the message.
+        ConfigError: There is one. The secret is not in the message.
     """
     tree = json.loads(text)
     for path in SECRETS:
@@ -78,7 +78,7 @@ def refuse_inline(text: str) -> None:
 
 
 def resolved(text: str) -> str:
-    """Give a configuration with the secrets that it names; for the process that opens the session."""
+    """Replace the references in a configuration by secrets; for the process that opens the session."""
     if '"env:' not in text and '"file:' not in text:
         return text
     tree = json.loads(text)

@@ -1,4 +1,4 @@
-"""Sends the rows of one partition, and makes sure that the hub has got them."""
+"""Sends the rows of one partition, and confirms that the hub has received them."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _log = logging.getLogger("zwire.spark")
 
 
 class PutSummary(NamedTuple):
-    """What became of the rows of a partition: a row of ``schema.SUMMARY``."""
+    """The result for the rows of a partition: a row of ``schema.SUMMARY``."""
 
     rows: int
-    """Handed to the network."""
+    """Rows handed to the network."""
     bytes: int
-    """Payload of those."""
+    """Bytes of their payload."""
     dropped: int
-    """Bad rows that were skipped, and what congestion control dropped."""
+    """Bad rows that were skipped, and rows dropped by congestion control."""
     seconds: float
-    """From the first row to the confirmation of the last."""
+    """Seconds from the first row to the confirmation of the last."""
 
 
 class PutKeywords(TypedDict, total=False):
@@ -60,7 +60,7 @@ class PutKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class PutOptions:
-    """How rows are sent; it goes to the workers, so everything in it pickles."""
+    """Options of sending; sent to the workers, so all fields pickle."""
 
     config: str = field(repr=False)
     key: str | None
@@ -89,7 +89,7 @@ def put_options(
     max_rows_per_second: float | None = None,
     max_bytes_per_second: float | None = None,
 ) -> PutOptions:
-    """Check the options of a put where they are given, not in the first task."""
+    """Check the options of a put before the job starts, not in the first task."""
     from zwire.zenoh import KeyExpr
 
     for name, given, allowed in (
@@ -125,7 +125,7 @@ def put_options(
 
 
 def send(options: PutOptions, batches: Iterable[pa.RecordBatch]) -> PutSummary:
-    """Send a partition. An empty one opens no session."""
+    """Send a partition. For an empty one no session is opened."""
     sender: Sender | None = None
     for batch in batches:
         if batch.num_rows:
@@ -135,7 +135,7 @@ def send(options: PutOptions, batches: Iterable[pa.RecordBatch]) -> PutSummary:
 
 
 class Sender:
-    """Sends one partition: batches in, a summary at the end."""
+    """Sends one partition: takes batches, returns a summary at the end."""
 
     def __init__(self, options: PutOptions) -> None:
         from zwire import zenoh
@@ -155,16 +155,16 @@ class Sender:
         self.congested = stats.get("link.tx_dropped", 0)
 
     def send(self, batch: pa.RecordBatch) -> None:
-        """Send the rows of a batch, no faster than they may; waits as long as congestion control says."""
+        """Send the rows of a batch within the rate limits; waits as long as congestion control says."""
         for piece in self.pace.pieces(_with_deletions(batch)):
             with self._in_time():
                 self._send(piece)
 
     @contextlib.contextmanager
     def _in_time(self) -> Iterator[None]:
-        """End a wait for room that goes on and on, since each row is taken in time and all of them are not.
+        """Bound the total wait for room: each row may be taken in time, while the batch as a whole is not.
 
-        Nothing but the end of its session wakes up a put, and Spark does not interrupt a task.
+        Only the end of its session wakes up a put, and Spark does not interrupt a task.
         """
         late = threading.Event()
 
@@ -218,11 +218,11 @@ class Sender:
         return RowError(f"row {number} of the partition{shown}: {reason}", row=number, key=key, reason=reason)
 
     def finish(self) -> PutSummary:
-        """Wait until the hub has everything, and sum up."""
+        """Wait until the hub has all rows, and return the summary."""
         if self.options.confirm == "hub" and self.rows:
             self._confirm()
         stats = self.session.stats()
-        # One that has just ended is perhaps not counted yet, and a flush has nobody to wait for then.
+        # A link that has just ended may not be counted yet, and a flush has no neighbour to wait for then.
         if _links(stats) != self.links or not self.session.info.transports():
             raise LinkClosed(
                 f"the link was lost while {self.rows} rows were sent, and some of them with it; "
@@ -245,13 +245,13 @@ class Sender:
 
 
 def _links(stats: Mapping[str, object]) -> list[object]:
-    """Give what changes with each link that comes or goes."""
+    """Return numbers that change with each link that opens or closes."""
     ended = [number for name, number in stats.items() if name.startswith("links.ended.")]
     return [stats["session.links_up"], *ended]
 
 
 def _with_deletions(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Say ``del`` where a payload is null, unless the rows have a kind already."""
+    """Add the kind ``del`` where a payload is null, unless the rows have a kind already."""
     if "kind" in batch.schema.names or "payload" not in batch.schema.names:
         return batch
     payload = batch.column("payload")
@@ -265,7 +265,7 @@ def _with_deletions(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def check_columns(names: list[str], *, key: str | None) -> None:
-    """Refuse columns that mean nothing, and the lack of those that have to be there."""
+    """Refuse unknown columns, and missing ones."""
     known = schema.PUT.names
     unknown = [name for name in names if name not in known]
     if unknown:

@@ -1,8 +1,8 @@
-"""One session for each worker process and configuration.
+"""Shared sessions: one for each worker process and configuration.
 
-What a session costs (a connection, a handshake, threads) is paid at its first use in a worker, after the
-fork, and not again for each task. One that nobody has used for a while (``zwire/idle_close_ms``, 30 s) is
-closed, politely.
+The cost of a session (a connection, a handshake, threads) is paid at its first use in a worker, after the
+fork, and not again for each task. A session unused for a while (``zwire/idle_close_ms``, 30 s) is closed with
+a close message.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["close_sessions", "session", "session_counts"]
 
 @dataclass(eq=False, kw_only=True)
 class _Entry(Entry):
-    """A session of the cache. Only its handles are given away: while one of them lives it is in use."""
+    """A session of the cache. Only handles are handed out; the session is in use while one of them exists."""
 
     owner: Session
     lent: weakref.ref[Session] | None = None
@@ -57,16 +57,16 @@ def _open(text: str) -> _Entry:
 
 
 def session(config: IntoConfig) -> Session:
-    """Give the session of this process for a configuration; open it if there is none.
+    """Return the session of this process for a configuration; open it if there is none.
 
-    Call it where the work is done, inside the function that Spark runs on partitions. Do not close it: the
-    next task uses it again. It stays open while anything refers to what this returns, and closes
-    ``zwire/idle_close_ms`` (30 s) after the last such thing has gone.
+    Call it inside the function that Spark runs on partitions. Do not close the session: the
+    next task uses it again. It stays open while a reference to it exists, and closes
+    ``zwire/idle_close_ms`` (30 s) after the last one has gone.
 
     Args:
         config: An endpoint such as ``"tcp/127.0.0.1:7447"``, a JSON5 text, a dict of keys, a
             ``zwire.config.SessionConfig`` or a ``zwire.zenoh.Config``. A password or private key in it may be
-            ``env:NAME`` or ``file:/path``: read here, so that the secret is in nothing that travels.
+            ``env:NAME`` or ``file:/path``: it is read here, so that no pickled object has the secret.
 
     Raises:
         ConfigError: The configuration is wrong, or asks for a tap, which workers cannot share.
@@ -79,10 +79,10 @@ def session(config: IntoConfig) -> Session:
 
 
 def close_sessions() -> None:
-    """Close the sessions of this process at once, as an application does that has finished with Spark."""
+    """Close the sessions of this process at once, for an application that has finished with Spark."""
     _process.cache.close()
 
 
 def session_counts() -> dict[str, int]:
-    """Count what this process has opened, closed for want of use, and still has open."""
+    """Count the sessions of this process opened, closed as idle, and still open."""
     return _process.cache.counts()

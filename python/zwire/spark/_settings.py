@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 
 def settings(config: IntoConfig) -> str:
-    """Give a configuration as canonical JSON.
+    """Return a configuration as canonical JSON.
 
     A text that starts with ``{`` is JSON5, any other one an endpoint. A session of a Spark task is a client
-    unless it is told to be a router: hundreds of workers that listen and look for each other help nobody.
+    unless it is configured as a router: hundreds of workers that listen and search for each other only add
+    load.
     """
     from zwire.zenoh import Config
 
@@ -43,7 +44,7 @@ def settings(config: IntoConfig) -> str:
 
 @functools.lru_cache(maxsize=64)
 def value(text: str, path: str) -> Any:  # noqa: ANN401 - whatever the key holds
-    """Give the value of a key of a canonical configuration."""
+    """Return the value of a key of a canonical configuration."""
     from zwire.zenoh import Config
 
     return json.loads(Config.from_json5(text).get_json(path))

@@ -27,31 +27,31 @@ _log = logging.getLogger("zwire.spark")
 
 
 class Told(NamedTuple):
-    """A row: for whom it is (a group, or the UUID of a peer), and its content."""
+    """A row: its destination (a group, or the UUID of a peer), and its content."""
 
     to: str | None
     content: Content | None
 
 
 class ToldSummary(NamedTuple):
-    """What became of the rows of a partition: a row of ``schema.TOLD``."""
+    """The result for the rows of a partition: a row of ``schema.TOLD``."""
 
     rows: int
-    """Taken by the queue of at least one peer."""
+    """Rows taken by the queue of at least one peer."""
     bytes: int
-    """Content of those, once for each row."""
+    """Bytes of their content, once for each row."""
     queued: int
-    """Copies that the queues of peers have taken."""
+    """Copies taken by the queues of peers."""
     full: int
     """Copies for which a peer had too many messages waiting."""
     not_responding: int
-    """Copies for a peer whose connection had failed."""
+    """Copies for a peer with a failed connection."""
     refused: int
     """Copies of several frames for a peer that takes one."""
     skipped: int
-    """Rows that nobody got: no peer, or no content."""
+    """Rows without a destination or without content."""
     seconds: float
-    """From the first row to the last."""
+    """Seconds from the first row to the last."""
 
 
 class TellKeywords(TypedDict, total=False):
@@ -66,7 +66,7 @@ class TellKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class TellOptions:
-    """How rows are sent; it goes to the workers, so everything in it pickles."""
+    """Options of sending; sent to the workers, so all fields pickle."""
 
     config: str = field(repr=False)
     to: str | None
@@ -89,7 +89,7 @@ def tell_options(
     rate: float | None = None,
     errors: OnBadRow = "raise",
 ) -> TellOptions:
-    """Check the options where they are given, not in the first task."""
+    """Check the options before the job starts, not in the first task."""
     if errors not in ("raise", "skip"):
         raise ValueError(f"errors must be one of raise, skip, not {errors!r}")
     if peers < 0:
@@ -104,7 +104,7 @@ def tell_options(
 
 
 def tell(options: TellOptions, rows: Iterable[Told]) -> ToldSummary:
-    """Send a partition. An empty one starts no node."""
+    """Send a partition. For an empty one no node is started."""
     teller: _Teller | None = None
     iterator = iter(rows)
     first = next(iterator, None)
@@ -128,7 +128,7 @@ class _Teller:
         self.start = time.monotonic()
 
     def send(self, row: Told) -> None:
-        """Send a row; the first one to a group or peer waits for it."""
+        """Send a row; the first one to a group or peer waits for it to appear."""
         if self.options.rate is not None:
             time.sleep(max(0.0, self.start + self.number / self.options.rate - time.monotonic()))
         to = self.options.to if row.to is None else row.to
@@ -172,7 +172,7 @@ class _Teller:
             raise self._bad(to, str(error)) from None
 
     def _whisper(self, to: str, content: Content) -> Delivery:
-        """Wait for a peer the first time, and no longer than for all of them together."""
+        """Send to a peer; the first time wait for it, within one time limit for all peers."""
         while True:
             try:
                 return self.node.whisper(to, content, patience=self.options.patience)
@@ -190,13 +190,13 @@ class _Teller:
         return RowError(f"row {number} of the partition{shown}: {reason}", row=number, key=to, reason=reason)
 
     def summary(self) -> ToldSummary:
-        """Sum up."""
+        """Return the summary."""
         seconds = time.monotonic() - self.start
         return ToldSummary(self.rows, self.bytes, **self.copies, skipped=self.skipped, seconds=seconds)
 
 
 _POLL = 0.02
-"""Seconds between two looks whether a peer is there; a HELLO takes about one."""
+"""Seconds between two checks whether a peer is known; a HELLO takes about one."""
 
 _REASONS = {
     "full": "too many messages wait for peer {peer}, and it takes none: raise patience, or give a rate",
@@ -216,7 +216,7 @@ def _size(content: Content | None) -> int:
 
 
 def told(row: Any, name: str) -> Told:  # noqa: ANN401 - what partitions hold
-    """Give an element of a partition as a row; ``name`` is ``group`` or ``peer``."""
+    """Return an element of a partition as a row; ``name`` is ``group`` or ``peer``."""
     if hasattr(row, "asDict"):
         row = row.asDict()
     if isinstance(row, dict):
@@ -232,7 +232,7 @@ def told(row: Any, name: str) -> Told:  # noqa: ANN401 - what partitions hold
 
 
 def told_rows(batches: Iterable[pa.RecordBatch], to: str | None) -> Iterator[Told]:
-    """Give the rows of record batches: ``content``, and for whom it is where the column ``to`` says that."""
+    """Yield the rows of record batches: ``content``, and the destination from the column ``to``, if named."""
     for batch in batches:
         whom = batch.column(to).to_pylist() if to else [None] * batch.num_rows
         yield from map(Told, whom, batch.column("content").to_pylist())
@@ -244,7 +244,7 @@ def check_told(kinds: Mapping[str, str], name: str, *, given: bool) -> None:
     Args:
         kinds: Types of the columns, as Spark names them.
         name: ``group`` or ``peer``.
-        given: Whether it is known without a column.
+        given: Whether the destination is given without a column.
 
     Raises:
         ValueError: A column is missing or of a wrong type.

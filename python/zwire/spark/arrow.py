@@ -1,4 +1,4 @@
-"""The same for DataFrames, classic and Connect: Arrow in, Arrow out, nothing of Python for each row."""
+"""Functions for DataFrames, classic and Connect: Arrow in, Arrow out, without Python objects per row."""
 
 from __future__ import annotations
 
@@ -43,28 +43,28 @@ class _Put:
 
 
 def put(df: DataFrame, config: IntoConfig, **options: Unpack[PutKeywords]) -> DataFrame:
-    """Publish the rows of a DataFrame; gives a row of ``schema.SUMMARY`` for each partition.
+    """Publish the rows of a DataFrame; return a row of ``schema.SUMMARY`` for each partition.
 
-    Columns go by name: those of ``schema.PUT``, of which ``key`` and ``payload`` have to be there. A null
-    payload is a deletion. As everything in Spark this is lazy: nothing is sent before an action such as
-    ``collect()``, and each action sends again.
+    Columns are matched by name: those of ``schema.PUT``, of which ``key`` and ``payload`` are mandatory. A
+    null payload is a deletion. Like everything in Spark this is lazy: nothing is sent before an action such
+    as ``collect()``, and each action sends again.
 
-    A row is sent when there is room for it, and waits for room otherwise. The hub has got every row of a
-    partition when its summary comes. A task that fails is started again by Spark and sends its partition from
-    the beginning, so rows arrive at least once, some of them twice; give rows a time stamp or number of their
-    own where that matters.
+    A row is sent when there is room for it, and waits for room otherwise. The summary of a partition comes
+    when the hub has received every row. A task that fails is started again by Spark and sends its partition
+    from the beginning, so rows arrive at least once, some of them twice; give rows a time stamp or number of
+    their own where that matters.
 
     Args:
-        df: What to publish.
-        config: Where to, see :func:`zwire.spark.session`. What a full queue waits for at most is its key
+        df: The rows to publish.
+        config: The session, see :func:`zwire.spark.session`. The longest wait for a full queue is its key
             ``transport/link/tx/queue/congestion_control/block/wait_before_close`` (5 s without progress).
         **options: ``key``: for all rows, instead of a column. ``congestion``: ``block`` (default),
-            ``block_first`` or ``drop``, for rows that say nothing; so are ``priority`` (5) and ``express``
+            ``block_first`` or ``drop``, the default of rows; so are ``priority`` (5) and ``express``
             (False). ``errors``: ``raise`` (default) ends the task at the first bad row and names row, key and
             reason; ``skip`` logs it to ``zwire.spark`` and counts it as dropped. ``confirm``: ``hub``
             (default) waits until the hub has everything, at most ``confirm_timeout`` (30) seconds; ``none``
-            does not. ``send_timeout`` (120): seconds that a record batch waits for room at most.
-            ``max_rows_per_second``, ``max_bytes_per_second`` (of payload): of each task.
+            does not. ``send_timeout`` (120): longest wait of a record batch for room, in seconds.
+            ``max_rows_per_second``, ``max_bytes_per_second`` (of payload): limits of each task.
 
     Raises:
         ValueError: A column or an option is wrong. Rows are checked in the tasks.
@@ -73,7 +73,7 @@ def put(df: DataFrame, config: IntoConfig, **options: Unpack[PutKeywords]) -> Da
 
     made = put_options(config, **options)
     check_columns(df.columns, key=made.key)
-    # Spark casts better than it explains: an integer literal is an int, and we want a tinyint.
+    # Cast here, since type errors of Spark are hard to read: an integer literal is an int, not a tinyint.
     wanted = dict(schema.PUT.columns)
     columns = []
     for name, kind in df.dtypes:
@@ -142,18 +142,18 @@ def get(
     prefix: str = "",
     **options: Unpack[GetKeywords],
 ) -> DataFrame:
-    """Ask the selector of each row, and join the replies: the columns of the row, then ``schema.REPLY``.
+    """Query the selector of each row, and join the replies: the columns of the row, then ``schema.REPLY``.
 
-    A row with several replies comes out several times. Lazy as all of Spark; each action asks again, and so
-    does a task that is started again.
+    A row with several replies comes out several times. Lazy like all of Spark; each action queries again, and
+    so does a task that is started again.
 
     Args:
-        df: What to ask.
+        df: The rows with selectors.
         selector_column: Column with the selector, such as ``robot/1/log?from=10``.
-        config: Where to ask, see :func:`zwire.spark.session`.
-        payload_column: Column with a value that goes along with the query.
+        config: The session, see :func:`zwire.spark.session`.
+        payload_column: Column with the payload of the query.
         how: ``left`` keeps rows without a reply, with nulls; ``inner`` leaves them out.
-        prefix: In front of the names of the columns of replies, where they would collide with those of the
+        prefix: Prefix of the names of the columns of replies, where they would collide with those of the
             row.
         **options: ``timeout`` of a query (10 s), ``target`` (``best_matching``, ``all``, ``all_complete``),
             ``consolidation`` (``auto``, ``none``, ``monotonic``, ``latest``), ``in_flight``: queries under
@@ -192,7 +192,7 @@ class _Decode:
     columns: tuple[str, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Spark converts each column that it gets, also one that nobody asks for.
+        # Spark converts each column that it gets, so pass only those asked for.
         return (batch.select(self.columns) for batch in read(self.options, self._captures(batches)))
 
     def _captures(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Capture]:
@@ -206,7 +206,7 @@ class _Decode:
                 continue
             names = batch.column(self.name).to_pylist() if self.name else [None] * len(column)
             for name, content in zip(names, column, strict=True):
-                # A view: what comes from Spark is large and is not copied again. A null is an empty file.
+                # A view: data from Spark is large and is not copied again. A null is an empty file.
                 yield Capture(name, memoryview(content.as_buffer()) if content.is_valid else b"")
 
 
@@ -249,20 +249,20 @@ def decode(
     With a column of paths (see :func:`captures`) each file is streamed where its task runs and may be larger
     than memory. With a column of contents, such as ``content`` of ``spark.read.format("binaryFile")``, files
     come from wherever Spark can read; it then holds each one whole, several times over, and takes none above
-    2 GiB. Rows are in the order of each file. One file is decoded by one task, since a session is understood
+    2 GiB. Rows are in the order of each file. One file is decoded by one task, since a session can be decoded
     only from its beginning.
 
-    With ``frames`` a row is no capture but bare bytes of Zenoh, as :func:`zwire.capture.decode_frames` takes
-    them. What two ends say to each other has to be in one partition and in its order, such as after
+    With ``frames`` a row is not a capture but bare bytes of Zenoh, as :func:`zwire.capture.decode_frames`
+    takes them. The two directions of a connection have to be in one partition and in order, such as after
     ``df.repartition("session").sortWithinPartitions("ts")``.
 
     Args:
         df: Captures (pcap or pcapng, each also in gzip), one in a row; or frames.
-        column: Column with the path, or with the content; of a content the column ``path`` beside it, if
-            there is one, names it in ``file``. Of frames the bytes; who sent them, to whom and when is in the
-            columns ``src``, ``dst`` (strings) and ``ts`` (timestamp), those that are there.
-        columns: Those of ``schema.DECODE`` that are wanted, by default all. Spark would convert what a later
-            ``select`` throws away.
+        column: Column with the path, or with the content; for content, an optional column ``path`` gives the
+            name in ``file``. For frames, the bytes; sender, receiver and time are in the optional columns
+            ``src``, ``dst`` (strings) and ``ts`` (timestamp).
+        columns: Columns of ``schema.DECODE`` to return, by default all. Spark would convert even columns that
+            a later ``select`` drops.
         **options: ``ports``: TCP and UDP ports on which everything is Zenoh. ``keys``: secret CURVE keys, see
             :func:`zwire.capture.decode`; they travel to the workers with the function. ``errors``: ``rows``
             (default) makes a file that cannot be read, or is no capture, a row with ``message`` ``error``;
@@ -290,7 +290,7 @@ def decode(
 
 
 def _frame_columns(column: str, kinds: dict[str, str]) -> tuple[str, ...]:
-    """Check the columns of frames, and give those beside the bytes."""
+    """Check the columns of frames, and return those beside the bytes."""
     if kinds[column] != "binary":
         raise ValueError(f"column {column!r} of frames must be binary, not {kinds[column]}")
     given = tuple(name for name in _FRAME_NAMES if name in kinds and name != column)
@@ -315,15 +315,15 @@ def captures(
     Args:
         spark: The session, classic or Connect.
         paths: Files, folders or globs, as Spark takes them.
-        partitions: Into how many; by default as Spark packs files: up to 128 MiB in one, and enough for all
-            cores.
+        partitions: Number of partitions; by default as Spark packs files: up to 128 MiB in one, and enough
+            for all cores.
 
     Raises:
-        AnalysisException: There is no such path.
+        AnalysisException: A path does not exist.
     """
     listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     files = spark.read.format("binaryFile").load([os.fspath(path) for path in listed])
-    # Contents are not asked for, so Spark does not read them.
+    # The content column is not selected, so Spark does not read it.
     found = files.select("path", "length")
     return found if partitions is None else found.repartitionByRange(partitions, "path")
 
@@ -343,27 +343,27 @@ class _Tell:
 def shout(
     df: DataFrame, config: IntoNodeConfig, *, group: str | None = None, **options: Unpack[TellKeywords]
 ) -> DataFrame:
-    """Shout the rows of a DataFrame to groups of a ZRE network; a row of ``schema.TOLD`` for each partition.
+    """Shout the rows of a DataFrame to groups of a ZRE network; return a row of ``schema.TOLD`` a partition.
 
     Columns go by name: ``content`` (string, binary, or an array of frames), and ``group`` unless it is given
     for all rows. Lazy, as everything in Spark: each action sends again.
 
     Each worker process is one node of the network, which others see enter at its first row and leave some
-    time after its last one. What it sends is queued for each member of the group and goes out while the task
-    goes on; no peer confirms anything in ZRE, so that a summary says what was ``queued``, not what has
+    time after its last one. Its messages are queued for each member of the group and go out while the task
+    goes on; peers confirm nothing in ZRE, so a summary says what was ``queued``, not what has
     arrived. A task that fails is started again by Spark with its partition from the beginning, possibly in
-    another process, which is another node: what the first attempt has queued arrives twice, from two peers.
+    another process, which is another node: the rows queued by the first attempt arrive twice, from two peers.
 
     Args:
-        df: What to shout.
+        df: The rows to shout.
         config: A :class:`zwire.zre.Config`, or a mapping of its fields. Without beacons the nodes need
             ``peers`` or ``gossip_connect``. ``uuid`` is for one node and refused.
-        group: Of all rows, instead of the column.
-        **options: ``peers`` (1): so many have to be in a group before the first row for it is sent, within
+        group: Group of all rows, instead of the column.
+        **options: ``peers`` (1): members a group must have before its first row is sent, within
             ``wait`` (10) seconds; 0 does not wait. ``patience`` (10): how many seconds a row waits for room
             where the queue of a peer is full (``high_water_mark``, ``high_water_bytes``); beyond that the
             peer loses the row and its session. ``rate``: rows per second and task at most. ``errors``:
-            ``raise`` (default) ends the task at the first row that a peer did not get, or that is none;
+            ``raise`` (default) ends the task at the first row that is invalid or that a peer did not get;
             ``skip`` goes on, and the summary counts.
 
     Raises:
@@ -377,16 +377,16 @@ def shout(
 def whisper(
     df: DataFrame, config: IntoNodeConfig, *, peer: str | None = None, **options: Unpack[TellKeywords]
 ) -> DataFrame:
-    """Whisper the rows of a DataFrame to peers of a ZRE network; a row of ``schema.TOLD`` for each partition.
+    """Whisper the rows of a DataFrame to peers of a ZRE network; return a row of ``schema.TOLD`` a partition.
 
     As :func:`shout`, with the UUID of a peer in the column ``peer`` unless it is given for all rows. A task
-    waits up to ``wait`` seconds from its first row on for peers that are not there.
+    waits up to ``wait`` seconds from its first row on for peers that are not known yet.
 
     Args:
-        df: What to whisper.
+        df: The rows to whisper.
         config: A :class:`zwire.zre.Config`, or a mapping of its fields.
-        peer: Of all rows, instead of the column.
-        **options: See :func:`shout`; ``peers`` means nothing here.
+        peer: UUID of the peer for all rows, instead of the column.
+        **options: See :func:`shout`; ``peers`` has no effect here.
 
     Raises:
         ValueError: A column or an option is wrong. Rows are checked in the tasks.

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "batches"]
 
 ROWS = 8192
-"""Rows of a batch that is made of rows: enough to make what a batch costs small beside what its rows do."""
+"""Default rows of a batch made of rows: enough to make the cost of a batch small per row."""
 
 BYTES = 4 << 20
-"""Payload of such a batch; Spark takes at most 2 GiB in a column, and a worker has little memory."""
+"""Most bytes of payload in such a batch; Spark takes 2 GiB in a column at most, and workers are small."""
 
 
 class Batch:
     """A record batch that pickles as one buffer.
 
     Rows of an RDD are pickled one by one, which is what makes them slow. A partition of batches costs a
-    fraction of it: an RDD of these is for those who want ``mapPartitions`` and speed.
+    fraction of it: use an RDD of batches with ``mapPartitions`` where speed matters.
     """
 
     __slots__ = ("_batch",)
@@ -41,11 +41,11 @@ class Batch:
         self._batch = batch
 
     def to_arrow(self) -> pa.RecordBatch:
-        """Give the record batch, without a copy."""
+        """Return the record batch, without a copy."""
         return self._batch
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Give the rows as tuples."""
+        """Yield the rows as tuples."""
         return zip(*(column.to_pylist() for column in self._batch.columns), strict=True)
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Batch:
 def _from_ipc(data: bytes) -> Batch:
     import pyarrow as pa
 
-    # A batch without rows is a stream of its schema alone to some writers.
+    # Some writers encode a batch without rows as a stream of its schema alone.
     with pa.ipc.open_stream(data) as reader:
         return Batch(next(iter(reader), pa.RecordBatch.from_pylist([], schema=reader.schema)))
 
@@ -86,11 +86,11 @@ class _ToBatches:
 
 
 def batches(rdd: RDD[Any], columns: RowSchema = schema.PUT, *, rows: int = ROWS) -> RDD[Batch]:
-    """Turn an RDD of rows into one of batches, for ``put_partition`` and for functions of your own.
+    """Turn an RDD of rows into one of batches, for ``put_partition`` and for functions of the user.
 
     Args:
-        rdd: Rows as tuples, whose columns are the first ones of the schema, or as dicts.
-        columns: What the rows hold; by default what ``put`` takes.
+        rdd: Rows as tuples with the first columns of the schema, or as dicts.
+        columns: The schema of the rows; by default that of ``put``.
         rows: Most rows of a batch.
     """
     if rows < 1:
@@ -101,7 +101,7 @@ def batches(rdd: RDD[Any], columns: RowSchema = schema.PUT, *, rows: int = ROWS)
 def to_arrow(
     partition: Iterable[Row | Batch | pa.RecordBatch], columns: RowSchema, *, rows: int = ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """Give the rows of a partition as record batches; what is a batch already goes through as it is."""
+    """Yield the rows of a partition as record batches; a batch passes through unchanged."""
     coming = iter(partition)
     done = 0
     while True:
@@ -164,7 +164,7 @@ def _from_rows(rows: list[Row], columns: RowSchema, done: int) -> pa.RecordBatch
 
 
 def _which(name: str, kind: pa.DataType, column: Sequence[Any], rows: list[Row], done: int) -> str:
-    """Find the cell that Arrow has not taken."""
+    """Find the cell that Arrow did not accept."""
     import pyarrow as pa
 
     for number, cell in enumerate(column):

@@ -1,4 +1,4 @@
-"""Functions for ``rdd.mapPartitions``: make one, and give it to Spark.
+"""Functions for ``rdd.mapPartitions``: make one, and pass it to Spark.
 
 ::
 
@@ -7,9 +7,9 @@
     messages = paths.mapPartitions(decode_partition())
     told = rdd.mapPartitions(shout_partition(zwire.zre.Config(name="job"), group="CHAT"))
 
-What they return pickles, and runs in the workers with the session that :func:`zwire.spark.session` gives
-there. Where Arrow can be used (:mod:`zwire.spark.arrow`) it is five to ten times faster than rows are;
-between the two are partitions of batches (:func:`zwire.spark.batches`).
+The returned functions pickle, and run in the workers with the session that :func:`zwire.spark.session`
+returns there. Where Arrow can be used (:mod:`zwire.spark.arrow`) it is five to ten times faster than rows
+are; between the two are partitions of batches (:func:`zwire.spark.batches`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _PutPartition:
     options: PutOptions
 
     def __call__(self, partition: Iterable[Row | Batch]) -> Iterator[PutSummary]:
-        # A generator, so that nothing happens before Spark asks for the result.
+        # A generator, so that the work starts only when Spark reads the result.
         yield send(self.options, to_arrow(partition, schema.PUT))
 
 
@@ -71,16 +71,16 @@ def put_partition(config: IntoConfig, **options: Unpack[PutKeywords]) -> _PutPar
     :class:`PutSummary`.
 
     A task that fails is started again by Spark and sends its partition from the beginning, in another
-    process: what the first attempt has sent arrives twice. Every row arrives at least once, if the job
+    process: the rows of the first attempt arrive twice. Every row arrives at least once, if the job
     succeeds.
 
     Args:
-        config: Where to, see :func:`zwire.spark.session`.
+        config: The session, see :func:`zwire.spark.session`.
         **options: See :func:`zwire.spark.put`.
 
     Raises:
         RowError: In the task, at the first row that cannot be sent; names row, key and reason.
-        LinkClosed: In the task, when the link went away, and rows with it.
+        LinkClosed: In the task, when the link was lost, and rows with it.
         TimedOut: In the task, when the hub does not confirm in time.
     """
     return _PutPartition(put_options(config, **options))
@@ -104,13 +104,13 @@ def _question(asked: Asked) -> Question:
 
 
 def get_partition(config: IntoConfig, **options: Unpack[GetKeywords]) -> _GetPartition:
-    """Ask the selectors of a partition, and give a :class:`ReplyRow` for each reply.
+    """Query the selectors of a partition, and yield a :class:`ReplyRow` for each reply.
 
-    Elements are selectors, or tuples ``(selector, payload)``. Replies come in the order of the selectors; one
-    that nobody answers gives no row. A task that is started again asks again.
+    Elements are selectors, or tuples ``(selector, payload)``. Replies come in the order of the selectors; a
+    selector without a reply gives no row. A task that is started again queries again.
 
     Args:
-        config: Where to ask, see :func:`zwire.spark.session`.
+        config: The session, see :func:`zwire.spark.session`.
         **options: See :func:`zwire.spark.get`.
     """
     return _GetPartition(get_options(config, **options))
@@ -148,15 +148,15 @@ def _frame(framed: Framed) -> IntoFrame:
 
 
 def decode_partition(**options: Unpack[DecodeKeywords]) -> _DecodePartition:
-    """Decode the captures of a partition, and give a :class:`DecodedRow` for each message in them.
+    """Decode the captures of a partition, and yield a :class:`DecodedRow` for each message in them.
 
     Elements are paths on the worker, the bytes of a capture, or tuples ``(path, bytes)`` as
     ``SparkContext.binaryFiles`` gives them. Paths are streamed, so such a file may be larger than memory.
-    Each row is made and pickled by Python: where speed matters, take :func:`zwire.spark.decode`.
+    Each row is made and pickled by Python: where speed matters, use :func:`zwire.spark.decode`.
 
     With ``frames="stream"`` or ``frames="batch"`` elements are bare bytes of Zenoh instead: ``bytes``, tuples
     ``(data, src, dst, ts)`` or dicts with these names, as :func:`zwire.capture.decode_frames` takes them.
-    What two ends say has to be in one partition, in its order.
+    Both directions of a connection have to be in one partition, in order.
 
     Args:
         **options: See :func:`zwire.spark.decode`.
@@ -166,7 +166,7 @@ def decode_partition(**options: Unpack[DecodeKeywords]) -> _DecodePartition:
 
 
 _ROWS = 4096
-"""Rows that are objects of Python at once."""
+"""Most rows held as Python objects at once."""
 
 
 @dataclass(frozen=True)
@@ -181,17 +181,17 @@ class _TellPartition:
 def shout_partition(
     config: IntoNodeConfig, group: str | None = None, **options: Unpack[TellKeywords]
 ) -> _TellPartition:
-    """Shout the rows of a partition to a group of a ZRE network; gives one :class:`ToldSummary`.
+    """Shout the rows of a partition to a group of a ZRE network; yield one :class:`ToldSummary`.
 
     Rows are contents (a text, bytes, or a list of frames), tuples ``(group, content)``, or dicts and rows of
     Spark with these names.
 
     Each worker process is one node, started at its first row and used by later tasks; see
-    :func:`zwire.spark.shout` for what "sent" means, and what a task does that is started again.
+    :func:`zwire.spark.shout` for the meaning of "sent", and for tasks that are started again.
 
     Args:
         config: A :class:`zwire.zre.Config`, or a mapping of its fields.
-        group: Of the rows that name none.
+        group: Group of rows without one.
         **options: See :func:`zwire.spark.shout`.
 
     Raises:
@@ -204,13 +204,13 @@ def shout_partition(
 def whisper_partition(
     config: IntoNodeConfig, peer: str | None = None, **options: Unpack[TellKeywords]
 ) -> _TellPartition:
-    """Whisper the rows of a partition to peers of a ZRE network; gives one :class:`ToldSummary`.
+    """Whisper the rows of a partition to peers of a ZRE network; yield one :class:`ToldSummary`.
 
     As :func:`shout_partition`; rows are contents, or tuples ``(peer, content)`` with the UUID of the peer.
 
     Args:
         config: A :class:`zwire.zre.Config`, or a mapping of its fields.
-        peer: Of the rows that name none.
+        peer: Peer of rows without one.
         **options: See :func:`zwire.spark.whisper`.
 
     Raises:

@@ -35,42 +35,42 @@ def decode_payload(
     prefix: str = "",
     errors: Literal["rows", "raise"] = "rows",
 ) -> DataFrame:
-    """Make columns of payloads: the row as it is, then what its payload holds, then ``error``.
+    """Decode payloads into columns: the row unchanged, then the columns of its payload, then ``error``.
 
     A payload that does not fit gives nulls, and in ``error`` the reason and the place; the row keeps
     everything else. A null payload, as of a deletion, gives nulls and no error. A payload of Arrow gives a
-    row for each of its rows, and one with nulls if it has none; the first of them has the payload, the others
-    null instead.
+    row for each of its rows, and one with nulls if it has none; the first of them keeps the payload, the
+    others have null.
 
-    JSON, CBOR and MessagePack have to be maps. They are read as by :mod:`zwire.typed`: a name that is missing
-    is null, one that the schema lacks is left out, numbers and texts are not made of each other, octets in
-    JSON are base64, times are RFC 3339 where the format has none of its own. Integers without a sign and of
-    64 bits, in protobuf and CDR, are their bit patterns.
+    JSON, CBOR and MessagePack payloads have to be maps. They are read as by :mod:`zwire.typed`: a missing
+    name is null, a name not in the schema is left out, numbers and texts are not converted into each other,
+    octets in JSON are base64, times are RFC 3339 where the format has no type for them. Unsigned 64-bit
+    integers, in protobuf and CDR, become their bit patterns.
 
     Args:
-        df: What holds payloads: samples, replies, messages of captures.
+        df: Rows with payloads: samples, replies, messages of captures.
         schema: The columns, as DDL (``"x double, tags array<string>"``) or a ``StructType``. Needed for JSON,
-            CBOR, MessagePack and Arrow (:func:`payload_schema` looks at some); for CDR a way to name its
+            CBOR, MessagePack and Arrow (:func:`payload_schema` infers one); for CDR a way to name its
             fields in order, all of them, where there is no ``definition``.
-        format: What payloads are; ``auto`` goes by the column ``encoding``, row by row.
+        format: Format of the payloads; ``auto`` uses the column ``encoding``, row by row.
         message: For protobuf the full name of the message, for CDR the name of the type,
             ``package/msg/Type``, which only helps to find others of its package.
-        descriptors: For protobuf what ``protoc --include_imports -o FILE`` writes, or the path of it.
+        descriptors: For protobuf the output of ``protoc --include_imports -o FILE``, or its path.
         definition: For CDR the definition of a ROS 2 message, with those of the types in it behind lines of
             ``=``, as recordings have it.
-        columns: Those that are wanted, by default all.
+        columns: Columns to return, by default all.
         payload: Column with the bytes.
-        encoding: Column that says what they are; only for ``auto``.
-        prefix: In front of the names of the new columns, where they would collide with those of the row.
+        encoding: Column with the encodings; only for ``auto``.
+        prefix: Prefix of the names of the new columns, where they would collide with those of the row.
         errors: ``raise`` ends the task at the first payload that does not fit.
 
     Raises:
-        ValueError: A column or an option is wrong or missing, or a description is none.
+        ValueError: A column or an option is wrong or missing, or a description is invalid.
         ImportError: The library of a format is not installed (``zwire[codecs]``).
     """
     from pyspark.sql.types import StringType, StructField, StructType
 
-    # Here and below: most who use the rest of this package do not need what payloads do.
+    # Imported here and below: most users of the package do not decode payloads and need not load this.
     from zwire.spark._payloads._apply import Spec, Unpack, reader_of
 
     for name, given, allowed in (("format", format, _FORMATS), ("errors", errors, ("rows", "raise"))):
@@ -98,7 +98,7 @@ def decode_payload(
         record,
     )
     if format != "auto":
-        reader_of(spec, format)  # what is missing is said here, not in the first task
+        reader_of(spec, format)  # a missing description is an error here, not in the first task
     fields = [StructField(prefix + field.name, field.dataType) for field in found]
     fields.append(StructField(f"{prefix}error", StringType()))
     for field in fields:
@@ -114,7 +114,7 @@ def _described(
     descriptors: bytes | str | PathLike[str] | None,
     definition: str | None,
 ) -> tuple[StructType, Record | None, bytes | None]:
-    """Give the columns, and what the formats with types of their own have to know."""
+    """Return the columns, and the description for formats with types of their own."""
     from zwire.spark._payloads import _msg, _protobuf
     from zwire.spark._payloads._types import struct_of
 
@@ -139,7 +139,7 @@ def _described(
 
 
 def _same(given: StructType | None, derived: Any, what: str) -> StructType:  # noqa: ANN401 - a StructType
-    """See that a schema says the same as a description, where there are both."""
+    """Check that a given schema equals the one derived from a description."""
     if given is not None and given != derived:
         raise ValueError(f"the schema is not that of {what}, which is {derived.simpleString()[:500]}")
     made: StructType = derived
@@ -161,20 +161,20 @@ def _chosen(schema: StructType, names: list[str]) -> StructType:
 def payload_schema(
     payloads: Iterable[bytes | None], format: Literal["json", "cbor", "msgpack", "arrow"] = "json"
 ) -> StructType:
-    """Look at some payloads and give the columns that hold them all, for :func:`decode_payload`.
+    """Infer a schema from sample payloads, for :func:`decode_payload`.
 
-    It sees what it is given and nothing more: what comes later may have other names and types. So print it
-    once, and keep it in the job as a text::
+    The schema covers the given payloads only: later ones may have other names and types. So print it
+    once, and keep it in the job as text::
 
         some = [row.payload for row in df.select("payload").limit(1000).collect()]
         print(zwire.spark.payload_schema(some).simpleString())
 
     Args:
-        payloads: Their bytes. Those that do not decode are left out, nulls too.
-        format: What they are.
+        payloads: The bytes of the payloads. Those that do not decode are left out, nulls too.
+        format: Format of the payloads.
 
     Raises:
-        ValueError: None of them decodes, or they contradict each other; names the column.
+        ValueError: None of them decodes, or their types contradict each other; names the column.
     """
     import pyarrow as pa
     from pyspark.sql.types import StructType

@@ -1,7 +1,7 @@
-"""A log of messages on disk, out of which the same range can be read twice.
+"""A log of messages on disk, from which the same range can be read twice.
 
 Neither Zenoh nor ZRE keeps a message. A spool does: a folder with one ordered log for each shard, in which
-every row has an offset, and one more log for what was lost::
+every row has an offset, and one more log of gaps, for lost messages::
 
     import pyarrow as pa
     from zwire import spool
@@ -14,11 +14,11 @@ every row has an offset, and one more log for what was lost::
         for batch in view.read(shard, view.earliest()[shard], end):
             print(pa.record_batch(batch).to_pydict())
 
-Readers take no lock. What they hand out is verified: checksums, and that no offset is missing. Sealed
+Readers take no lock. Rows are verified before they are handed out: checksums, and no missing offset. Sealed
 segments are files of Arrow, which pyarrow, Polars and DuckDB read without zwire.
 
-Where the files are not, a range server answers for them: :func:`serve` or ``Spooler(serve=True)`` there,
-:func:`connect` here.
+Readers on other machines use a range server: :func:`serve` or ``Spooler(serve=True)`` beside the files,
+:func:`connect` at the reader.
 """
 
 from __future__ import annotations

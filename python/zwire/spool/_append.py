@@ -1,4 +1,4 @@
-"""Writing a spool by hand."""
+"""Writing a spool directly."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def settings(
     segment_bytes: int,
     segment_seconds: float,
 ) -> dict[str, object]:
-    """Give what the compiled module wants to know of a spool that is written."""
+    """Return the settings of a spool that the compiled module needs for writing."""
     return {
         "table": table,
         "columns": None if columns is None else list(columns),
@@ -39,9 +39,9 @@ def settings(
 
 
 class Appender:
-    """Writes rows into a spool, without any network: for tests, imports, and sources of one's own.
+    """Writes rows into a spool, without any network: for tests, imports, and other sources.
 
-    It is a context manager. Others see rows after :meth:`flush`, or when a block is full.
+    A context manager. Readers see rows after :meth:`flush`, or when a block is full.
     """
 
     def __init__(
@@ -55,20 +55,20 @@ class Appender:
         segment_bytes: int = 256 << 20,
         segment_seconds: float = 600.0,
     ) -> None:
-        """Open the spool in a folder for writing, or make one.
+        """Open the spool in a folder for writing, or create one.
 
         Args:
             path: The folder.
-            table: What rows are: ``samples``, ``zre`` or ``zre.log``.
-            columns: Which of the table's columns are kept, besides those that always are; all by default.
-            shards: How many shards there are. The checksum of a row's ``key`` says which one it goes to.
-            durability: ``os``: others see rows when the kernel has them; ``disk``: when the disk has them.
-            segment_bytes: A segment is sealed, and a new one begun, at so many bytes.
-            segment_seconds: Or after so many seconds.
+            table: Kind of the rows: ``samples``, ``zre`` or ``zre.log``.
+            columns: Columns of the table to keep, besides the mandatory ones; all by default.
+            shards: Number of shards. The checksum of a row's ``key`` selects the shard.
+            durability: ``os``: readers see rows when the kernel has them; ``disk``: when the disk has them.
+            segment_bytes: Size in bytes at which a segment is sealed, and a new one begun.
+            segment_seconds: Age in seconds at which a segment is sealed likewise.
 
         Raises:
-            SpoolLocked: Somebody else writes it.
-            SpoolMismatch: There is a spool with other columns or shards.
+            SpoolLocked: Another writer has the spool open.
+            SpoolMismatch: The folder has a spool with other columns or shards.
         """
         wanted = settings(
             table=table,
@@ -81,38 +81,38 @@ class Appender:
         self._appender = SpoolAppender(os.fspath(path), wanted)
 
     def __enter__(self) -> Self:
-        """Give itself."""
+        """Return self."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close it."""
+        """Close the spool."""
         self.close()
 
     def append(
         self, row: Mapping[str, object] | None = None, *, shard: int | None = None, **columns: object
     ) -> None:
-        """Append a row, as a mapping or as keywords; what is not given is null.
+        """Append a row, as a mapping or as keywords; missing fields are null.
 
         ``recv_ts`` and ``ts`` are in microseconds since 1970; the former is now by default, and ``kind`` is 0
-        (a put). ``offset`` is made here.
+        (a put). ``offset`` is assigned here.
         """
         self._appender.append(shard, {**(row or {}), **columns})
 
     def append_batch(self, batch: _ArrowArray, *, shard: int | None = None) -> int:
-        """Append the rows of a record batch with the Arrow C interface, columns by name; returns how many."""
+        """Append the rows of a record batch (Arrow C interface), columns by name; return their number."""
         return self._appender.append_batch(shard, batch)
 
     def append_gap(
         self, shard: int, kind: str = "gap", *, count: int | None = None, detail: str = ""
     ) -> None:
-        """Append a row to the log of gaps: in front of the next row of ``shard`` something is missing.
+        """Append a row to the log of gaps: rows are missing before the next row of ``shard``.
 
         ``kind`` is ``gap``, ``drop``, ``reconnect``, ``epoch`` or ``duplicate``.
         """
         self._appender.append_gap(shard, kind, count, detail)
 
     def flush(self) -> None:
-        """Write what is in no file yet, so that others see it; with ``disk`` durability, wait for it."""
+        """Write buffered rows, so that readers see them; with ``disk`` durability, wait for the disk."""
         self._appender.flush()
 
     def seal(self) -> None:
@@ -120,5 +120,5 @@ class Appender:
         self._appender.seal()
 
     def close(self) -> None:
-        """Write and seal everything, and let go of the spool. A second time does nothing."""
+        """Write and seal everything, and unlock the spool. Repeated calls have no effect."""
         self._appender.close()

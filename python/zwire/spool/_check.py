@@ -1,4 +1,4 @@
-"""What a spool is, and whether all of it can be read."""
+"""Metadata of a spool, and a check that all of it can be read."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Problem(NamedTuple):
 
 
 def stat(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Say what a spool is and has: ids, columns, a line for each shard, gaps by kind, and consumers.
+    """Return metadata of a spool: ids, columns, a dict for each shard, gaps by kind, and consumers.
 
     Raises:
-        SpoolError: There is none, or its log of gaps cannot be read.
+        SpoolError: The folder has no spool, or its log of gaps cannot be read.
     """
     view = Spool(path)
     marks = view.marks()
@@ -49,13 +49,13 @@ def stat(path: str | os.PathLike[str]) -> dict[str, Any]:
 def verify(
     path: str | os.PathLike[str], progress: Callable[[int, int], object] | None = None
 ) -> list[Problem]:
-    """Read everything, and say what cannot be: nothing, if all is well.
+    """Read everything, and return the places that cannot be read; empty if all is well.
 
-    Behind a place that cannot be read it goes on where the error says, or with the next segment. ``progress``
-    is called with the number of offsets that are done and that of all.
+    Behind an unreadable place it goes on where the error says, or with the next segment. ``progress`` is
+    called with the number of offsets done and the total.
 
     Raises:
-        SpoolError: There is no spool.
+        SpoolError: The folder has no spool.
     """
     view = Spool(path)
     start, end = view.earliest(), view.end()
@@ -74,7 +74,7 @@ def verify(
 
 
 def _all(view: Spool, shard: int, at: int, end: int) -> Iterator[int | Problem]:
-    """Read a shard, segment by segment; numbers of offsets that are done, and what cannot be read."""
+    """Read a shard, segment by segment; yield numbers of offsets done, and places that cannot be read."""
     if shard == -1:
         at, end = view.gaps_start(), view.gaps_end()
     bases = _bases(view, shard)
@@ -86,10 +86,10 @@ def _all(view: Spool, shard: int, at: int, end: int) -> Iterator[int | Problem]:
             for batch in batches:
                 at += len(batch)
                 yield len(batch)
-            # Offsets that no row has.
+            # Offsets without a row.
             yield stop - at
         except OffsetOutOfRange:
-            # Deleted while it was read: nothing is wrong with that.
+            # Deleted while it was read: that is no problem.
             earliest = view.gaps_start() if shard == -1 else view.earliest()[shard]
             if earliest <= at:
                 raise
@@ -104,6 +104,6 @@ def _all(view: Spool, shard: int, at: int, end: int) -> Iterator[int | Problem]:
 
 
 def _bases(view: Spool, shard: int) -> list[int]:
-    """Where the segments of a shard begin."""
+    """Return the first offsets of the segments of a shard."""
     folder = Path(view.path) / ("gaps" if shard == -1 else str(shard))
     return sorted(int(file.stem) for file in folder.glob("*.arrow") if file.stem.isdigit())

@@ -1,4 +1,4 @@
-"""Reading a spool through a range server, where its files are not."""
+"""Reading a spool through a range server, without its files."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ if TYPE_CHECKING:
 __all__ = ["RemoteSpool", "connect"]
 
 SCHEME = "zwire:"
-"""What the names of spools begin with that are read through a range server."""
+"""Prefix of the names of spools read through a range server."""
 
-# Bytes of an answer, and how many of them are on their way at once. Together they are what a reader may have
-# in memory that is slower than the network.
+# Bytes of an answer, and how many answers are under way at once. Together they bound the memory of a reader
+# that is slower than the network.
 _MAX_BYTES, _AHEAD = 4 << 20, 4
 
-# Replies of an answer; the server gives no more.
+# Most replies of an answer; the server sends no more.
 _MAX_REPLIES = 4096 + 1
 
-# Seconds before the first repeat, and the most before any.
+# Seconds before the first repeat, and the longest pause before any.
 _FIRST, _LONGEST = 0.05, 2.0
 
-# A wait for one reply, as a part of the patience for all repeats.
+# Timeout of one reply, as a part of the time limit for all repeats.
 _SHARE = 3
 
 
 class RemoteSpool(Spool):
-    """A spool behind a range server, with everything that one in a folder has.
+    """A spool behind a range server, with the interface of one in a folder.
 
-    It opens its session when it is used, and pickles as its id and the configuration of that session; one
-    that was given a session does not pickle. Close it, or use it as a context manager.
+    It opens its session on first use, and pickles as its id and the configuration of that session; one
+    created with a session does not pickle. Close it, or use it as a context manager.
     """
 
     def __init__(
@@ -64,24 +64,24 @@ class RemoteSpool(Spool):
 
     def _use(self, view: RemoteView) -> None:
         self._remote = view
-        # It has all that a view of a folder has.
+        # The view has the methods of a view of a folder.
         self._view = cast("SpoolView", view)
         self.path: str = SCHEME + view.id
 
     def __enter__(self) -> Self:
-        """Give itself."""
+        """Return self."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close it."""
+        """Close the session, if it was opened here."""
         self.close()
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Rebuild from id and configuration, without asking anybody."""
+        """Rebuild from id and configuration, without a query."""
         return _rebuild, self._remote.locator()
 
     def __repr__(self) -> str:
-        """Show the id; the configuration may hold what is nobody's business."""
+        """Show the id; the configuration may hold secrets."""
         return f"RemoteSpool(id={self.id!r})"
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ def _rebuild(about: dict[str, Any], config: str | None, timeout: float) -> Remot
 
 
 class RemoteView:
-    """What a ``SpoolView`` gives, asked for over a session."""
+    """The interface of ``SpoolView``, answered over a session."""
 
     def __init__(self, session: zenoh.Session | None, config: str | None, timeout: float) -> None:
         self._given = session
@@ -108,7 +108,7 @@ class RemoteView:
         self.about: dict[str, Any] = {}
 
     def session(self) -> zenoh.Session:
-        """Give the session; open it if that is to be done here."""
+        """Return the session; open it on first use if none was given."""
         if self._given is not None:
             return self._given
         if self._opened is None:
@@ -117,27 +117,27 @@ class RemoteView:
         return self._opened
 
     def close(self) -> None:
-        """Close what was opened here."""
+        """Close the session, if it was opened here."""
         opened, self._opened = self._opened, None
         if opened is not None:
             opened.close()
 
     def locator(self) -> tuple[dict[str, Any], str | None, float]:
-        """Give what it is rebuilt from.
+        """Return the values to rebuild the view from.
 
         Raises:
-            UsageError: It was given a session, which belongs to this process.
+            UsageError: The session was given; it belongs to this process.
         """
         if self._given is not None:
             raise UsageError("a spool that was given a session does not pickle: give its config instead")
         return self.about, self._config, self.timeout
 
     def find(self, name: str | None) -> None:
-        """Learn what the spool is.
+        """Learn id and metadata of the spool.
 
         Raises:
-            SpoolMismatch: There are several, and none was named.
-            SpoolUnreachable: Nobody answers.
+            SpoolMismatch: Several spools are served, and no id was given.
+            SpoolUnreachable: No range server answers.
         """
         if name is not None and not (len(name) == 32 and set(name) <= set("0123456789abcdef")):
             problem = f"{name!r} is no id of a spool: it has 32 hexadecimal digits"
@@ -150,7 +150,7 @@ class RemoteView:
         if self.about.get("v") != 1:
             raise SpoolMismatch(f"a range server that speaks version {self.about.get('v')!r}, this is 1")
 
-    # What follows are the names and shapes of SpoolView.
+    # The following names and shapes are those of SpoolView.
 
     @property
     def id(self) -> str:
@@ -202,7 +202,7 @@ class RemoteView:
         return [(shard, first, stop, size) for shard, first, stop, size in found]
 
     def commit(self, consumer: str, offsets: dict[int, int], _now: int) -> None:
-        # The clock of the server counts: it compares.
+        # The clock of the server counts, since the server compares the times.
         self._one("commit", {"consumer": consumer, "offsets": offsets})
 
     def consumers(self) -> dict[str, tuple[dict[int, int], int]]:
@@ -233,7 +233,7 @@ class RemoteView:
     def _ask(
         self, what: str, given: Mapping[str, Any] | None, key: str, *, all_of_them: bool = False
     ) -> list[dict[str, Any]]:
-        """Ask, and again if nobody answers."""
+        """Query, and repeat the query until a reply comes or time is over."""
         patience = Patience(self.timeout)
         payload = None if given is None else json.dumps(given)
         while True:
@@ -264,10 +264,10 @@ def _offsets(found: Mapping[str, Any]) -> dict[int, int]:
 
 
 def _refused(error: zenoh.ReplyError | None) -> str:
-    """Raise what a server says; give the reason where nobody has answered in time.
+    """Raise the error of a server's reply; return the reason if no reply came in time.
 
     Raises:
-        SpoolError: Of the type that it has there.
+        SpoolError: With the same type as at the server.
     """
     assert error is not None  # noqa: S101 - a reply is a sample or an error
     text = error.payload.to_bytes()
@@ -292,10 +292,10 @@ def _reason(ended: str | None, said: str) -> str:
 
 
 class Patience:
-    """How long somebody goes on asking who gets no answer.
+    """Time limit for repeated queries without progress.
 
     Attributes:
-        share: How long one question waits.
+        share: Timeout of a single query, in seconds.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -304,15 +304,15 @@ class Patience:
         self.progress()
 
     def progress(self) -> None:
-        """Begin anew, since something came."""
+        """Start the time limit again after progress."""
         self._end = time.monotonic() + self.seconds
         self._pause = _FIRST
 
     def wait(self, problem: str, shard: int | None, offset: int | None) -> None:
-        """Wait before the next question.
+        """Wait before the next query.
 
         Raises:
-            SpoolUnreachable: It has been long enough.
+            SpoolUnreachable: The time limit is over.
         """
         left = self._end - time.monotonic()
         if left <= 0:
@@ -328,10 +328,10 @@ def _named(shard: int | None) -> str:
 
 
 class Answer:
-    """One answer that is on its way.
+    """A reply stream in progress.
 
     Attributes:
-        until: The offset behind its last row; ``None`` until its first reply is there.
+        until: The offset behind its last row; ``None`` until the first reply.
     """
 
     def __init__(self, replies: Any) -> None:  # noqa: ANN401 - a handler of replies
@@ -340,7 +340,7 @@ class Answer:
         self._first: deque[zenoh.Reply] = deque()
 
     def look(self) -> None:
-        """Learn where it ends, if its first reply is there."""
+        """Read the end of the answer, if its first reply has come."""
         if self.until is None and not self._first:
             try:
                 reply = self.replies.try_recv()
@@ -350,7 +350,7 @@ class Answer:
                 self._first.append(self._known(reply))
 
     def next(self, timeout: float) -> zenoh.Reply | None:
-        """Give the next reply; ``None`` if there is none in time, or none at all."""
+        """Return the next reply; ``None`` if none came in time, or the answer has ended."""
         if self._first:
             return self._first.popleft()
         try:
@@ -367,7 +367,7 @@ class Answer:
 
 
 class Fetch:
-    """Fetches a range: several answers are on their way at once, and are taken in their order."""
+    """Fetches a range: several answers are under way at once, and are taken in order."""
 
     def __init__(self, view: RemoteView, receiver: SpoolReceiver, shard: int | None, stop: int) -> None:
         self._view = view
@@ -380,7 +380,7 @@ class Fetch:
         self._token: zenoh.CancellationToken | None = None
 
     def begin(self) -> None:
-        """Ask for the beginning, and wait until it is there: whatever is wrong with the range is said now."""
+        """Query the beginning, and wait for it: errors of the range are raised now."""
         try:
             self._step()
         except BaseException:
@@ -388,7 +388,7 @@ class Fetch:
             raise
 
     def batches(self) -> Iterator[ArrowBatch]:
-        """Give all of it."""
+        """Yield all batches of the range."""
         try:
             while True:
                 while (batch := self._receiver.next_batch()) is not None:
@@ -398,7 +398,7 @@ class Fetch:
                 try:
                     self._step()
                 except BaseException:
-                    # What came before it is good.
+                    # The rows before the error are good.
                     self._receiver.finish()
                     while (batch := self._receiver.next_batch()) is not None:
                         yield batch
@@ -415,7 +415,7 @@ class Fetch:
             target=zenoh.QueryTarget.BEST_MATCHING,
             consolidation=zenoh.ConsolidationMode.NONE,
             congestion_control=zenoh.CongestionControl.BLOCK,
-            # Several share the link.
+            # Several answers share the link.
             timeout=self._patience.share * _AHEAD,
             cancellation_token=self._token,
         )
@@ -428,7 +428,7 @@ class Fetch:
             token.cancel()
 
     def _step(self) -> None:
-        """Take one reply, or ask again."""
+        """Take one reply, or repeat the query."""
         receiver = self._receiver
         if not self._answers:
             self._ask(receiver.next)
@@ -437,7 +437,7 @@ class Fetch:
         if reply is None or reply.ok is None:
             ended = answer.replies.end
             if ended == "completed" and reply is None and receiver.next >= self._stop:
-                return  # an empty range, and it is there
+                return  # an empty range
             said = "" if reply is None else _refused(reply.err)
             self._cancel()
             self._patience.wait(f"{self._view.id}: {_reason(ended, said)}", self._shard, receiver.next)
@@ -464,19 +464,19 @@ def connect(
     config: zenoh.Config | Mapping[str, Any] | None = None,
     timeout: float = 30.0,
 ) -> RemoteSpool:
-    """Look at a spool through a range server (:func:`serve`, ``Spooler(serve=True)``).
+    """Open a spool through a range server (:func:`serve`, ``Spooler(serve=True)``).
 
-    Everything is as with :func:`open`, errors too: blocks are verified where they arrive. What is not
-    answered is asked again, from where it had stopped.
+    The interface is that of :func:`open`, errors too: blocks are verified where they arrive. A query without
+    an answer is repeated from where the answer had stopped.
 
     Args:
-        id: Which spool; ``None`` for the only one that is served.
-        session: Where to ask; by default a session of its own is opened.
-        config: What that session is opened with.
+        id: Id of the spool; ``None`` for the only one that is served.
+        session: Session for the queries; by default a session of its own is opened.
+        config: Configuration of that session.
         timeout: Seconds without any progress after which reading gives up.
 
     Raises:
-        SpoolUnreachable: Nobody answers.
+        SpoolUnreachable: No range server answers.
         SpoolMismatch: Several are served, and ``id`` is not given.
     """
     return RemoteSpool(id, session=session, config=config, timeout=timeout)

@@ -1,4 +1,4 @@
-"""From subscribers into a spool, and what all spoolers have."""
+"""The spooler of subscribers, and the base of all spoolers."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ __all__ = ["Keeper", "Retention", "Spooler", "writer_of"]
 # The engine bounds queues by bytes; this many samples without a payload are more than it takes.
 _MANY = 1 << 30
 
-# A subscriber that blocks waits so long: for ever, as far as anybody can tell.
+# Timeout of a subscriber that blocks, in seconds: in effect without a limit.
 _LONG = 366 * 86400.0
 
 # Seconds by which clocks of publishers may differ from the one here.
 _SLACK = 10.0
 
-# Links that were lost and whose neighbour has not come back; more are not remembered.
+# Lost links remembered until their neighbour comes back; further ones are not remembered.
 _MAX_LOST = 1024
 
 
 @dataclass(frozen=True)
 class Retention:
-    """How long rows are kept. What is not given does not count."""
+    """How long rows are kept. Limits that are ``None`` do not apply."""
 
     seconds: float | None = None
-    """What every consumer has read is deleted at this age. Without a consumer everything is."""
+    """Age at which rows read by every consumer are deleted. Without a consumer, all rows are."""
 
     bytes: int | None = None
-    """The spool has no more bytes than this. What is deleted unread becomes a row in the log of gaps."""
+    """Largest size of the spool in bytes. Rows deleted unread become a row in the log of gaps."""
 
     consumer_seconds: float | None = None
-    """A consumer that has not committed for so many seconds is forgotten."""
+    """Seconds without a commit after which a consumer is forgotten."""
 
 
 def writer_of(
@@ -57,7 +57,7 @@ def writer_of(
 
 
 class Keeper(ABC):
-    """What keeps something in a spool until :meth:`close`. A context manager."""
+    """Base of writers that keep messages of a network in a spool until :meth:`close`. A context manager."""
 
     path: str
     """The folder."""
@@ -65,34 +65,36 @@ class Keeper(ABC):
     _writer: SpoolWriter
 
     def __enter__(self) -> Self:
-        """Give itself."""
+        """Return self."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close it."""
+        """Close the spool."""
         self.close()
 
     @property
     def id(self) -> str:
-        """Which spool it is: 32 hexadecimal digits."""
+        """The id of the spool: 32 hexadecimal digits."""
         return self._writer.id
 
     def stats(self) -> dict[str, Any]:
-        """Say what has come and what became of it.
+        """Return counters of the spooler.
 
         ``received`` messages came, ``dropped`` of them did not fit in the queue, ``waiting`` and
         ``waiting_bytes`` are in it. ``rows`` and ``bytes`` of payload went into the spool, ``refused``
-        messages did not (too large, or given up at the end). ``lost`` and ``duplicates`` are what the numbers
-        of publishers, or peers, say. ``problem`` is what went wrong last, or ``None``.
+        messages did not (too large, or given up at the end). ``lost`` and ``duplicates`` are counted by the
+        numbers of publishers, or peers. ``problem`` is the last error, or ``None``.
         """
         return self._writer.stats()
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Wait until everything that has come until now can be read; ``False`` if the time was up first."""
+        """Wait until all messages received so far can be read; ``False`` if the time was up first."""
         return self._writer.flush(timeout)
 
     def close(self, timeout: float = 30.0) -> None:
-        """Take no more, write what has come, seal the segments, let go of the spool; only the first time.
+        """Stop receiving, write all queued messages, seal the segments, unlock the spool.
+
+        Repeated calls have no effect.
 
         Raises:
             SpoolError: Not everything could be written.
@@ -106,18 +108,19 @@ class Keeper(ABC):
 
     @abstractmethod
     def _end(self) -> None:
-        """Take no more, perhaps for the second time; what waits in queues stays there for who takes it."""
+        """Stop receiving; may be called twice. Queued messages stay for the writer to take."""
 
     def _leave(self) -> None:
-        """Let go of the network."""
+        """Disconnect from the network."""
         self._end()
 
 
 class Spooler(Keeper):
-    """Keeps what is published on key expressions in a spool, from its creation until :meth:`close`.
+    """Keeps publications on key expressions in a spool, from its creation until :meth:`close`.
 
-    A context manager. What comes is always taken from the network: when the disk is too slow, samples wait in
-    a queue that is bounded in bytes, and what does not fit is dropped, counted, and a row in the log of gaps.
+    A context manager. Messages are always taken from the network: when the disk is too slow, samples wait in
+    a queue bounded in bytes, and a sample that does not fit is dropped, counted, and noted in the log of
+    gaps.
     """
 
     def __init__(
@@ -144,35 +147,35 @@ class Spooler(Keeper):
 
         Args:
             path: The folder.
-            keyexprs: What is kept; a sample that several of them match is kept once.
-            session: Where it is subscribed; by default a session of its own is opened.
-            config: What that session is opened with.
-            shards: How many shards there are; the checksum of the key says which one a sample goes to.
+            keyexprs: Key expressions to keep; a sample that several of them match is kept once.
+            session: Session of the subscriptions; by default a session of its own is opened.
+            config: Configuration of that session.
+            shards: Number of shards; the checksum of the key selects the shard of a sample.
                 ``keyexprs``: one for each key expression, each written by a thread of its own.
             durability: ``os``: readers see rows when the kernel has them; ``disk``: when the disk has them.
-            overflow: What happens when the queue is full. ``block`` stops the whole link, and with it whoever
-                publishes there.
-            queue_bytes: How much may wait, of each key expression. It counts for a session of its own; one
-                that is given has ``zwire/handler/capacity_bytes`` for it.
-            recovery: Whether caches of publishers are asked for samples that their numbers say are missing,
-                also for those since the last row. What comes behind them waits for the answer; what is in no
-                cache becomes a row in the log of gaps. Without it nobody is asked.
-            history: Whether caches are asked, at the beginning and of publishers that come later, for what
-                they have from the last row on; or how many seconds back. It includes ``recovery``.
-            linger: Seconds that a row may wait for company, before it is written in a block of its own.
-            segment_bytes: A segment is sealed, and a new one begun, at so many bytes.
-            segment_seconds: Or after so many seconds.
-            retention: How long rows are kept; for ever by default.
-            columns: Which columns are kept, besides those that always are; all by default.
+            overflow: Policy when the queue is full. ``block`` stops reading the whole link, and so
+                blocks all publishers behind it.
+            queue_bytes: Most bytes queued for each key expression. Applies to a session of its own; a given
+                session uses ``zwire/handler/capacity_bytes``.
+            recovery: Whether to ask caches of publishers for samples that are missing by their numbers, also
+                for those since the last row. Later samples wait for the answer; a sample that no cache has
+                becomes a row in the log of gaps. If false, no cache is asked.
+            history: Whether to ask caches, at the beginning and of publishers that appear later, for the
+                samples since the last row; or for how many seconds back. It includes ``recovery``.
+            linger: Seconds that a row may wait for further rows, before it is written in a block of its own.
+            segment_bytes: Size in bytes at which a segment is sealed, and a new one begun.
+            segment_seconds: Age in seconds at which a segment is sealed likewise.
+            retention: How long rows are kept; without a limit by default.
+            columns: Columns to keep, besides the mandatory ones; all by default.
             serve: Answer ranges of the spool in the same session, for :func:`connect`.
 
         Raises:
-            SpoolLocked: Somebody else writes it.
-            SpoolMismatch: There is a spool with other columns or shards.
+            SpoolLocked: Another writer has the spool open.
+            SpoolMismatch: The folder has a spool with other columns or shards.
         """
         keys = [keyexprs] if isinstance(keyexprs, str) else list(keyexprs)
         if not keys:
-            raise ConfigError("keyexprs: there is none", path="keyexprs")
+            raise ConfigError("keyexprs: none given", path="keyexprs")
         if overflow not in {"drop_newest", "drop_oldest", "block"}:
             problem = f"overflow: {overflow!r} is not drop_newest, drop_oldest or block"
             raise ConfigError(problem, path="overflow")
@@ -196,7 +199,7 @@ class Spooler(Keeper):
         self._lost: dict[str, float] = {}
         self._server: RangeServer | None = None
         try:
-            # First the spool: what is in it is not asked for.
+            # Open the spool first: samples in it are not asked for again.
             self._writer = writer_of(self.path, wanted, linger, retention)
         except BaseException:
             self._leave()
@@ -223,14 +226,14 @@ class Spooler(Keeper):
 
     @property
     def session(self) -> zenoh.Session:
-        """Where it is subscribed."""
+        """The session of the subscriptions."""
         return self._session
 
     def ready(self, timeout: float | None = None) -> None:
-        """Wait until the neighbours know what is subscribed.
+        """Wait until the neighbours know of the subscriptions.
 
         Raises:
-            TimedOut: They do not within ``timeout`` seconds.
+            TimedOut: They do not know of them within ``timeout`` seconds.
         """
         for subscriber in self._subscribers:
             subscriber.wait_ready(timeout)
@@ -238,14 +241,14 @@ class Spooler(Keeper):
             self._server.ready(timeout)
 
     def _max_age(self, history: bool | float) -> float | None:
-        """Give how far back caches are asked, and tell it; ``None`` for everything that they have."""
+        """Return the age up to which caches are asked, and note it as a gap; ``None`` for no limit."""
         if history is False:
             return None
         since = None
         if history is not True:
             since = time.time() - history
         elif self._writer.last is not None:
-            # What is there already is not taken again.
+            # Rows present already are not taken again.
             since = self._writer.last / 1e6 - _SLACK
         asked = "for all that they have"
         if since is not None:
@@ -256,12 +259,12 @@ class Spooler(Keeper):
     def _end(self) -> None:
         subscribers, self._subscribers = self._subscribers, []
         for subscriber in subscribers:
-            # What waits in its queue stays there for who takes it.
+            # Queued samples stay there for the writer to take.
             subscriber.__exit__(None, None, None)
 
     def _leave(self) -> None:
         self._end()
-        # What is written last can still be read here by those who had asked.
+        # The rows written last can still be read here for queries already received.
         server, self._server = self._server, None
         if server is not None:
             server.close()
@@ -269,7 +272,7 @@ class Spooler(Keeper):
             self._session.close()
 
     def _link_changed(self, event: zenoh.TransportEvent) -> None:
-        """Tell a neighbour that comes back: what was sent meanwhile may be missing."""
+        """Note a gap for a neighbour that comes back: messages sent meanwhile may be missing."""
         zid = str(event.transport.zid)
         if event.kind == zenoh.SampleKind.DELETE:
             if len(self._lost) < _MAX_LOST:

@@ -1,4 +1,4 @@
-"""From a ZRE network into a spool."""
+"""Spoolers of a ZRE network."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ __all__ = ["ZreLogSpooler", "ZreSpooler"]
 _MANY = 1 << 30
 
 _HELD = ("queue", "queue_bytes", "on_overflow")
-"""What the spooler itself says about the queue of a node."""
+"""Settings of a node's queue that the spooler makes itself."""
 
 
 class ZreSpooler(Keeper):
-    """Keeps what happens on a ZRE network in a spool, from its creation until :meth:`close`.
+    """Keeps the events of a ZRE network in a spool, from its creation until :meth:`close`.
 
-    It is a node of that network: it keeps who comes and goes, is evasive or silent, joins and leaves which
-    groups and leads them, the messages for its groups, and those for itself. The table is ``zre``. A context
-    manager.
+    The spooler is a node of that network. It keeps every enter, exit, evasive, silent, join, leave and leader
+    event, the messages to its groups, and those to itself. The table is ``zre``. A context manager.
     """
 
     def __init__(
@@ -51,24 +50,24 @@ class ZreSpooler(Keeper):
 
         Args:
             path: The folder.
-            groups: Whose messages are kept.
-            node: A node of yours that is used, and neither started nor stopped; nobody else may take its
-                events. By default one of its own is started.
-            config: What that node is made of.
+            groups: Groups to join; their messages are kept.
+            node: An existing node to use, neither started nor stopped here; no other code may take its
+                events. By default the spooler starts a node of its own.
+            config: Configuration of that node.
             durability: ``os``: readers see rows when the kernel has them; ``disk``: when the disk has them.
-            overflow: What happens when the queue is full. ``block`` reads no more from peers for up to 2 s,
-                and then drops the newest: a peer that is not read for longer takes the node for dead.
-            queue_bytes: How much may wait. Like ``overflow`` it counts for a node of its own; one that is
-                given has ``queue_bytes`` and ``on_overflow`` for it.
-            linger: Seconds that a row may wait for company, before it is written in a block of its own.
-            segment_bytes: A segment is sealed, and a new one begun, at so many bytes.
-            segment_seconds: Or after so many seconds.
-            retention: How long rows are kept; for ever by default.
-            columns: Which columns are kept, besides those that always are; all by default.
+            overflow: Policy when the queue is full. ``block`` stops reading from peers for up to 2 s,
+                and then drops the newest: a node that does not read for longer looks dead to its peers.
+            queue_bytes: Most bytes queued. Like ``overflow`` it applies to a node of its own; a given node
+                uses its ``queue_bytes`` and ``on_overflow``.
+            linger: Seconds that a row may wait for further rows, before it is written in a block of its own.
+            segment_bytes: Size in bytes at which a segment is sealed, and a new one begun.
+            segment_seconds: Age in seconds at which a segment is sealed likewise.
+            retention: How long rows are kept; without a limit by default.
+            columns: Columns to keep, besides the mandatory ones; all by default.
 
         Raises:
-            SpoolLocked: Somebody else writes it.
-            SpoolMismatch: There is a spool with another table or other columns.
+            SpoolLocked: Another writer has the spool open.
+            SpoolMismatch: The folder has a spool with another table or other columns.
             ConfigError: An option that cannot be used; ``path`` names it.
         """
         wanted = settings(
@@ -88,9 +87,9 @@ class ZreSpooler(Keeper):
             held = {"queue": _MANY, "queue_bytes": queue_bytes, "on_overflow": overflow}
             node = zre.Node(config=zre.Config.of(given, held))
         elif config is not None:
-            raise ConfigError("config: it is of no use to a node that is given", path="config")
+            raise ConfigError("config: not allowed with a given node", path="config")
         self._node = node
-        # First the spool: without it nobody is to see the node.
+        # Open the spool first: if that fails, no peer has seen the node.
         self._writer = writer_of(self.path, wanted, linger, retention)
         try:
             self._writer.feed(node)
@@ -104,19 +103,19 @@ class ZreSpooler(Keeper):
 
     @property
     def node(self) -> zre.Node:
-        """The node that it is."""
+        """The node of the spooler."""
         return self._node
 
     def _end(self) -> None:
         if self._own:
-            # Its queue is closed by that, and what waits stays for who takes it.
+            # Stopping closes its queue; queued events stay for the writer to take.
             self._node.stop()
 
 
 class ZreLogSpooler(Keeper):
-    """Keeps what nodes log (ZRE/LOG) in a spool, from its creation until :meth:`close`.
+    """Keeps the log lines of nodes (ZRE/LOG) in a spool, from its creation until :meth:`close`.
 
-    It has a collector, and a node that announces it; every node that knows ZRE/LOG sends there. The
+    It has a collector, and a node that announces it; every node that supports ZRE/LOG sends there. The
     table is ``zre.log``. A context manager.
     """
 
@@ -137,27 +136,27 @@ class ZreLogSpooler(Keeper):
         retention: Retention | None = None,
         columns: Sequence[str] | None = None,
     ) -> None:
-        """Open the spool for writing, listen, and tell the network.
+        """Open the spool for writing, listen, and announce the collector.
 
         Args:
             path: The folder.
-            bind: Where the collector listens.
-            advertise: What nodes are told instead of that.
-            announce: Whether a node of its own tells the network. Without it nodes have to be told
-                :attr:`endpoint` otherwise.
-            config: What that node is made of.
+            bind: Endpoint on which the collector listens.
+            advertise: Endpoint announced to nodes instead of that.
+            announce: Whether a node of its own announces the collector. Without it, :attr:`endpoint` has to
+                be given to the nodes by other means.
+            config: Configuration of that node.
             durability: ``os``: readers see rows when the kernel has them; ``disk``: when the disk has them.
-            overflow: What happens when the queue is full. Who logs never waits.
-            queue_bytes: How much may wait.
-            linger: Seconds that a row may wait for company, before it is written in a block of its own.
-            segment_bytes: A segment is sealed, and a new one begun, at so many bytes.
-            segment_seconds: Or after so many seconds.
-            retention: How long rows are kept; for ever by default.
-            columns: Which columns are kept, besides those that always are; all by default.
+            overflow: Policy when the queue is full. A sender of log lines never waits.
+            queue_bytes: Most bytes queued.
+            linger: Seconds that a row may wait for further rows, before it is written in a block of its own.
+            segment_bytes: Size in bytes at which a segment is sealed, and a new one begun.
+            segment_seconds: Age in seconds at which a segment is sealed likewise.
+            retention: How long rows are kept; without a limit by default.
+            columns: Columns to keep, besides the mandatory ones; all by default.
 
         Raises:
-            SpoolLocked: Somebody else writes it.
-            SpoolMismatch: There is a spool with another table or other columns.
+            SpoolLocked: Another writer has the spool open.
+            SpoolMismatch: The folder has a spool with another table or other columns.
             ConfigError: An option that cannot be used; ``path`` names it.
         """
         wanted = settings(
@@ -169,7 +168,7 @@ class ZreLogSpooler(Keeper):
         )
         self.path: str = os.path.abspath(os.fspath(path))  # noqa: PTH100 - pathlib would be a third of the import.
         if overflow not in {"drop_newest", "drop_oldest"}:
-            problem = f"overflow: {overflow!r} is not drop_newest or drop_oldest: who logs never waits"
+            problem = f"overflow: {overflow!r} is not drop_newest or drop_oldest: log senders never wait"
             raise ConfigError(problem, path="overflow")
         self._log = zre.LogCollector(
             bind, advertise, queue=_MANY, queue_bytes=queue_bytes, on_overflow=overflow
@@ -184,7 +183,7 @@ class ZreLogSpooler(Keeper):
             self._writer.feed(self._log)
             if announce:
                 given = zre.Config.of(config, {"collector": self._log.endpoint})
-                # Nobody takes what it hears itself.
+                # No code takes the events of this node.
                 unheard = zre.Config.of(given, {"queue": 1, "on_overflow": "drop_oldest"})
                 self._node = zre.Node(config=unheard)
                 self._node.start()
@@ -194,13 +193,13 @@ class ZreLogSpooler(Keeper):
 
     @property
     def endpoint(self) -> str:
-        """Where nodes send what they log, as ``tcp://host:port``."""
+        """The endpoint to which nodes send log lines, as ``tcp://host:port``."""
         return self._log.endpoint
 
     def stats(self) -> dict[str, Any]:
-        """Say what has come and what became of it, as :meth:`Spooler.stats` does.
+        """Return counters of the spooler, as :meth:`Spooler.stats` does.
 
-        ``malformed`` messages were no ZRE/LOG.
+        ``malformed`` messages were no valid ZRE/LOG.
         """
         return {**super().stats(), "malformed": self._log.malformed}
 

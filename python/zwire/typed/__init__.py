@@ -1,4 +1,4 @@
-"""Values instead of bytes: what is published and asked, as the types that a program works with.
+"""Values instead of bytes: publications and queries with the types that a program works with.
 
 >>> from dataclasses import dataclass
 >>> from zwire import typed
@@ -15,7 +15,7 @@ Position(x=1.5, y=-2.0)
 :func:`publisher`, :func:`subscriber`, :func:`queryable` and :func:`querier` do the same over a session of
 ``zwire.zenoh``. A codec per encoding writes and reads: ``json``, ``cbor``, ``msgpack``, ``protobuf``,
 ``arrow``, ``zenoh``, ``text``, ``cdr``, ``bytes``, and those that a program registers. Pickles are not read:
-reading one runs whatever code its sender wants.
+reading one runs arbitrary code of its sender.
 """
 
 from zwire.typed._arrow import ArrowCodec

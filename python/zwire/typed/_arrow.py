@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 __all__ = ["ArrowCodec", "is_arrow"]
 
-# What a file of Arrow IPC begins with, before a stream of the same form.
+# First bytes of a file of Arrow IPC, before a stream of the same form.
 _FILE_MAGIC = b"ARROW1\0\0"
-# Tables of the metadata, and the places of what is needed of them (Arrow: format/Message.fbs).
+# Tables of the metadata, and the places of the fields needed (Arrow: format/Message.fbs).
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
-# How Arrow 0.17 said that a batch is compressed; readers still take it.
+# The mark of a compressed batch by Arrow 0.17; readers still accept it.
 _BEFORE_1_0 = b"ARROW:experimental_compression"
 
 
 def is_arrow(model: Any) -> bool:  # noqa: ANN401
-    """Say whether a model is a table or a record batch of pyarrow."""
+    """Return whether a model is a table or a record batch of pyarrow."""
     return is_model_of("pyarrow", "Table", model) or is_model_of("pyarrow", "RecordBatch", model)
 
 
 class ArrowCodec(Codec):
-    """Streams of Arrow IPC, which hold their schema; tables see the payload itself, not a copy.
+    """Streams of Arrow IPC, which hold their schema; tables refer to the payload, not to a copy.
 
     Args:
-        validate: Look at every offset and text before a table is handed out. Without, a payload that was
-            made to harm can make whoever reads the table look beyond it.
-        max_bytes: Most bytes that compressed batches may become, and most rows. Some kilobytes can be made to
-            become gigabytes.
+        validate: Check every offset and text before a table is handed out. Without it, a forged payload can
+            make a reader of the table access memory outside of it.
+        max_bytes: Limit on the decompressed bytes of batches, and on rows: some kilobytes can expand to
+            gigabytes.
     """
 
     name = "arrow"
@@ -46,17 +46,17 @@ class ArrowCodec(Codec):
     also: tuple[str, ...] = ("application/vnd.apache.arrow.file",)
 
     def __init__(self, *, validate: bool = True, max_bytes: int = 1 << 28) -> None:
-        """Choose whether payloads are trusted, and what they may become."""
+        """Set whether payloads are trusted, and the limit on their size when decompressed."""
         self._validate = validate
         self._max_bytes = max_bytes
 
     def check(self, model: Any) -> None:  # noqa: ANN401
-        """Refuse what is no table."""
+        """Refuse a model that is no table."""
         if not is_arrow(model):
             raise TypeError(f"{name_of(model)} is neither a Table nor a RecordBatch of pyarrow")
 
     def schema(self, model: Any) -> str | None:  # noqa: ANN401, ARG002
-        """Give none: the payload has its own."""
+        """Return None: the payload has its own schema."""
         return None
 
     def encode(self, value: Any, model: Any) -> Buffer:  # noqa: ANN401
@@ -90,7 +90,7 @@ class ArrowCodec(Codec):
         return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
     def _bounded(self, pa: Any, buffer: Any) -> None:  # noqa: ANN401
-        """Refuse what says of itself that it becomes too large, before memory is taken for it."""
+        """Refuse a payload that claims to become too large, before memory is allocated for it."""
         size = 0
         for message in pa.ipc.MessageReader.open_stream(buffer):
             body = memoryview(message.body) if message.body is not None else memoryview(b"")
@@ -101,7 +101,7 @@ class ArrowCodec(Codec):
 
 
 def _compressed(metadata: memoryview, body: memoryview) -> Iterator[int]:
-    """Give the length that each compressed buffer of a message says that it has without compression."""
+    """Yield the decompressed length that each compressed buffer of a message claims."""
     message = _root(metadata)
     kind = _field(metadata, message, 1)
     batch = _table(metadata, message, 2)
@@ -121,7 +121,7 @@ def _compressed(metadata: memoryview, body: memoryview) -> Iterator[int]:
         offset, length = struct.unpack_from("<qq", metadata, at)
         if length >= 8:
             (whole,) = struct.unpack_from("<q", body, offset)
-            # -1 is for a buffer that was left as it is.
+            # -1 marks a buffer left uncompressed.
             yield length if whole == -1 else max(0, whole)
 
 
@@ -141,7 +141,7 @@ def _field(view: memoryview, table: int, number: int) -> int | None:
 
 
 def _table(view: memoryview, table: int, number: int) -> int | None:
-    """Find what a field of a table refers to."""
+    """Follow the reference in a field of a table."""
     at = _field(view, table, number)
     if at is None:
         return None

@@ -1,4 +1,4 @@
-"""What a codec is."""
+"""The interface of codecs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["Codec", "instance", "library", "name_of", "schema_name"]
 
 
 def schema_name(model: Any) -> str | None:  # noqa: ANN401 - any model
-    """Give the name that a model has in the schema of an encoding.
+    """Return the name of a model in the schema of an encoding.
 
-    That is its ``__schema_name__`` if it has one, the full name of a message of protobuf, and otherwise the
-    name of the class without its module; types that are no model, such as ``dict`` or ``list[int]``, have
+    The name is its ``__schema_name__`` if it has one, the full name of a message of protobuf, and otherwise
+    the name of the class without its module; types that are no model, such as ``dict`` or ``list[int]``, have
     none.
     """
     name = getattr(model, "__schema_name__", None)
@@ -44,44 +44,44 @@ def schema_name(model: Any) -> str | None:  # noqa: ANN401 - any model
 
 
 class Codec(ABC):
-    """How values travel under an encoding.
+    """Conversion between values and payloads of one encoding.
 
     A codec of a program derives from this, sets ``name`` and ``encoding`` and has ``encode`` and ``decode``;
     :func:`register` makes it known.
     """
 
     name: str
-    """For ``codec="json"``."""
+    """Name for ``codec="json"``."""
     encoding: str
-    """What it writes, without a schema: ``application/json``."""
+    """The encoding that it writes, without a schema: ``application/json``."""
     also: tuple[str, ...] = ()
     """Further encodings that it reads."""
 
     def check(self, model: Any) -> None:  # noqa: ANN401, B027 - most codecs of programs take what they get
-        """Refuse a model that this codec has no form for, at the declaration.
+        """Refuse a model that has no form in this codec, at the declaration.
 
         Raises:
-            TypeError: It has none.
+            TypeError: The model has no form.
         """
 
     def schema(self, model: Any) -> str | None:  # noqa: ANN401
-        """Give the schema that is written for a model and expected of it; ``None`` is none."""
+        """Return the schema that is written for a model and expected of payloads; ``None`` for none."""
         return schema_name(model)
 
     def accepts(self, schema: str | None, expected: str | None) -> bool:
-        """Say whether a payload of a schema is read where another one is expected.
+        """Return whether a payload with one schema is accepted where another one is expected.
 
-        A payload without one is read: most publishers of other languages set none.
+        A payload without a schema is accepted: most publishers in other languages set none.
         """
         return schema is None or expected is None or schema == expected
 
     @abstractmethod
     def encode(self, value: Any, model: Any) -> Buffer | str:  # noqa: ANN401
-        """Write a value of the model. Whatever this raises becomes a ``PayloadError``."""
+        """Write a value of the model. Any error becomes a ``PayloadError``."""
 
     @abstractmethod
     def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
-        """Read a value of the model from a buffer. Whatever this raises becomes a ``PayloadError``."""
+        """Read a value of the model from a buffer. Any error becomes a ``PayloadError``."""
 
 
 # ---- For codecs -------------------------------------------------------------------------------------
@@ -96,11 +96,11 @@ def library(name: str, extra: str) -> ModuleType:
 
 
 def instance(value: Any, model: Any) -> None:  # noqa: ANN401
-    """Refuse a value that is none of the class."""
+    """Refuse a value that is no instance of the class."""
     if not isinstance(value, model):
         raise wanted(model.__name__, value)
 
 
 def name_of(model: Any) -> str:  # noqa: ANN401
-    """Name a model in a message."""
+    """Return the name of a model for messages."""
     return getattr(model, "__name__", str(model))

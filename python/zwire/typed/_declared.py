@@ -1,4 +1,4 @@
-"""What everything typed has that is declared."""
+"""Bases of the typed entities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Counting", "Declared", "Keyed"]
 
 
 class Keyed:
-    """What is declared on a key expression, in either interface."""
+    """An entity declared on a key expression, in either interface."""
 
     _declared: Any
 
@@ -25,17 +25,17 @@ class Keyed:
 
 
 class Counting(Keyed):
-    """What reads payloads, and counts those that are no values."""
+    """A reader of payloads that counts those that are no values of its model."""
 
     def __init__(self) -> None:
-        """Begin to count."""
+        """Start the count at 0."""
         self._failed = 0
         # Callbacks may run in several threads.
         self._lock = threading.Lock()
 
     @property
     def failed(self) -> int:
-        """Payloads so far that were no values of the model."""
+        """Number of payloads so far that were no values of the model."""
         return self._failed
 
     def _count_failure(self) -> None:
@@ -44,12 +44,12 @@ class Counting(Keyed):
 
 
 class Declared:
-    """What ends with ``undeclare``, or ``with``."""
+    """An entity ended by ``undeclare`` or ``with``."""
 
     _declared: Any
 
     def undeclare(self) -> None:
-        """End it. A second time is a ``UsageError``."""
+        """Undeclare the entity. A second call raises ``UsageError``."""
         self._declared.undeclare()
 
     def __enter__(self) -> Self:

@@ -1,6 +1,6 @@
-"""The codecs that are there from the beginning.
+"""The built-in codecs.
 
-Libraries are imported on first use; without one its codec says which extra has it.
+Libraries are imported on first use; if one is missing, the error names the extra.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _RAW = (bytes, bytearray, memoryview, ZBytes)
 
 
 def is_raw(model: Any) -> bool:  # noqa: ANN401
-    """Say whether a model is the bytes of a payload themselves, whatever their encoding."""
+    """Return whether a model stands for the bytes of a payload themselves, in any encoding."""
     return any(model is cls for cls in _RAW)
 
 
 def raw(payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
-    """Give a payload as one of the types of buffers, without a copy where it is a view."""
+    """Convert a payload to one of the types of buffers, without a copy for a view."""
     if model is ZBytes:
         return payload
     return memoryview(payload) if model is memoryview else model(payload)
 
 
 def default_codec(model: Any) -> str:  # noqa: ANN401
-    """Name the codec that suits a model."""
+    """Return the name of the default codec of a model."""
     if is_raw(model):
         return "bytes"
     if model is str:
@@ -61,7 +61,7 @@ def _is_message(model: Any) -> bool:  # noqa: ANN401
 
 
 class _TreeCodec(Codec):
-    """Maps, lists and scalars, in whatever bytes."""
+    """Base of codecs for maps, lists and scalars."""
 
     wire: Wire
 
@@ -82,11 +82,11 @@ class _TreeCodec(Codec):
 
     @abstractmethod
     def write(self, tree: Any) -> Buffer:  # noqa: ANN401
-        """Make bytes of a tree."""
+        """Convert a tree to bytes."""
 
     @abstractmethod
     def read(self, payload: ZBytes, shape: Converter) -> Any:  # noqa: ANN401
-        """Make a tree of bytes; it is checked unless the shape is closed."""
+        """Convert bytes to a tree; the tree is checked unless the shape is closed."""
 
 
 def _finite(text: str) -> float:
@@ -105,7 +105,7 @@ _READER = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)
 
 
 class JsonCodec(_TreeCodec):
-    """JSON as in RFC 8259, in UTF-8; models of pydantic and msgspec by their own libraries."""
+    """JSON as in RFC 8259, in UTF-8; models of pydantic and msgspec are converted by their own libraries."""
 
     name = "json"
     encoding = "application/json"
@@ -150,7 +150,7 @@ class JsonCodec(_TreeCodec):
             tree = _READER.decode(text)
         except json.JSONDecodeError as error:
             raise Misfit(f"no JSON: {error.msg}", len(text[: error.pos].encode())) from error
-        # An escape can stand for half a character, which no text that is sent on can hold.
+        # An escape can stand for half a surrogate pair, which no encodable text contains.
         if "\\ud" in text or "\\uD" in text:
             _WRITER.encode(tree).encode()
         return tree
@@ -167,8 +167,8 @@ def _refuse(_: object) -> None:
     raise Misfit("a tag that no model has a place for")
 
 
-# Shared values, with which a few bytes make a tree that has no end or fills the memory; regular expressions
-# and mails, which would be parsed to no purpose.
+# Shared values let a few bytes become an endless or huge tree; regular expressions
+# and mails would be parsed without need.
 _REFUSED_TAGS = dict.fromkeys((25, 28, 29, 35, 36, 256), _refuse)
 
 
@@ -194,7 +194,7 @@ class CborCodec(_TreeCodec):
             stream,
             max_depth=MAX_DEPTH + 1,
             semantic_decoders=_REFUSED_TAGS,
-            # Other keys can be chosen so that all of them collide.
+            # Keys of other types can be chosen so that all of them collide.
             strict_hashable_types=not shape.free_keys,
         )
         tree = decoder.decode()
@@ -233,7 +233,7 @@ class MsgpackCodec(_TreeCodec):
         return out
 
     def read(self, payload: ZBytes, shape: Converter) -> Any:  # noqa: ANN401
-        # Lengths that are only claimed are bounded by that of the payload.
+        # Claimed lengths are bounded by the length of the payload.
         msgpack = library("msgpack", "codecs")
         return msgpack.unpackb(payload, timestamp=3, strict_map_key=not shape.free_keys)
 
@@ -242,7 +242,7 @@ class MsgpackCodec(_TreeCodec):
 
 
 class ProtobufCodec(Codec):
-    """Messages of protobuf, whose full names are the schemas."""
+    """Messages of protobuf; the full name of a message type is the schema."""
 
     name = "protobuf"
     encoding = "application/protobuf"
@@ -306,7 +306,7 @@ class TextCodec(Codec):
 
 
 class BytesCodec(Codec):
-    """Bytes as they are."""
+    """Bytes, unchanged."""
 
     name = "bytes"
     encoding = "zenoh/bytes"
@@ -317,7 +317,7 @@ class BytesCodec(Codec):
             raise TypeError(f"{name_of(model)} is none of bytes, bytearray, memoryview and ZBytes")
 
     def encode(self, value: Any, model: Any) -> Buffer:  # noqa: ANN401, ARG002
-        # Any buffer will do: put looks at it itself.
+        # Any buffer is accepted: put checks it itself.
         out: Buffer = value
         return out
 
@@ -328,7 +328,7 @@ class BytesCodec(Codec):
 
 
 class CdrCodec(BytesCodec):
-    """CDR, as ROS 2 and DDS write it, handed on as it is; the schema is the name of the type."""
+    """CDR, as written by ROS 2 and DDS, passed through unchanged; the schema is the name of the type."""
 
     name = "cdr"
     encoding = "application/cdr"

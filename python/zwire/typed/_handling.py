@@ -1,4 +1,4 @@
-"""Handlers of values as handlers of what they arrive in."""
+"""Adapts handlers of values to handlers of samples and queries."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["LEFT_OUT", "Items", "first", "only_blocking", "wrap"]
 T = TypeVar("T")
 
 LEFT_OUT: Any = object()
-"""For what is not to be handed out."""
+"""Marks an item that is skipped."""
 
 
 class Items(Generic[T]):
-    """What is made of the items of an iterator; it goes on after something that could not be made."""
+    """Values made of the items of an iterator; an item that cannot be converted does not end it."""
 
     def __init__(self, source: Iterator[Any], read: Callable[[Any], T]) -> None:
-        """Make items of those of the source; ``read`` gives ``LEFT_OUT`` for some."""
+        """Wrap the items of the source; items for which ``read`` returns ``LEFT_OUT`` are skipped."""
         self._source = source
         self._read = read
 
@@ -47,7 +47,7 @@ class Items(Generic[T]):
 
 
 def first(take: Callable[[float | None], T | None], timeout: float | None) -> T:
-    """Take until there is something to hand out; ``timeout`` are the seconds for all of it."""
+    """Take items until one is not skipped; ``timeout`` is the limit for all of it, in seconds."""
     end = None if timeout is None else time.monotonic() + timeout
     while (found := take(timeout)) is None:
         if end is not None:
@@ -58,17 +58,17 @@ def first(take: Callable[[float | None], T | None], timeout: float | None) -> T:
 def only_blocking(session: object) -> None:
     """Refuse sessions of event loops, which have functions of their own."""
     if type(session).__module__.startswith("zwire.aio"):
-        raise TypeError("a session of zwire.aio: use zwire.aio.typed, whose functions have the same names")
+        raise TypeError("a session of zwire.aio: use zwire.aio.typed, which has functions of the same names")
 
 
 def wrap(handler: Any, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - a channel or a callback
-    """Make a callback of values one of samples or queries; a channel stays what it is.
+    """Turn a callback of values into one of samples or queries; a channel is returned unchanged.
 
-    ``read`` gives ``None`` for what the callback is not to get.
+    ``read`` returns ``None`` for items to skip.
     """
     if not callable(handler):
         return handler
-    # Inside of a Callback, so that what it says about threads, errors and the end holds.
+    # Wrap inside of a Callback, so that its settings for threads, errors and the end apply.
     call = handler.callback if isinstance(handler, Callback | BatchCallback) else handler
 
     def deliver(item: Any) -> Any:  # noqa: ANN401

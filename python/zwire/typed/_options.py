@@ -1,4 +1,4 @@
-"""What declarations and calls take besides values, as in the interface of payloads."""
+"""Options of declarations and calls besides values, as in the untyped interface."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class Qos(TypedDict, total=False):
-    """What happens to messages on their way."""
+    """Quality of service of messages."""
 
     congestion_control: zenoh.CongestionControl | None
     priority: zenoh.Priority | None
@@ -30,14 +30,14 @@ class Qos(TypedDict, total=False):
 
 
 class PublisherOptions(Qos, total=False):
-    """What ``Session.declare_publisher`` takes as well."""
+    """Further options, passed to ``Session.declare_publisher``."""
 
     reliability: zenoh.Reliability | None
     allowed_destination: zenoh.Locality | None
 
 
 class PutOptions(Qos, total=False):
-    """What ``Session.put`` takes as well."""
+    """Further options, passed to ``Session.put``."""
 
     attachment: Buffer | str | None
     timestamp: zenoh.Timestamp | None
@@ -46,27 +46,27 @@ class PutOptions(Qos, total=False):
 
 
 class SubscriberOptions(TypedDict, total=False):
-    """What ``Session.declare_subscriber`` takes as well."""
+    """Further options, passed to ``Session.declare_subscriber``."""
 
     allowed_origin: zenoh.Locality | None
 
 
 class QueryableOptions(TypedDict, total=False):
-    """What ``Session.declare_queryable`` takes as well."""
+    """Further options, passed to ``Session.declare_queryable``."""
 
     complete: bool | None
     allowed_origin: zenoh.Locality | None
 
 
 class ReplyOptions(Qos, total=False):
-    """What ``zenoh.Query.reply`` takes as well."""
+    """Further options, passed to ``zenoh.Query.reply``."""
 
     attachment: Buffer | str | None
     timestamp: zenoh.Timestamp | None
 
 
 class QuerierOptions(Qos, total=False):
-    """What ``Session.declare_querier`` takes as well."""
+    """Further options, passed to ``Session.declare_querier``."""
 
     target: zenoh.QueryTarget | None
     consolidation: zenoh.ConsolidationMode | zenoh.QueryConsolidation | None
@@ -76,7 +76,7 @@ class QuerierOptions(Qos, total=False):
 
 
 class _Question(TypedDict, total=False):
-    """What goes with one question."""
+    """Options of a single query."""
 
     attachment: Buffer | str | None
     source_info: zenoh.SourceInfo | None
@@ -84,10 +84,10 @@ class _Question(TypedDict, total=False):
 
 
 class AskOptions(_Question, total=False):
-    """What ``zenoh.Querier.get`` takes as well."""
+    """Further options, passed to ``zenoh.Querier.get``."""
 
     parameters: zenoh.Parameters | dict[str, str] | str | None
 
 
 class GetOptions(QuerierOptions, _Question, total=False):
-    """What ``Session.get`` takes as well."""
+    """Further options, passed to ``Session.get``."""

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Publishing(Keyed, Generic[T]):
-    """What publishes values of one model on one key."""
+    """Base of publishers of values of one model on one key."""
 
     _writer: Writer[T]
 
@@ -58,7 +58,7 @@ class Publishing(Keyed, Generic[T]):
 
     @property
     def matching_status(self) -> zenoh.MatchingStatus:
-        """Whether anybody subscribes."""
+        """Whether a matching subscriber exists."""
         return cast("zenoh.MatchingStatus", self._declared.matching_status)
 
 
@@ -68,7 +68,7 @@ class Publisher(Declared, Publishing[T]):
     _declared: AnyPublisher
 
     def __init__(self, raw: AnyPublisher, writer: Writer[T]) -> None:
-        """Write what goes through a declared publisher."""
+        """Write values through a declared publisher."""
         self._declared = raw
         self._writer = writer
 
@@ -99,8 +99,8 @@ class Publisher(Declared, Publishing[T]):
         """Publish a value.
 
         Raises:
-            PayloadError: It, or a part of it, has no form; nothing was published.
-            ZwireError: What ``zenoh.Publisher.put`` raises.
+            PayloadError: The value, or a part of it, has no form; nothing was published.
+            ZwireError: As raised by ``zenoh.Publisher.put``.
         """
         payload = self._writer.write(value, self._declared.key_expr)
         options = given(attachment, timestamp, source_info)
@@ -113,12 +113,12 @@ class Publisher(Declared, Publishing[T]):
         timestamp: zenoh.Timestamp | None = None,
         source_info: zenoh.SourceInfo | None = None,
     ) -> None:
-        """Publish that there is no value any more."""
+        """Publish the deletion of the key."""
         self._declared.delete(**given(attachment, timestamp, source_info))
 
     @property
     def raw(self) -> AnyPublisher:
-        """The publisher of payloads that this one goes through."""
+        """The publisher of payloads underneath."""
         return self._declared
 
     def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
@@ -129,21 +129,21 @@ class Publisher(Declared, Publishing[T]):
 def given(
     attachment: Buffer | str | None, timestamp: zenoh.Timestamp | None, source_info: zenoh.SourceInfo | None
 ) -> dict[str, Any]:
-    """Give the options that there are: not every publisher takes all of them."""
+    """Return the options that are set: not every publisher accepts all of them."""
     options = {"attachment": attachment, "timestamp": timestamp, "source_info": source_info}
     return {name: option for name, option in options.items() if option is not None}
 
 
 class Message(Generic[T]):
-    """A value that has arrived, or why there is none."""
+    """A received value, or the reason why there is none."""
 
     __slots__ = ("_error", "_value", "sample")
 
     sample: zenoh.Sample
-    """What it came as."""
+    """The sample as received."""
 
     def __init__(self, sample: zenoh.Sample, value: T | None, error: PayloadError | None) -> None:
-        """Keep what was made of a sample."""
+        """Keep a sample with its value or error."""
         self.sample = sample
         self._value = value
         self._error = error
@@ -153,7 +153,7 @@ class Message(Generic[T]):
         """The value.
 
         Raises:
-            PayloadError: The payload is none of the model; or this is a deletion, which has none.
+            PayloadError: The payload is no value of the model; or the message is a deletion.
         """
         if self._error is not None:
             raise self._error
@@ -164,22 +164,22 @@ class Message(Generic[T]):
 
     @property
     def error(self) -> PayloadError | None:
-        """Why there is no value; ``None`` if there is one, and for a deletion."""
+        """The error of reading; ``None`` if there is a value, and for a deletion."""
         return self._error
 
     @property
     def deleted(self) -> bool:
-        """Whether it says that there is no value any more."""
+        """Whether the message is a deletion."""
         return self.sample.kind == SampleKind.DELETE
 
     @property
     def key_expr(self) -> zenoh.KeyExpr:
-        """The key that it was published on."""
+        """The key of the publication."""
         return self.sample.key_expr
 
     @property
     def timestamp(self) -> zenoh.Timestamp | None:
-        """When, if anybody has said so."""
+        """The time stamp of the sample, if it has one."""
         return self.sample.timestamp
 
     def __repr__(self) -> str:
@@ -188,27 +188,27 @@ class Message(Generic[T]):
 
 
 def value_of(message: Message[T]) -> T:
-    """Give the value of a message; a deletion is left out."""
+    """Return the value of a message; a deletion is skipped."""
     value: T = LEFT_OUT if message.deleted else message.value
     return value
 
 
 class Reading(Counting, Generic[T]):
-    """Makes messages of samples, and counts those that are none."""
+    """Converts samples to messages, and counts the payloads that are no values."""
 
     def __init__(self, reader: Reader[T], on_error: Callable[[Message[T]], object] | None) -> None:
-        """Read samples of what is yet to be declared."""
+        """Read the samples of a subscriber declared later."""
         super().__init__()
         self._reader = reader
         self._on_error = on_error
 
     @property
     def dropped(self) -> int:
-        """Samples so far that found the queue full."""
+        """Number of samples dropped so far because the queue was full."""
         return cast("int", self._declared.dropped)
 
     def _message(self, sample: zenoh.Sample) -> Message[T] | None:
-        """Read a sample; ``None`` if it went to ``on_error``."""
+        """Read a sample; ``None`` if it was passed to ``on_error``."""
         if sample.kind == SampleKind.DELETE:
             return Message(sample, None, None)
         try:
@@ -223,10 +223,10 @@ class Reading(Counting, Generic[T]):
 
 
 class Taking(Reading[T]):
-    """Gives messages to whoever takes them."""
+    """Base of subscribers with messages taken singly."""
 
     def try_recv(self) -> Message[T] | None:
-        """Take a message if one is there."""
+        """Take a message if one is queued."""
         while (sample := self._declared.try_recv()) is not None:
             message = self._message(sample)
             if message is not None:
@@ -244,7 +244,7 @@ class Taking(Reading[T]):
         return [message for message in messages if message is not None]
 
     def _columns(self, key: str | None, timestamp: str | None) -> None:
-        """See that there will be a table, before anything is taken that could not be handed out."""
+        """Check that a table is possible, before any message is taken that could not be returned."""
         from zwire.typed import _table
 
         if not _table.is_arrow(self._reader.model):
@@ -260,13 +260,13 @@ class Taking(Reading[T]):
 
 
 class Subscription(Declared, Reading[T]):
-    """A declared subscriber whose values go to a callback; made by :func:`subscriber`. A context manager."""
+    """A declared subscriber that passes values to a callback; made by :func:`subscriber`."""
 
     _declared: AnySubscriber
 
     @property
     def raw(self) -> AnySubscriber:
-        """The subscriber to samples that this one goes through."""
+        """The subscriber to samples underneath."""
         return self._declared
 
     def wait_ready(self, timeout: float | None = None) -> None:
@@ -285,7 +285,7 @@ class Subscription(Declared, Reading[T]):
 
 
 class Subscriber(Subscription[T], Taking[T]):
-    """A declared subscriber whose values wait to be taken; made by :func:`subscriber`.
+    """A declared subscriber that queues values; made by :func:`subscriber`.
 
     Iterating gives messages until it is undeclared or its session closes.
     """
@@ -300,7 +300,7 @@ class Subscriber(Subscription[T], Taking[T]):
         on_error: Callable[[Message[V]], object] | None = None,
         registry: Registry | None = None,
     ) -> Subscriber[V]:
-        """Read what comes to a subscriber with a channel that is declared already, such as an advanced one.
+        """Read the samples of a subscriber that is declared already, such as an advanced one, with a channel.
 
         The parameters are those of :func:`subscriber`.
         """
@@ -315,17 +315,18 @@ class Subscriber(Subscription[T], Taking[T]):
             timeout: Seconds; ``None`` is for ever.
 
         Raises:
-            TimedOut: None came in time.
-            ZwireError: What ``zenoh.Subscriber.recv`` raises.
+            TimedOut: No message came in time.
+            ZwireError: As raised by ``zenoh.Subscriber.recv``.
         """
         return first(lambda left: self._message(self._declared.recv(left)), timeout)
 
     def recv_many(self, max_items: int, timeout: float | None = None) -> list[Message[T]]:
-        """Wait for a message, and take those that are there as well.
+        """Wait for a message, and take further queued ones as well.
 
         Args:
-            max_items: Most messages. Those that go to ``on_error`` count as well: the list can be shorter.
-            timeout: Seconds to wait for the first one; ``None`` is for ever. Empty when none came.
+            max_items: Largest number of messages. Those passed to ``on_error`` count as well: the list can be
+                shorter.
+            timeout: Seconds to wait for the first one; ``None`` is without a limit. Then the list is empty.
         """
         return self._messages(self._declared.recv_many(max_items, timeout))
 
@@ -337,17 +338,18 @@ class Subscriber(Subscription[T], Taking[T]):
         key: str | None = None,
         timestamp: str | None = None,
     ) -> pa.Table:
-        """Wait for a message, and make a table of those that are there: a row each.
+        """Wait for a message, and make a table of all queued ones: a row each.
 
-        The columns are those of :func:`arrow_schema`. Of tables and record batches the rows are put together,
+        The columns are those of :func:`arrow_schema`. Rows of tables and record batches are concatenated
         without copies; all must have one schema. Deletions are left out, as are payloads that are no values
-        of the model: those are counted in ``failed``, and go to ``on_error``.
+        of the model: those are counted in ``failed``, and passed to ``on_error``.
 
         Args:
-            max_rows: Most messages that are taken.
-            timeout: Seconds to wait for the first one; ``None`` is for ever. No rows when none came.
+            max_rows: Largest number of messages to take.
+            timeout: Seconds to wait for the first one; ``None`` is without a limit. Then the table is empty.
             key: Name of a column for the keys, in front of the others.
-            timestamp: The same for the time stamps, as ``timestamp[us, UTC]``, null where there is none.
+            timestamp: Name of a column for the time stamps, as ``timestamp[us, UTC]``, null where there is
+                none.
 
         Raises:
             TypeError: The model has no named fields, or one of them no column.
@@ -359,7 +361,7 @@ class Subscriber(Subscription[T], Taking[T]):
     def values(self) -> Iterator[T]:
         """Iterate over values alone: deletions are left out.
 
-        A payload that is none of the model raises, and the next step goes on with the next one.
+        A payload that is no value of the model raises, and the next step continues with the next sample.
 
         Raises:
             PayloadError: See above.
@@ -383,13 +385,13 @@ def publisher(
     """Declare a publisher of values.
 
     Args:
-        session: Where.
+        session: The session.
         key_expr: The key.
         model: The type of the values: a dataclass, a model of pydantic or msgspec, a TypedDict, a message
             class of protobuf, a ``Table`` or ``RecordBatch`` of pyarrow, or a plain type such as ``dict``.
-        codec: One, or the name of one; by default the one that suits the model, which is JSON for most.
-        schema: What to write into the schema of the encoding instead of the model's own; ``""`` is none.
-        registry: Where codecs are looked up by name, if not in that of the process.
+        codec: A codec, or the name of one; by default the one that suits the model, which is JSON for most.
+        schema: The schema in the encoding, instead of the model's own; ``""`` for none.
+        registry: Registry in which codecs are looked up by name, instead of that of the process.
         options: Those of ``Session.declare_publisher``.
 
     Raises:
@@ -465,21 +467,21 @@ def subscriber(
 ) -> Subscription[T]:
     """Declare a subscriber to values.
 
-    A payload is read by the codec of its encoding, whatever its publisher has chosen. One that is no value of
-    the model is counted in ``failed``, and ends nothing: its message has an ``error``, which its ``value``
-    raises.
+    A payload is read by the codec of its encoding, which the publisher chooses. A payload that is no value of
+    the model is counted in ``failed``; the subscription continues, and its message has an ``error``, which
+    its ``value`` raises.
 
     Args:
-        session: Where.
-        key_expr: What to subscribe to.
+        session: The session.
+        key_expr: The key expression.
         model: The type of the values, as for :func:`publisher`; ``bytes``, ``memoryview`` and ``ZBytes`` are
             payloads themselves, of any encoding.
-        handler: A channel of ``zenoh.handlers``, or who is called with each message.
-        codec: What payloads are taken for that do not say what they are (``zenoh/bytes``).
-        schema: What to expect instead of the model's own schema; ``"*"`` is any. A payload without one is
+        handler: A channel of ``zenoh.handlers``, or a function called with each message.
+        codec: Codec of payloads without an encoding (``zenoh/bytes``).
+        schema: The schema to expect, instead of the model's own; ``"*"`` is any. A payload without one is
             always read.
-        on_error: Who gets messages with an ``error``, instead of ``handler`` or ``recv``, in the same thread.
-        registry: Where codecs are looked up, if not in that of the process.
+        on_error: Gets messages with an ``error``, instead of ``handler`` or ``recv``, in the same thread.
+        registry: Registry in which codecs are looked up, instead of that of the process.
         options: Those of ``Session.declare_subscriber``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Asking with values, for values."""
+"""Typed queriers: values as payloads of queries and replies."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ R = TypeVar("R")
 
 
 class Reply(Generic[R]):
-    """An answer: a value, or why there is none."""
+    """A reply: a value, or the reason why there is none."""
 
     __slots__ = ("_error", "_value", "raw")
 
     raw: zenoh.Reply
-    """What it came as."""
+    """The reply as received."""
 
     def __init__(self, raw: zenoh.Reply, reader: Reader[R]) -> None:
         """Read a reply."""
@@ -54,7 +54,7 @@ class Reply(Generic[R]):
 
         Raises:
             QueryError: The queryable has answered with an error.
-            PayloadError: The payload is none of the model; or this is a deletion, which has none.
+            PayloadError: The payload is no value of the model; or the reply is a deletion.
         """
         if self._error is not None:
             raise self._error
@@ -64,12 +64,12 @@ class Reply(Generic[R]):
 
     @property
     def error(self) -> PayloadError | QueryError | None:
-        """Why there is no value; ``None`` if there is one, and for a deletion."""
+        """The error of the reply; ``None`` if there is a value, and for a deletion."""
         return self._error
 
     @property
     def deleted(self) -> bool:
-        """Whether it says that there is no value any more."""
+        """Whether the reply is a deletion."""
         sample = self.raw.ok
         return sample is not None and sample.kind == SampleKind.DELETE
 
@@ -105,10 +105,10 @@ def question(
     registry: Registry | None,
     selector: object,
 ) -> tuple[Buffer | str | None, zenoh.Encoding | None]:
-    """Give payload and encoding of a value that is asked with once, of the type ``request`` or of its class.
+    """Return payload and encoding for the value of a single query, by type ``request`` or its class.
 
     Raises:
-        PayloadError: It, or a part of it, has no form.
+        PayloadError: The value, or a part of it, has no form.
     """
     if value is None:
         return None, None
@@ -117,21 +117,21 @@ def question(
 
 
 class Asking(Keyed, Generic[Q, R]):
-    """What asks one key expression with values of one model for values of another."""
+    """Base of queriers: sends values of one model, receives values of another."""
 
     def __init__(self, raw: Any, writer: Writer[Q] | None, reader: Reader[R]) -> None:  # noqa: ANN401
-        """Ask through a declared querier, of either interface."""
+        """Send queries through a declared querier, of either interface."""
         self._declared = raw
         self._writer = writer
         self._reader = reader
 
     @property
     def matching_status(self) -> zenoh.MatchingStatus:
-        """Whether there is anybody to ask."""
+        """Whether a matching queryable exists."""
         return cast("zenoh.MatchingStatus", self._declared.matching_status)
 
     def _question(self, value: Q | None) -> tuple[Buffer | str | None, zenoh.Encoding | None]:
-        """Give payload and encoding of what to ask with."""
+        """Return payload and encoding of a query."""
         if value is None:
             return None, None
         if self._writer is None:
@@ -140,7 +140,7 @@ class Asking(Keyed, Generic[Q, R]):
 
 
 class Querier(Declared, Asking[Q, R]):
-    """Asks one key expression with values of one model for values of another; made by :func:`querier`.
+    """Sends values of one model on a key expression, receives values of another; made by :func:`querier`.
 
     A context manager.
     """
@@ -148,10 +148,10 @@ class Querier(Declared, Asking[Q, R]):
     _declared: zenoh.Querier
 
     def get(self, value: Q | None = None, **options: Unpack[AskOptions]) -> Iterator[Reply[R]]:
-        """Ask, and iterate over the answers as they come.
+        """Send a query, and iterate over the replies as they come.
 
         Args:
-            value: What to ask with; ``None`` is nothing.
+            value: The value of the query; ``None`` for none.
             options: Those of ``zenoh.Querier.get``.
 
         Raises:
@@ -164,7 +164,7 @@ class Querier(Declared, Asking[Q, R]):
 
     @property
     def raw(self) -> zenoh.Querier:
-        """The querier that this one goes through."""
+        """The querier underneath."""
         return self._declared
 
     def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
@@ -204,15 +204,15 @@ def querier(
     registry: Registry | None = None,
     **options: Unpack[QuerierOptions],
 ) -> Querier[Any, R]:
-    """Declare who asks a key expression again and again.
+    """Declare a querier, for repeated queries on a key expression.
 
     Args:
-        session: Where.
-        key_expr: What to ask.
-        reply: The type of the answers, as for :func:`publisher`.
-        request: The type of what to ask with, if anything.
-        codec: What questions are written by, and answers taken for that do not say what they are.
-        registry: Where codecs are looked up, if not in that of the process.
+        session: The session.
+        key_expr: The key expression of the queries.
+        reply: The type of the replies, as for :func:`publisher`.
+        request: The type of the queries' values, if they have any.
+        codec: Writes the queries, and reads replies without an encoding of their own.
+        registry: Registry in which codecs are looked up, instead of that of the process.
         options: Those of ``Session.declare_querier``; ``timeout`` is in seconds.
 
     Raises:
@@ -236,16 +236,16 @@ def get(
     registry: Registry | None = None,
     **options: Unpack[GetOptions],
 ) -> Iterator[Reply[R]]:
-    """Ask once, and iterate over the answers as they come.
+    """Send one query, and iterate over the replies as they come.
 
     Args:
-        session: Where.
-        selector: What to ask.
-        reply: The type of the answers, as for :func:`publisher`.
-        value: What to ask with; ``None`` is nothing.
+        session: The session.
+        selector: The selector of the query.
+        reply: The type of the replies, as for :func:`publisher`.
+        value: The value of the query; ``None`` for none.
         request: The type of ``value``, if not its class.
-        codec: What the question is written by, and answers taken for that do not say what they are.
-        registry: Where codecs are looked up, if not in that of the process.
+        codec: Writes the query, and reads replies without an encoding of their own.
+        registry: Registry in which codecs are looked up, instead of that of the process.
         options: Those of ``Session.get``; ``timeout`` is in seconds.
 
     Raises:

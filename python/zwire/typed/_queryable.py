@@ -1,4 +1,4 @@
-"""Questions that are values, and answers to them."""
+"""Typed queries: values as payloads of queries and replies."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ R = TypeVar("R")
 
 
 class Asked(Generic[Q, R]):
-    """What was asked, with the value."""
+    """A query with its value."""
 
     __slots__ = ("_answering", "_error", "_value", "raw")
 
     raw: Any
-    """What it came as."""
+    """The query as received."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Asked(Generic[Q, R]):
         value: Q | None,
         error: PayloadError | None,
     ) -> None:
-        """Keep what was made of a query."""
+        """Keep a query with its value or error."""
         self.raw = raw
         self._answering = answering
         self._value = value
@@ -51,10 +51,10 @@ class Asked(Generic[Q, R]):
 
     @property
     def value(self) -> Q:
-        """The value that was asked with; ``None`` if the queryable takes none.
+        """The value of the query; ``None`` if the queryable takes none.
 
         Raises:
-            PayloadError: The payload is none of the model.
+            PayloadError: The payload is no value of the model.
         """
         if self._error is not None:
             raise self._error
@@ -62,21 +62,21 @@ class Asked(Generic[Q, R]):
 
     @property
     def error(self) -> PayloadError | None:
-        """Why there is no value, if so."""
+        """The error of reading the value, if any."""
         return self._error
 
     @property
     def key_expr(self) -> zenoh.KeyExpr:
-        """The key expression that was asked for."""
+        """The key expression of the query."""
         return cast("zenoh.KeyExpr", self.raw.key_expr)
 
     @property
     def parameters(self) -> zenoh.Parameters:
-        """The parameters that were asked with."""
+        """The parameters of the query."""
         return cast("zenoh.Parameters", self.raw.parameters)
 
     def drop(self) -> None:
-        """End it: there are no further answers."""
+        """End the query: no further replies are sent."""
         self.raw.drop()
 
     def __enter__(self) -> Self:
@@ -100,42 +100,42 @@ class Asked(Generic[Q, R]):
 
 
 class Query(Asked[Q, R]):
-    """A question to answer, any number of times. A context manager, which ends it."""
+    """A query to answer, any number of times. A context manager, which ends it."""
 
     __slots__ = ()
 
     raw: zenoh.Query
-    """What it came as."""
+    """The query as received."""
 
     def reply(
         self, value: R, key_expr: zenoh.KeyExpr | str | None = None, **options: Unpack[ReplyOptions]
     ) -> None:
-        """Answer with a value.
+        """Reply with a value.
 
         Args:
-            value: The answer.
-            key_expr: Of which key; by default that of the queryable, or where that one is wild, of the query.
+            value: The value of the reply.
+            key_expr: Its key; by default that of the queryable, or if that has wildcards, that of the query.
             options: Those of ``zenoh.Query.reply``.
 
         Raises:
             PayloadError: The value, or a part of it, has no form; nothing was sent.
-            UsageError: Both are wild, so that the key has to be named.
+            UsageError: Both have wildcards, so that the key has to be given.
         """
         key = self._key(key_expr)
         writer = self._answering._writer  # noqa: SLF001
         self.raw.reply(key, writer.write(value, key), encoding=writer.encoding, **options)
 
     def reply_del(self, key_expr: zenoh.KeyExpr | str | None = None, **options: Unpack[ReplyOptions]) -> None:
-        """Answer that a key has no value any more; parameters as in :meth:`reply`."""
+        """Reply with the deletion of a key; parameters as in :meth:`reply`."""
         self.raw.reply_del(self._key(key_expr), **options)
 
     def reply_err(self, text: str) -> None:
-        """Answer with an error; it is a ``QueryError`` at the other side."""
+        """Reply with an error; the querier gets a ``QueryError``."""
         self.raw.reply_err(text, encoding="text/plain")
 
 
 class Answering(Counting, Generic[Q, R]):
-    """Makes questions of queries, and counts those that are none."""
+    """Decodes the values of queries, and counts payloads that are no values."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class Answering(Counting, Generic[Q, R]):
         writer: Writer[R],
         on_error: Callable[[Any], object] | None,
     ) -> None:
-        """Read queries of what is yet to be declared."""
+        """Read the queries of a queryable declared later."""
         super().__init__()
         self._reader = reader
         self._writer = writer
@@ -170,7 +170,7 @@ class Serving(Declared, Answering[Q, R]):
 
     @property
     def raw(self) -> zenoh.Queryable[Any]:
-        """The queryable that this one goes through."""
+        """The queryable underneath."""
         return self._declared
 
     def wait_ready(self, timeout: float | None = None) -> None:
@@ -201,7 +201,7 @@ class Serving(Declared, Answering[Q, R]):
 
 
 class Queryable(Serving[Q, R]):
-    """A declared queryable whose queries wait to be taken; made by :func:`queryable`.
+    """A declared queryable that queues queries; made by :func:`queryable`.
 
     Iterating gives queries until it is undeclared or its session closes.
     """
@@ -213,13 +213,13 @@ class Queryable(Serving[Q, R]):
             timeout: Seconds; ``None`` is for ever.
 
         Raises:
-            TimedOut: None came in time.
-            ZwireError: What ``zenoh.Queryable.recv`` raises.
+            TimedOut: No query came in time.
+            ZwireError: As raised by ``zenoh.Queryable.recv``.
         """
         return first(lambda left: self._query(self._declared.recv(left)), timeout)
 
     def try_recv(self) -> Query[Q, R] | None:
-        """Take a query if one is there."""
+        """Take a query if one is queued."""
         while (raw := self._declared.try_recv()) is not None:
             query = self._query(raw)
             if query is not None:
@@ -227,7 +227,7 @@ class Queryable(Serving[Q, R]):
         return None
 
     def __iter__(self) -> Iterator[Query[Q, R]]:
-        # No generator: its frame would keep the query that it gave last.
+        # No generator: its frame would keep a reference to the last query.
         return Items(iter(self._declared), lambda raw: self._query(raw) or LEFT_OUT)
 
 
@@ -298,20 +298,20 @@ def queryable(
     registry: Registry | None = None,
     **options: Unpack[QueryableOptions],
 ) -> Serving[Any, R]:
-    """Declare a queryable that is asked with values and answers with values.
+    """Declare a queryable with values as payloads of queries and replies.
 
-    A query whose payload is no value of ``request`` is counted in ``failed`` and answered with an error that
-    says what is wrong with it.
+    A query with a payload that is no value of ``request`` is counted in ``failed`` and answered with an error
+    that says what is wrong with it.
 
     Args:
-        session: Where.
-        key_expr: What to answer for.
-        reply: The type of the answers, as for :func:`publisher`.
-        handler: A channel of ``zenoh.handlers``, or who is called with each query, which then ends.
-        request: The type of what is asked with; ``None`` looks at no payload.
-        codec: What answers are written by, and payloads taken for that do not say what they are.
-        on_error: Who gets queries with an ``error``, instead of the answer above.
-        registry: Where codecs are looked up, if not in that of the process.
+        session: The session.
+        key_expr: The key expression that it answers for.
+        reply: The type of the replies, as for :func:`publisher`.
+        handler: A channel of ``zenoh.handlers``, or a function called with each query, which then ends.
+        request: The type of the queries' values; with ``None`` payloads are not read.
+        codec: Writes the answers, and reads payloads without an encoding of their own.
+        on_error: Gets queries with an ``error``; the error reply above is not sent then.
+        registry: Registry in which codecs are looked up, instead of that of the process.
         options: Those of ``Session.declare_queryable``.
 
     Raises:

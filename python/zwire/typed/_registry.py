@@ -1,4 +1,4 @@
-"""Which codec is whose."""
+"""The registry of codecs, by encoding."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _ADVICE = {
 
 
 class Registry:
-    """Codecs by encoding, with or without a schema. What is registered last wins.
+    """Codecs by encoding, with or without a schema. The last registration wins.
 
     Args:
-        parent: Where to look for what is not here; without one nothing else is known.
+        parent: Registry that is searched next; without one only own codecs are known.
     """
 
     def __init__(self, parent: Registry | None = None) -> None:
-        """Begin without codecs of its own."""
+        """Start without codecs of its own."""
         self._parent = parent
         self._lock = threading.Lock()
         self._by_encoding: dict[str, Codec] = {}
@@ -40,14 +40,14 @@ class Registry:
 
     @property
     def version(self) -> int:
-        """A number that changes whenever the answers may."""
+        """A number that changes with each registration."""
         return self._changes + (self._parent.version if self._parent else 0)
 
     def register(self, encoding: Encoding | str, codec: Codec) -> None:
-        """Read payloads of an encoding by a codec, instead of what has read them so far.
+        """Read payloads of an encoding by a codec, instead of the present one.
 
         An encoding with a schema, ``"application/json;fleet.Position"``, is for payloads of that schema only,
-        and goes before one without.
+        and takes precedence over one without.
         """
         text = str(encoding)
         if not text.partition(";")[0]:
@@ -57,10 +57,10 @@ class Registry:
             self._changes += 1
 
     def find(self, encoding: str, schema: str | None = None) -> Codec:
-        """Give the codec of an encoding.
+        """Return the codec of an encoding.
 
         Raises:
-            UnknownEncoding: There is none.
+            UnknownEncoding: No codec reads it.
         """
         at: Registry | None = self
         while at is not None:
@@ -76,10 +76,10 @@ class Registry:
         )
 
     def named(self, name: str) -> Codec:
-        """Give the codec of a name, such as ``"json"``.
+        """Return the codec of a name, such as ``"json"``.
 
         Raises:
-            ValueError: There is none.
+            ValueError: No codec has that name.
         """
         names: dict[str, Codec] = {}
         for codec in self._codecs():
@@ -89,7 +89,7 @@ class Registry:
         return names[name]
 
     def takes(self, model: Any) -> bool:  # noqa: ANN401
-        """Say whether any codec has a form for a model."""
+        """Return whether any codec has a form for a model."""
         for codec in self._codecs():
             with contextlib.suppress(TypeError, ImportError):
                 codec.check(model)
@@ -97,7 +97,7 @@ class Registry:
         return False
 
     def known(self) -> list[str]:
-        """List the encodings that there are codecs for."""
+        """List the encodings with a codec."""
         inherited: Iterable[str] = self._parent.known() if self._parent else ()
         return sorted({*self._by_encoding, *inherited})
 
@@ -116,7 +116,7 @@ def _built_in() -> Registry:
 
 
 registry: Registry = Registry(_built_in())
-"""What :func:`register` adds to, and everything uses that is given no other."""
+"""The registry of the process: :func:`register` adds to it, and it is the default everywhere."""
 
 
 def register(encoding: Encoding | str, codec: Codec) -> None:

@@ -20,7 +20,7 @@ _NUMBERS = tuple(getattr(ext, name) for name in ext.__all__ if name.startswith((
 
 
 class Form(NamedTuple):
-    """The type that is on the wire, and the ways there and back."""
+    """The type on the wire, and the conversions to it and back."""
 
     type: Any
     dump: Callable[[Any], Any]
@@ -29,10 +29,10 @@ class Form(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def form(model: Any) -> Form:  # noqa: ANN401 - any annotation
-    """Work out how a type is serialized.
+    """Determine how a type is serialized.
 
     Raises:
-        TypeError: It, or a part of it, has no form.
+        TypeError: The type, or a part of it, has no form.
     """
     return _form(model, ())
 
@@ -66,7 +66,7 @@ def _form(model: Any, around: tuple[Any, ...]) -> Form:  # noqa: ANN401
 
 def _of(model: Any) -> Callable[[Any], Any]:  # noqa: ANN401
     def dump(value: Any) -> Any:  # noqa: ANN401
-        # A plain number becomes what the model says, in its range; a bool is none.
+        # A plain number is converted to the declared type, within its range; a bool is refused.
         if isinstance(value, bool) == (model is bool):
             if isinstance(value, model):
                 return value

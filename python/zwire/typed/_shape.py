@@ -1,4 +1,4 @@
-"""Which trees the types of a model have: types with parts, and models of other libraries."""
+"""Converters between trees and types with parts, and models of other libraries."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _MAPS = (dict, abc.Mapping, abc.MutableMapping)
 
 @lru_cache(maxsize=1024)
 def converter(model: Any, wire: Wire) -> Converter:  # noqa: ANN401 - any annotation
-    """Work out how values of a type travel.
+    """Build the converter of a type.
 
     Raises:
-        TypeError: It, or a part of it, has no form.
+        TypeError: The type, or a part of it, has no form.
     """
     compiler = _Compiler(wire)
     made = compiler.of(model)
@@ -56,29 +56,29 @@ def converter(model: Any, wire: Wire) -> Converter:  # noqa: ANN401 - any annota
 
 
 def is_model_of(library: str, cls: str, model: Any) -> bool:  # noqa: ANN401
-    """Say whether a model is a class derived from one of a library, which stays unloaded if it is not yet."""
+    """Return whether a model is a class derived from one of a library; does not load the library."""
     module = sys.modules.get(library)
     base = getattr(module, cls, None)
     return isinstance(base, type) and isinstance(model, type) and issubclass(model, base)
 
 
 def is_pydantic(model: Any) -> bool:  # noqa: ANN401
-    """Say whether pydantic has made this class: a model or one of its dataclasses."""
+    """Return whether a class is made by pydantic: a model or one of its dataclasses."""
     return isinstance(model, type) and hasattr(model, "__pydantic_validator__")
 
 
 def is_struct(model: Any) -> bool:  # noqa: ANN401
-    """Say whether it is a Struct of msgspec."""
+    """Return whether a model is a Struct of msgspec."""
     return is_model_of("msgspec", "Struct", model)
 
 
 def is_typed_dict(model: Any) -> bool:  # noqa: ANN401
-    """Say whether it is a TypedDict, of typing or of typing_extensions."""
+    """Return whether a model is a TypedDict, of typing or of typing_extensions."""
     return isinstance(model, type) and issubclass(model, dict) and hasattr(model, "__required_keys__")
 
 
 class _Compiler:
-    """Makes converters; a type that contains itself finds the one that is being made."""
+    """Builds converters; a recursive type uses the converter under construction."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
@@ -165,7 +165,7 @@ class _Compiler:
             return out if make is list else make(out)
 
         def dump(value: Any) -> list[Any]:  # noqa: ANN401
-            # An array of numpy is iterable as well; a text would be a list of letters.
+            # An array of numpy is iterable as well; a text must not become a list of letters.
             if isinstance(value, str | bytes | bytearray | dict) or not isinstance(value, abc.Iterable):
                 raise wanted("list", value)
             return each(item.dump, value)
@@ -220,7 +220,7 @@ class _Compiler:
         return Converter(load, dump, ("dict",))
 
     def key(self, tp: Any) -> Converter:  # noqa: ANN401
-        """Give the converter of the keys of a map: texts, wherever the wire or the model leaves it open."""
+        """Return the converter of the keys of a map: texts, if the wire or the model leaves the type open."""
         inner = self.of(tp)
         if tp is Any or tp is object:
             return Converter(lambda value: value, self.any_key, ("str",))
@@ -236,7 +236,7 @@ class _Compiler:
             return inner
 
         def load(value: Any) -> Any:  # noqa: ANN401
-            # Not int() alone, which also takes blanks, underscores and digits of other scripts.
+            # Not int() alone, which also accepts blanks, underscores and digits of other scripts.
             if type(value) is str and value.isascii() and value.removeprefix("-").isdigit():
                 return inner.load(int(value))
             raise Misfit(f"{str(value)[:40]!r} is no int")
@@ -244,7 +244,7 @@ class _Compiler:
         return Converter(load, lambda value: str(inner.dump(value)), ("str",))
 
     def union(self, tp: Any, members: list[Converter]) -> Converter:  # noqa: ANN401
-        """Choose by the type of the plain value alone, so that nothing is ever read twice."""
+        """Choose by the type of the plain value alone, so that no value is read twice."""
         by_kind: dict[str, list[Converter]] = {}
         fallback: list[Converter] = []
         for member in members:
@@ -253,7 +253,7 @@ class _Compiler:
             if not member.kinds:
                 fallback.append(member)
         for name, several in by_kind.items():
-            # An int is rather an int than a float.
+            # Prefer int to float for an int.
             several.sort(key=lambda member: member.kinds.index(name))
             if name == "list" and len(several) > 1:
                 raise TypeError(f"{tp}: two kinds of lists cannot be told apart")
@@ -298,12 +298,12 @@ class _Compiler:
     # ---- Classes ------------------------------------------------------------------------------------
 
     def known(self, tp: Any) -> Converter | None:  # noqa: ANN401
-        """Give the converter of a class that was met before, perhaps around itself."""
+        """Return the converter of a class met before, perhaps one that is being built."""
         self.closed &= tp not in self.making
         return self.made.get(tp)
 
     def fields(self, cls: Any, tp: Any) -> Converter:  # noqa: ANN401
-        """Give the converter of a dataclass; ``tp`` is it with its parameters, if it has some."""
+        """Return the converter of a dataclass; ``tp`` is the class with its type parameters, if any."""
         hints = _filled(_hints(cls), cls, tp)
         made = self.made[tp] = _pending(hints)
         self.making.add(tp)
@@ -322,7 +322,7 @@ class _Compiler:
             try:
                 return cls(**values)
             except (ValueError, TypeError) as error:
-                # What __post_init__ has to say.
+                # The error of __post_init__.
                 raise Misfit(str(error)) from error
 
         def dump(value: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -388,7 +388,7 @@ class _Compiler:
     # ---- Values without a declared type -------------------------------------------------------------
 
     def any_key(self, value: Any) -> str:  # noqa: ANN401
-        """Write the key of a map that has no declared type: texts are what every reader takes."""
+        """Write the key of a map without a declared type: as text, which every reader accepts."""
         text = self.any(value)
         if isinstance(text, str):
             return text
@@ -397,7 +397,7 @@ class _Compiler:
         raise wanted("text", value)
 
     def any(self, value: Any) -> Any:  # noqa: ANN401
-        """Write a value by what it is."""
+        """Write a value by its own type."""
         cls = type(value)
         if cls in self.scalars:
             return self.scalars[cls].dump(value)
@@ -418,7 +418,7 @@ class _Compiler:
 
 
 def _pending(hints: dict[str, Any]) -> Converter:
-    """Give a converter that types find which contain themselves; it works once it is settled."""
+    """Return a placeholder converter for recursive types; it works once it is settled."""
 
     def unsettled(_: Any) -> Any:  # noqa: ANN401
         raise AssertionError("the type is not worked out yet")
@@ -439,7 +439,7 @@ def _hints(cls: Any) -> dict[str, Any]:  # noqa: ANN401
 
 
 def _filled(hints: dict[str, Any], cls: Any, tp: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Put the parameters of a generic class into its annotations; what is left open is anything."""
+    """Put the parameters of a generic class into its annotations; open ones become ``Any``."""
     given = dict(zip(getattr(cls, "__parameters__", ()), typing.get_args(tp), strict=False))
 
     def fill(hint: Any) -> Any:  # noqa: ANN401
@@ -456,7 +456,7 @@ def _name(tp: Any) -> str:  # noqa: ANN401
 
 
 def _tag(tp: Any, maps: list[Converter]) -> tuple[str, dict[Any, Converter]] | None:  # noqa: ANN401
-    """Find the field whose value tells the members of a union apart."""
+    """Find the field that tells the members of a union apart by its value."""
     if len(maps) < 2:
         return None
     for name in maps[0].tags:
@@ -479,7 +479,7 @@ def _all_there(value: Any, required: Iterable[str]) -> None:  # noqa: ANN401
 
 
 def _load_named(value: Any, parts: dict[str, Converter], required: Iterable[str]) -> dict[str, Any]:  # noqa: ANN401
-    """Load a map with fixed names; what has other names is left alone, so that a model can grow."""
+    """Load a map with fixed names; unknown names are ignored, so that a model can grow."""
     if type(value) is not dict:
         raise wanted("map", value)
     _all_there(value, required)
@@ -512,14 +512,14 @@ def _dump_named(values: Iterable[tuple[str, Any]], parts: dict[str, Converter]) 
 
 @lru_cache(maxsize=1024)
 def adapter(model: Any) -> Any:  # noqa: ANN401 - a TypeAdapter
-    """Give what pydantic reads and writes a class with."""
+    """Return the TypeAdapter by which pydantic reads and writes a class."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(model)
 
 
 def validate(read: Callable[[Any], Any], value: Any) -> Any:  # noqa: ANN401
-    """Read by an adapter of pydantic; the first of the problems is the one that is told."""
+    """Read by an adapter of pydantic; the first problem is reported."""
     from pydantic import ValidationError
 
     try:
@@ -536,7 +536,7 @@ _BYTE = re.compile(r"\(byte (\d+)\)")
 
 
 def convert(read: Callable[..., Any], value: Any, model: Any, **options: Any) -> Any:  # noqa: ANN401
-    """Read by a function of msgspec, whose errors say in words where the problem is."""
+    """Read by a function of msgspec; its errors say where the problem is."""
     import msgspec
 
     try:

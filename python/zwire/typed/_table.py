@@ -1,4 +1,4 @@
-"""Values as rows of Arrow: the schema of a model, and tables of what has arrived."""
+"""Values as rows of Arrow: the schema of a model, and tables of received values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["arrow_schema", "is_arrow", "table"]
 
 
 class _Column(NamedTuple):
-    """The Arrow type of a type, and how its values become what pyarrow takes for it."""
+    """The Arrow type for a type, and the conversion of its values for pyarrow."""
 
     type: Any
     convert: Callable[[Any], Any] | None = None
@@ -35,7 +35,7 @@ class _Column(NamedTuple):
 
 
 def arrow_schema(model: Any) -> pa.Schema:  # noqa: ANN401 - any model
-    """Give the Arrow schema of a model with named fields: a column for each.
+    """Return the Arrow schema of a model with named fields: a column for each.
 
     ============================  ========================================================
     field                         column
@@ -65,7 +65,7 @@ def arrow_schema(model: Any) -> pa.Schema:  # noqa: ANN401 - any model
 
 
 def rows_of(model: Any) -> Callable[[Any], Any]:  # noqa: ANN401
-    """Give what makes a row, by name, of a value of a model."""
+    """Return a function that turns a value of a model into a row, by name."""
     convert = _column(model).convert
     if convert is None:
         raise TypeError(f"{getattr(model, '__name__', model)} has no named fields")

@@ -1,8 +1,8 @@
-"""Values of models as trees of plain values, and back: what JSON, CBOR and MessagePack have in common.
+"""Values of models as trees of plain values, and back: common to JSON, CBOR and MessagePack.
 
-A tree is made of ``None``, ``bool``, ``int``, ``float``, ``str``, ``list``, ``dict``, and of what a wire has
-a form of its own for. How a type is written is worked out once for each wire, at the declaration; what has no
-form is a ``TypeError`` there, not at the first message.
+A tree is made of ``None``, ``bool``, ``int``, ``float``, ``str``, ``list``, ``dict``, and of types for which
+a wire has a form of its own. The conversion of a type is built once for each wire, at the declaration; a type
+without a form is a ``TypeError`` there, not at the first message.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ __all__ = [
 ]
 
 MAX_DEPTH = 100
-"""Levels of a tree from a peer. Far more than data has, and far less than the interpreter can recurse: what
-is decoded can be compared, copied and printed."""
+"""Levels of a tree from a peer. Far more than data has, and far less than the recursion limit: decoded trees
+can be compared, copied and printed."""
 
 _NAMES = {"NoneType": "null", "str": "text", "dict": "map"}
 
 
 class Misfit(Exception):  # noqa: N818 - it says what happened
-    """A value that does not fit; who knows where it was puts the place in front of ``path``, outwards."""
+    """A value that does not fit; each enclosing level prepends its part of the place to ``path``."""
 
     def __init__(self, problem: str, offset: int | None = None) -> None:
-        """Keep the problem; the byte where it was found, if anybody knows."""
+        """Keep the problem, and the offset of its byte if known."""
         super().__init__(problem)
         self.problem = problem
         self.offset = offset
@@ -54,7 +54,7 @@ class Misfit(Exception):  # noqa: N818 - it says what happened
 
     @property
     def path(self) -> str | None:
-        """The place as a text, ``a.b[3]``."""
+        """The place as text, ``a.b[3]``."""
         text = "".join(
             f"[{step}]" if isinstance(step, int) else f".{step}" for step in reversed(self.steps)
         ).removeprefix(".")
@@ -63,16 +63,16 @@ class Misfit(Exception):  # noqa: N818 - it says what happened
 
 @dataclass(frozen=True)
 class Wire:
-    """What a format has forms of its own for."""
+    """The types for which a format has forms of its own."""
 
     name: str
     native: frozenset[type] = frozenset()
     text_keys: bool = False
-    """Keys of maps are texts, whatever the model says."""
+    """Whether keys of maps are texts, regardless of the model."""
     finite: bool = False
-    """There is no form for NaN and the infinities."""
+    """Whether NaN and the infinities have no form."""
     int_bits: int | None = None
-    """Integers beyond that many bits have no form."""
+    """Largest number of bits of an integer; larger ones have no form."""
 
 
 JSON = Wire("JSON", text_keys=True, finite=True)
@@ -87,36 +87,36 @@ Step: TypeAlias = "Callable[[Any], Any]"
 
 @dataclass(eq=False)
 class Converter:
-    """How values of one type are made from trees, ``load``, and written as trees, ``dump``.
+    """Conversion of values of one type: from trees by ``load``, to trees by ``dump``.
 
-    Both raise :class:`Misfit`. ``kinds`` names the types of plain values that ``load`` takes, the one that is
-    its own first.
+    Both raise :class:`Misfit`. ``kinds`` names the types of plain values that ``load`` accepts, its own
+    first.
     """
 
     load: Step
     dump: Step
     kinds: tuple[str, ...]
     tags: dict[str, frozenset[Any]] = field(default_factory=dict)
-    """Of a map with fixed names: the values of those that are a ``Literal``."""
+    """For a map with fixed names: the values of the fields that are a ``Literal``."""
     free_keys: bool = False
-    """Of a whole model: some of its maps have keys that are no texts."""
+    """For a whole model: whether some of its maps have keys other than texts."""
     closed: bool = False
-    """Of a whole model: it says what every part is, and has no more levels than that."""
+    """For a whole model: whether the type of every part is declared, which bounds the depth."""
 
 
 def kind(value: object) -> str:
-    """Name the type of a value in the words of the formats."""
+    """Name the type of a value in the terms of the formats."""
     name = type(value).__name__
     return _NAMES.get(name, name)
 
 
 def wanted(what: str, value: object) -> Misfit:
-    """Say that something else was expected."""
+    """Make the error for a value of another type than expected."""
     return Misfit(f"{what} expected, not {kind(value)}")
 
 
 def check_tree(tree: Any, wire: Wire) -> None:  # noqa: ANN401 - any tree
-    """Refuse what is nested too deeply, before anybody recurses into it, and what fits no model."""
+    """Refuse trees nested too deeply, before any recursion, and values that fit no model."""
     plain = _PLAIN | wire.native
     level = [tree]
     for _ in range(MAX_DEPTH + 1):
@@ -136,7 +136,7 @@ def check_tree(tree: Any, wire: Wire) -> None:  # noqa: ANN401 - any tree
 
 
 def exactly(cls: type, what: str) -> Step:
-    """Take values of that very type; a bool is no int."""
+    """Accept values of exactly that type; a bool is no int."""
 
     def same(value: Any) -> Any:  # noqa: ANN401 - a value of a tree
         if type(value) is cls:
@@ -159,7 +159,7 @@ def _load_float(value: Any) -> float:  # noqa: ANN401
 
 def _dump_float(wire: Wire) -> Step:
     def dump(value: Any) -> float:  # noqa: ANN401
-        # __float__ is how the scalars of numpy join in; texts have none.
+        # Scalars of numpy have __float__; texts do not.
         if isinstance(value, bool) or not hasattr(value, "__float__"):
             raise wanted("float", value)
         number = float(value)
@@ -192,7 +192,7 @@ def _dump_text(value: Any) -> str:  # noqa: ANN401
 
 def _dump_bytes(value: Any) -> bytes:  # noqa: ANN401
     try:
-        # Not through bytes(), which takes an int for a length.
+        # Not through bytes(), which accepts an int as a length.
         return memoryview(value).tobytes()
     except TypeError:
         raise wanted("bytes", value) from None
@@ -212,7 +212,7 @@ def _load_base64(value: Any) -> bytes:  # noqa: ANN401
 
 
 def _parsed(cls: type, parse: Callable[[str], Any], also: tuple[type, ...] = ()) -> Step:
-    """Take values of the type, and the text that stands for one."""
+    """Accept values of the type, and texts that parse as one."""
 
     def load(value: Any) -> Any:  # noqa: ANN401
         if type(value) is cls:
@@ -240,7 +240,7 @@ def _dump_datetime(wire: Wire) -> Step:
     def dump(value: Any) -> Any:  # noqa: ANN401
         if not isinstance(value, datetime):
             raise wanted("datetime", value)
-        # Without a zone it is no instant, and only a text can say so.
+        # A time without a zone is no instant, and only a text can represent it.
         if datetime in wire.native and value.tzinfo is not None:
             return value
         return value.isoformat()
@@ -260,7 +260,7 @@ def _same(value: Any) -> Any:  # noqa: ANN401
 
 
 def scalars(wire: Wire) -> dict[type, Converter]:
-    """Give the converters of all types without parts."""
+    """Return the converters of all scalar types."""
     by_type = {
         type(None): Converter(exactly(type(None), "null"), exactly(type(None), "null"), ("NoneType",)),
         bool: Converter(exactly(bool, "bool"), exactly(bool, "bool"), ("bool",)),
@@ -277,7 +277,7 @@ def scalars(wire: Wire) -> dict[type, Converter]:
     write = _same if UUID in wire.native else str
     by_type[UUID] = Converter(_parsed(UUID, UUID), _written(UUID, write), ("UUID", "str"))
     write = _same if Decimal in wire.native else str
-    # Other languages write a number where there is one.
+    # Other languages write a number for a decimal.
     load = _parsed(Decimal, Decimal, also=(int, float))
     by_type[Decimal] = Converter(load, _written(Decimal, write), ("Decimal", "str", "int", "float"))
     if bytes in wire.native:
@@ -290,7 +290,7 @@ def scalars(wire: Wire) -> dict[type, Converter]:
 
 
 def enumeration(cls: Any) -> Converter:  # noqa: ANN401 - an Enum class
-    """Give the converter of an enumeration: its values stand for its members."""
+    """Return the converter of an enumeration, by the values of its members."""
     members = {(type(member.value), member.value): member for member in cls}
     if not all(kind in (str, int, float, bool) for kind, _ in members):
         raise TypeError(f"{cls.__name__}: the values of an enumeration must be texts, numbers or bools")
@@ -311,7 +311,7 @@ def enumeration(cls: Any) -> Converter:  # noqa: ANN401 - an Enum class
 
 
 def literal(values: tuple[Any, ...]) -> Converter:
-    """Give the converter of a ``Literal``."""
+    """Return the converter of a ``Literal``."""
     if not all(type(value) in (str, int, bool, type(None)) for value in values):
         raise TypeError("the values of a Literal must be texts, ints, bools or None")
     known = {(type(value), value) for value in values}

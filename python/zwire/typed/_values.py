@@ -1,4 +1,4 @@
-"""Payloads and values: who writes for a model, who reads for one, and what they say when it does not work."""
+"""Payloads and values: writers and readers for a model, and their errors."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ __all__ = ["ANY_SCHEMA", "Reader", "Writer", "decode", "encode", "from_frames", 
 T = TypeVar("T")
 
 ANY_SCHEMA = "*"
-"""As the schema of a reader: payloads of every schema."""
+"""The schema of a reader that accepts payloads of every schema."""
 
-# Encodings come from peers, and each that is seen is remembered up to here.
+# Encodings come from peers, so the cache is bounded.
 _REMEMBERED = 256
-# What a payload is said to be that nobody has said anything about.
+# The encoding of a payload sent without one.
 _UNTOLD = "zenoh/bytes"
 
 
 def codec_for(model: Any, codec: Codec | str | None, among: Registry) -> Codec:  # noqa: ANN401
-    """Give the codec that writes a model.
+    """Return the codec that writes a model.
 
     Raises:
-        TypeError: It has no form for the model.
-        ValueError: None has that name.
+        TypeError: The codec has no form for the model.
+        ValueError: No codec has that name.
     """
     if isinstance(codec, str) or codec is None:
         codec = among.named(codec or _formats.default_codec(model))
@@ -47,11 +47,11 @@ class Writer(Generic[T]):
     def __init__(
         self, model: type[T], codec: Codec | str | None, schema: str | None, among: Registry | None
     ) -> None:
-        """Choose the codec, and see that it can."""
+        """Choose the codec, and check that it supports the model."""
         self.model = model
         self.codec: Codec = codec_for(model, codec, among or registry)
         self.schema: str | None = schema if schema is not None else self.codec.schema(model)
-        # By its text, since with_schema would replace all of one that has no number.
+        # By its text, since with_schema would replace the whole text of one without a number.
         name = self.codec.encoding
         self.encoding: Encoding = Encoding(f"{name};{self.schema}" if self.schema else name)
 
@@ -59,7 +59,7 @@ class Writer(Generic[T]):
         """Write a value.
 
         Raises:
-            PayloadError: It, or a part of it, has no form.
+            PayloadError: The value, or a part of it, has no form.
         """
         try:
             return self.codec.encode(value, self.model)
@@ -71,12 +71,12 @@ class Writer(Generic[T]):
 
 
 class Reader(Generic[T]):
-    """Reads payloads of whatever encoding as values of one model."""
+    """Reads payloads of any encoding as values of one model."""
 
     def __init__(
         self, model: type[T], codec: Codec | str | None, schema: str | None, among: Registry | None
     ) -> None:
-        """Choose what payloads are taken for that do not say what they are."""
+        """Choose the codec of payloads without an encoding."""
         self.model = model
         self._registry = among or registry
         self._raw = _formats.is_raw(model)
@@ -84,7 +84,7 @@ class Reader(Generic[T]):
         try:
             self._untold = codec_for(model, codec, self._registry)
         except TypeError:
-            # What suits most models does not suit this one, but payloads may well say what they are.
+            # The default codec does not support this model, but payloads may have other encodings.
             if codec is not None or not self._registry.takes(model):
                 raise
         self._schema = schema
@@ -95,8 +95,8 @@ class Reader(Generic[T]):
         """Read a payload.
 
         Raises:
-            PayloadError: It is no value of the model.
-            SchemaMismatch: It is one of another schema.
+            PayloadError: The payload is no value of the model.
+            SchemaMismatch: The payload has another schema.
             UnknownEncoding: No codec reads its encoding.
         """
         if self._version != self._registry.version:
@@ -113,10 +113,10 @@ class Reader(Generic[T]):
         return value
 
     def _find(self, encoding: Encoding, key: object) -> tuple[Codec, str | None]:
-        """Choose the codec of an encoding, and see that it can."""
+        """Choose the codec of an encoding, and check that it supports the model."""
         name, schema = told(encoding)
         if self._untold and ((name == _UNTOLD and schema is None) or (self._raw and self._schema is None)):
-            # Bytes are what every payload is, whatever else it is said to be.
+            # A model of raw bytes accepts every encoding.
             codec, schema = self._untold, None
         else:
             try:
@@ -142,13 +142,13 @@ class Reader(Generic[T]):
 
 
 def told(encoding: Encoding) -> tuple[str, str | None]:
-    """Take the name and the schema out of an encoding."""
+    """Split an encoding into name and schema."""
     name, _, schema = str(encoding).partition(";")
     return name, schema or None
 
 
 def problem(error: Exception, key: object, encoding: str, schema: str | None) -> PayloadError:
-    """Make one error of whatever a codec has raised, which stays its cause."""
+    """Convert any error of a codec into a ``PayloadError``; the original stays its cause."""
     path = getattr(error, "path", None) if isinstance(error, Misfit | PayloadError) else None
     offset = getattr(error, "offset", None) if isinstance(error, Misfit | PayloadError) else None
     if isinstance(error, Misfit | PayloadError | ImportError | TypeError):
@@ -159,7 +159,7 @@ def problem(error: Exception, key: object, encoding: str, schema: str | None) ->
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     place = f" at {path}" if path else ""
     place += f" at byte {offset}" if offset is not None else ""
-    # What a library quotes from a payload can have any length.
+    # A library may quote any length of a payload.
     message = _placed(f"{encoding[:100]}: {text[:300]}{place}", key)
     return PayloadError(message, key=_text(key), encoding=encoding, schema=schema, path=path, offset=offset)
 
@@ -183,18 +183,18 @@ def encode(
     schema: str | None = None,
     registry: Registry | None = None,
 ) -> tuple[ZBytes, Encoding]:
-    """Give the payload of a value and the encoding to publish it with.
+    """Return the payload of a value and the encoding to publish it with.
 
     Args:
-        value: What to write.
+        value: The value.
         model: The type to write it as; by default its class.
-        codec: One, or the name of one; by default the one that suits the model.
-        schema: What to write instead of the model's own schema; ``""`` is none.
-        registry: Where codecs are looked up by name, if not in that of the process.
+        codec: A codec, or the name of one; by default the one that suits the model.
+        schema: The schema in the encoding, instead of the model's own; ``""`` for none.
+        registry: Registry in which codecs are looked up by name, instead of that of the process.
 
     Raises:
         PayloadError: The value, or a part of it, has no form.
-        TypeError: The model has none.
+        TypeError: The model has no form.
     """
     writer: Writer[Any] = Writer(type(value) if model is None else model, codec, schema, registry)
     return ZBytes(writer.write(value)), writer.encoding
@@ -213,14 +213,14 @@ def decode(
 
     Args:
         payload: Any buffer, such as the payload of a sample or an attachment.
-        encoding: What it is said to be.
+        encoding: The encoding of the payload.
         model: The type to read.
-        codec: What to take it for if it is ``zenoh/bytes``, which says nothing.
-        schema: What to expect instead of the model's own schema; ``"*"`` is any.
-        registry: Where codecs are looked up, if not in that of the process.
+        codec: Codec for ``zenoh/bytes``, which is no particular encoding.
+        schema: The schema to expect, instead of the model's own; ``"*"`` is any.
+        registry: Registry in which codecs are looked up, instead of that of the process.
 
     Raises:
-        PayloadError: It is no value of the model; see its subclasses.
+        PayloadError: The payload is no value of the model; see its subclasses.
         TypeError: The model has no form.
     """
     into = payload if isinstance(payload, ZBytes) else ZBytes(payload)
@@ -235,7 +235,7 @@ def to_frames(
     schema: str | None = None,
     registry: Registry | None = None,
 ) -> list[bytes]:
-    """Give a value as the content of a message of ZRE: a frame that names the encoding, and the payload.
+    """Return a value as the content of a ZRE message: a frame with the encoding, and the payload.
 
     Parameters and errors are those of :func:`encode`.
     """
@@ -251,12 +251,12 @@ def from_frames(
     schema: str | None = None,
     registry: Registry | None = None,
 ) -> T:
-    """Read the content of a message of ZRE: what :func:`to_frames` has written, or a single frame.
+    """Read the content of a ZRE message: the frames of :func:`to_frames`, or a single frame.
 
-    A single frame, all that 20/ZRE has, says nothing about its encoding, and is taken for ``codec``.
+    A single frame, all that 20/ZRE has, has no encoding, and is read by ``codec``.
 
     Raises:
-        PayloadError: It is no value of the model, or has other frames; see its subclasses.
+        PayloadError: The content is no value of the model, or has other frames; see its subclasses.
     """
     if len(content) == 1:
         return decode(content[0], _UNTOLD, model, codec=codec, schema=schema, registry=registry)

@@ -70,7 +70,7 @@ from zwire.zenoh._enums import (
 )
 from zwire.zenoh.handlers import Handler
 
-# A checker takes this name for what it says; importing it from typing would be half the time of our import.
+# Type checkers go by this name; importing it from typing would take half the time of our import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
@@ -143,7 +143,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> ModuleType:
-    """``ext`` and ``shm``, which are imported when they are used."""
+    """Import ``ext`` and ``shm`` on first use."""
     if name in ("ext", "shm"):
         from importlib import import_module
 
@@ -152,5 +152,5 @@ def __getattr__(name: str) -> ModuleType:
     raise AttributeError(problem)
 
 
-# What a program leaves open is closed when the interpreter ends, each session within its own bound.
+# Objects left open are closed when the interpreter ends, each session within its own time limit.
 atexit.register(close_all)

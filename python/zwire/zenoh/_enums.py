@@ -1,6 +1,6 @@
 """The enumerations of ``zwire.zenoh``.
 
-Their numbers are those of the protocol where it has some. ``int(member)`` gives them; members are not equal
+Their numbers are those of the protocol, if it has them. ``int(member)`` returns them; members are not equal
 to numbers.
 """
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class _Enum(Enum):
-    """Members that print like the expression that names them."""
+    """An enumeration with members that print as the expression that names them."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.{self.name}"
@@ -40,12 +40,12 @@ class _Enum(Enum):
 
 
 class CongestionControl(_Enum):
-    """What happens to a message when its queue is full."""
+    """The behaviour of a message when its queue is full."""
 
     __module__ = "zwire.zenoh"
 
     DROP = 0
-    """It is dropped."""
+    """The message is dropped."""
     BLOCK = 1
     """The sender waits, up to the configured deadline."""
     BLOCK_FIRST = 2
@@ -54,7 +54,7 @@ class CongestionControl(_Enum):
 
 
 class ConsolidationMode(_Enum):
-    """How the replies to a get are thinned out."""
+    """The replies to a get that are delivered."""
 
     __module__ = "zwire.zenoh"
 
@@ -63,14 +63,14 @@ class ConsolidationMode(_Enum):
     NONE = 1
     """Every reply is delivered."""
     MONOTONIC = 2
-    """Replies are delivered at once, except those older than one that was delivered for the same key."""
+    """Replies are delivered at once, except those older than one already delivered for the same key."""
     LATEST = 3
-    """Replies are held back; in the end the newest of each key is delivered."""
+    """Replies are held back; at the end the newest of each key is delivered."""
     DEFAULT = AUTO
 
 
 class Locality(_Enum):
-    """Who may be at the other end."""
+    """The sessions at the other end that are allowed."""
 
     __module__ = "zwire.zenoh"
 
@@ -84,7 +84,7 @@ class Locality(_Enum):
 
 
 class Priority(_Enum):
-    """What goes first: the lower the number, the sooner."""
+    """The priority of a message: the lower the number, the sooner it is sent."""
 
     __module__ = "zwire.zenoh"
 
@@ -99,61 +99,61 @@ class Priority(_Enum):
     MIN = BACKGROUND
     MAX = REAL_TIME
     NUM = nonmember(7)
-    """How many there are, a number."""
+    """The number of priorities."""
 
 
 class QueryTarget(_Enum):
-    """Which of the matching queryables are asked."""
+    """The matching queryables to ask."""
 
     __module__ = "zwire.zenoh"
 
     BEST_MATCHING = 0
-    """The nearest complete one, or all where none is complete."""
+    """The nearest complete queryable, or all if none is complete."""
     ALL = 1
-    """All of them."""
+    """All matching queryables."""
     ALL_COMPLETE = 2
-    """All that are declared as complete."""
+    """All queryables declared as complete."""
     DEFAULT = BEST_MATCHING
 
 
 class Reliability(_Enum):
-    """Which channel of the link a message takes."""
+    """The channel of the link for a message."""
 
     __module__ = "zwire.zenoh"
 
     BEST_EFFORT = 0
     """Messages may be lost."""
     RELIABLE = 1
-    """Messages arrive as long as the link lives."""
+    """Messages arrive as long as the link exists."""
     DEFAULT = BEST_EFFORT
-    """As eclipse-zenoh has it. A publisher that is told nothing is reliable there as here."""
+    """The value of eclipse-zenoh. A publisher without a setting is reliable, there as here."""
 
 
 class ReplyKeyExpr(_Enum):
-    """Which replies a query accepts."""
+    """The replies that a query accepts."""
 
     __module__ = "zwire.zenoh"
 
     ANY = 0
-    """On any key."""
+    """Replies on any key."""
     MATCHING_QUERY = 1
-    """On keys that intersect that of the query."""
+    """Replies on keys that intersect that of the query."""
     DEFAULT = MATCHING_QUERY
 
 
 class SampleKind(_Enum):
-    """Whether a value came or went."""
+    """Whether a sample is a value or a deletion."""
 
     __module__ = "zwire.zenoh"
 
     PUT = 0
-    """There is a value."""
+    """A value."""
     DELETE = 1
-    """There is none any more."""
+    """A deletion."""
 
 
 class SetIntersectionLevel(_Enum):
-    """How the keys of one key expression lie to those of another; each level implies those before it."""
+    """The relation of the keys of one key expression to those of another; each level implies those before."""
 
     __module__ = "zwire.zenoh"
 
@@ -173,11 +173,11 @@ class WhatAmI(_Enum):
     __module__ = "zwire.zenoh"
 
     ROUTER = 1
-    """Forwards for others."""
+    """A node that forwards for others."""
     PEER = 2
-    """Connects to others directly."""
+    """A node that connects to others directly."""
     CLIENT = 4
-    """Has one router that does everything for it."""
+    """A node that relies on one router for everything."""
 
     def __str__(self) -> str:
         return self.name.lower()
@@ -187,14 +187,14 @@ class WhatAmI(_Enum):
 
     @classmethod
     def _missing_(cls, value: object) -> WhatAmI:
-        """``WhatAmI("router")``, as its text says it."""
+        """Look up a role by its text, as in ``WhatAmI("router")``."""
         for role in cls:
             if value == str(role):
                 return role
         raise InvalidValue(f"{value!r} is no role; there are router, peer and client")
 
     def __or__(self, other: WhatAmI | str) -> WhatAmIMatcher:
-        """Both roles, or this and those of the text, as a matcher."""
+        """Combine the role with that of the text, as a matcher."""
         if not isinstance(other, WhatAmI | str):
             return NotImplemented
         return WhatAmIMatcher(f"{self}|{other}")
@@ -203,13 +203,13 @@ class WhatAmI(_Enum):
 
 
 class InterceptionPoint(_Enum):
-    """Where a message is stamped."""
+    """The point at which a message is stamped."""
 
     __module__ = "zwire.zenoh"
 
     SEND = 0
-    """Where it leaves its sender."""
+    """The message leaves its sender."""
     ROUTE = 1
-    """At a node on its way."""
+    """The message passes a node on its way."""
     RECEIVE = 2
-    """Where a session takes it."""
+    """A session takes the message."""

@@ -14,7 +14,7 @@ type                                   bytes
 ``tuple``                              the items, of any types
 =====================================  ==================================================
 
-Lengths and numbers of items are LEB128: seven bits a byte, lowest first. Types are not written: who reads
+Lengths and numbers of items are LEB128: seven bits a byte, lowest first. Types are not written: the reader
 has to know them.
 """
 
@@ -75,20 +75,20 @@ _T = TypeVar("_T")
 
 # A length has 64 bits at most.
 _MAX_LENGTH_BYTES = 10
-# Items that take no bytes could be claimed in any number.
+# Items without bytes could be claimed in any number.
 _MAX_EMPTY_ITEMS = 65536
 
 
 class ZDeserializeError(DecodeError):
-    """Bytes that are not what the type says; ``reading`` names the part, ``offset`` counts bytes."""
+    """Bytes that are no value of the type; ``reading`` names the part, ``offset`` counts bytes."""
 
 
 class _RangeError(ValueError, AssertionError):
-    """A number that does not fit. eclipse-zenoh asserts that it does: programs may wait for either."""
+    """A number out of range. eclipse-zenoh asserts the range: programs may catch either error."""
 
 
 class _Fixed(int):
-    """An integer that travels with a fixed width."""
+    """An integer that is serialized with a fixed width."""
 
     width_bytes: int
     signed: bool
@@ -102,70 +102,70 @@ class _Fixed(int):
 
 
 class Int8(_Fixed):
-    """An integer of 8 bits with a sign."""
+    """A signed integer of 8 bits."""
 
     width_bytes: int = 1
     signed: bool = True
 
 
 class Int16(_Fixed):
-    """An integer of 16 bits with a sign."""
+    """A signed integer of 16 bits."""
 
     width_bytes: int = 2
     signed: bool = True
 
 
 class Int32(_Fixed):
-    """An integer of 32 bits with a sign; so does a plain ``int`` travel."""
+    """A signed integer of 32 bits; also the form of a plain ``int``."""
 
     width_bytes: int = 4
     signed: bool = True
 
 
 class Int64(_Fixed):
-    """An integer of 64 bits with a sign."""
+    """A signed integer of 64 bits."""
 
     width_bytes: int = 8
     signed: bool = True
 
 
 class Int128(_Fixed):
-    """An integer of 128 bits with a sign."""
+    """A signed integer of 128 bits."""
 
     width_bytes: int = 16
     signed: bool = True
 
 
 class UInt8(_Fixed):
-    """An integer of 8 bits without a sign."""
+    """An unsigned integer of 8 bits."""
 
     width_bytes: int = 1
     signed: bool = False
 
 
 class UInt16(_Fixed):
-    """An integer of 16 bits without a sign."""
+    """An unsigned integer of 16 bits."""
 
     width_bytes: int = 2
     signed: bool = False
 
 
 class UInt32(_Fixed):
-    """An integer of 32 bits without a sign."""
+    """An unsigned integer of 32 bits."""
 
     width_bytes: int = 4
     signed: bool = False
 
 
 class UInt64(_Fixed):
-    """An integer of 64 bits without a sign."""
+    """An unsigned integer of 64 bits."""
 
     width_bytes: int = 8
     signed: bool = False
 
 
 class UInt128(_Fixed):
-    """An integer of 128 bits without a sign."""
+    """An unsigned integer of 128 bits."""
 
     width_bytes: int = 16
     signed: bool = False
@@ -176,14 +176,14 @@ class Float32(float):
 
 
 class Float64(float):
-    """A floating-point number of 64 bits; so does a plain ``float`` travel."""
+    """A floating-point number of 64 bits; also the form of a plain ``float``."""
 
 
 def z_serialize(obj: Any) -> ZBytes:  # noqa: ANN401 - the table above says which types
-    """Write a value.
+    """Serialize a value.
 
     Raises:
-        TypeError: It, or something in it, is of a type that has no form.
+        TypeError: The value, or a part of it, has no form.
         ValueError: The items of a collection are of several types.
         OverflowError: A plain ``int`` does not fit into 32 bits, or a ``Float32`` is too large.
     """
@@ -242,21 +242,21 @@ def _write_length(out: bytearray, length: int) -> None:
 
 
 def z_deserialize(tp: type[_T], zbytes: ZBytes) -> _T:
-    """Read a value of a type, such as ``int``, ``dict[str, UInt16]`` or ``tuple[str, list[float]]``.
+    """Deserialize a value of a type, such as ``int``, ``dict[str, UInt16]`` or ``tuple[str, list[float]]``.
 
-    Bytes that are left over are ignored, as others do.
+    Surplus bytes at the end are ignored, as in other implementations.
 
     Raises:
         ZDeserializeError: The bytes are not a value of that type.
         TypeError: The type, or a part of it, has no form.
-        ValueError: A collection type does not say what its items are.
+        ValueError: A collection type does not name the type of its items.
     """
     value: _T = _read(_Reader(memoryview(zbytes)), tp)
     return value
 
 
 class _Reader:
-    """Takes bytes from the front, and never more than there are."""
+    """Takes bytes from the front, with a check of the length."""
 
     __slots__ = ("at", "view")
 
@@ -290,7 +290,7 @@ class _Reader:
         return self.take(self.length(reading), reading)
 
     def items(self, reading: str, read: Callable[[], _T]) -> list[_T]:
-        """Read items one by one, so that a number that is only claimed costs nothing."""
+        """Read items one by one, so that a falsely claimed number allocates no memory."""
         count = self.length(reading)
         items = []
         for index in range(count):

@@ -1,8 +1,8 @@
 """Memory that processes on one machine share, with the names of ``zenoh.shm``.
 
-There is no such transport here yet. Sizes, alignments and policies can be made and asked as there; what
-would take shared memory, :class:`ShmProvider`, raises :class:`~zwire.errors.NotSupported`. Payloads of a peer
-that has shared memory arrive through the link: it sees in the handshake that it has to send them.
+Shared memory is not implemented. Sizes, alignments and policies can be created and inspected as there;
+:class:`ShmProvider`, which would allocate, raises :class:`~zwire.errors.NotSupported`. A peer with shared
+memory sends its payloads over the link: the handshake tells it to.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class AllocAlignment:
         return made
 
     def get_alignment_value(self) -> int:
-        """The alignment in bytes."""
+        """Return the alignment in bytes."""
         return 1 << self._pow
 
     def align_size(self, size: int) -> int:
-        """The size in bytes, extended to a multiple of the alignment.
+        """Return the size in bytes, rounded up to a multiple of the alignment.
 
         Raises:
             ValueError: The size is not positive.
@@ -71,15 +71,15 @@ class AllocAlignment:
         return -(-size // unit) * unit
 
     def __eq__(self, other: object) -> bool:
-        """Alignments of as many bytes are equal."""
+        """Return whether the alignments are equal."""
         return self._pow == other._pow if isinstance(other, AllocAlignment) else NotImplemented
 
     def __hash__(self) -> int:
-        """That of the exponent."""
+        """Return the hash of the exponent."""
         return hash(self._pow)
 
     def __repr__(self) -> str:
-        """As it is made."""
+        """Return the expression that makes it."""
         return f"AllocAlignment({self._pow})"
 
 
@@ -90,7 +90,7 @@ AllocAlignment.ALIGN_8_BYTE = AllocAlignment(3)
 
 
 class _Policy:
-    """What to do where memory is short; without memory nothing is."""
+    """A policy for allocation when shared memory is short; without shared memory it has no effect."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -108,13 +108,13 @@ class JustAlloc(_Policy):
     """Only try to allocate."""
 
 
-# One default for all: it has no content.
+# One default instance for all: it has no state.
 _JUST_ALLOC = JustAlloc()
 
 
 @final
 class BlockOn(_Policy):
-    """Wait until the inner policy has succeeded."""
+    """Retry the inner policy until it succeeds."""
 
     def __new__(cls, inner_policy: _AllocPolicy = _JUST_ALLOC) -> Self:
         """Check the policy."""
@@ -124,7 +124,7 @@ class BlockOn(_Policy):
 
 @final
 class Deallocate(_Policy):
-    """Take buffers from their users until it succeeds."""
+    """Revoke buffers from their users until allocation succeeds."""
 
     def __new__(
         cls, inner_policy: _AllocPolicy = _JUST_ALLOC, alt_policy: _AllocPolicy = _JUST_ALLOC
@@ -136,7 +136,7 @@ class Deallocate(_Policy):
 
 @final
 class Defragment(_Policy):
-    """Where the inner policy fails: defragment, then the other one."""
+    """Where the inner policy fails: defragment, then use the other policy."""
 
     def __new__(
         cls, inner_policy: _AllocPolicy = _JUST_ALLOC, alt_policy: _AllocPolicy = _JUST_ALLOC
@@ -148,7 +148,7 @@ class Defragment(_Policy):
 
 @final
 class GarbageCollect(_Policy):
-    """Where the inner policy fails: collect what nobody holds, then the other one."""
+    """Where the inner policy fails: free unreferenced buffers, then use the other policy."""
 
     def __new__(
         cls,
@@ -184,12 +184,12 @@ class MemoryLayout:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return self._size
 
     @property
     def alignment(self) -> AllocAlignment:
-        """Of the size."""
+        """The alignment of the size."""
         return self._alignment
 
     def __eq__(self, other: object) -> bool:
@@ -199,19 +199,19 @@ class MemoryLayout:
         return (self._size, self._alignment) == (other._size, other._alignment)
 
     def __hash__(self) -> int:
-        """That of both parts."""
+        """Return the hash of size and alignment."""
         return hash((self._size, self._alignment))
 
     def __repr__(self) -> str:
-        """As it is made."""
+        """Return the expression that makes it."""
         return f"MemoryLayout({self._size}, {self._alignment!r})"
 
 
 class _Absent:
-    """What there cannot be without shared memory."""
+    """Base of types that cannot exist without shared memory."""
 
     def __new__(cls) -> Self:
-        """Fail."""
+        """Raise ``NotSupported``."""
         raise NotSupported(_REASON)
 
 
@@ -219,21 +219,21 @@ class _Buffer(_Absent):
     """Bytes in shared memory."""
 
     def __bytes__(self) -> bytes:
-        """Fail."""
+        """Raise ``NotSupported``."""
         raise NotSupported(_REASON)
 
     def __str__(self) -> str:
-        """Fail."""
+        """Raise ``NotSupported``."""
         raise NotSupported(_REASON)
 
 
 @final
 class ShmProvider(_Absent):
-    """Where shared memory would come from; making one raises :class:`~zwire.errors.NotSupported`."""
+    """A provider of shared memory; making one raises :class:`~zwire.errors.NotSupported`."""
 
     @classmethod
     def default_backend(cls, layout: _IntoMemoryLayout) -> Self:  # noqa: ARG003 - kept for the signature
-        """Fail.
+        """Raise an error.
 
         Raises:
             NotSupported: Always.
@@ -241,42 +241,42 @@ class ShmProvider(_Absent):
         raise NotSupported(_REASON)
 
     def alloc(self, layout: _IntoMemoryLayout, policy: _AllocPolicy = _JUST_ALLOC) -> ZShmMut:  # noqa: ARG002
-        """Fail."""
+        """Raise ``NotSupported``."""
         raise NotSupported(_REASON)
 
     def defragment(self) -> None:
-        """Fail."""
+        """Raise ``NotSupported``."""
         raise NotSupported(_REASON)
 
     def garbage_collect(self) -> int:
-        """Fail."""
+        """Raise ``NotSupported``."""
         raise NotSupported(_REASON)
 
     def garbage_collect_unsafe(self) -> int:
-        """Fail."""
+        """Raise ``NotSupported``."""
         raise NotSupported(_REASON)
 
     @property
     def available(self) -> int:
-        """Fail."""
+        """Raise ``NotSupported``."""
         raise NotSupported(_REASON)
 
 
 @final
 class ZShm(_Buffer):
-    """A buffer in shared memory: there are none, so making one raises :class:`~zwire.errors.NotSupported`."""
+    """A buffer in shared memory; making one raises :class:`~zwire.errors.NotSupported`."""
 
     def is_valid(self) -> bool:
-        """Fail."""
+        """Raise ``NotSupported``."""
         raise NotSupported(_REASON)
 
 
 @final
 class ZShmMut(_Buffer):
-    """A buffer in shared memory that can be written to: there are none either."""
+    """A writable buffer in shared memory; making one raises an error, too."""
 
     def __setitem__(self, item: int | slice, value: int | bytes | bytearray) -> None:
-        """Fail."""
+        """Raise ``NotSupported``."""
         raise NotSupported(_REASON)
 
 

@@ -1,4 +1,4 @@
-"""What became of a message; the compiled module looks it up here."""
+"""Outcomes of a message; the compiled module imports them from here."""
 
 import enum
 
@@ -6,13 +6,13 @@ __all__ = ["Delivery"]
 
 
 class Delivery(enum.StrEnum):
-    """What became of a message for one peer."""
+    """The outcome of a message for one peer."""
 
     QUEUED = "queued"
-    """It is on its way. Whether it arrives shows only in what the peer answers."""
+    """Queued for sending. Arrival shows only in the peer's own answers."""
     FULL = "full"
-    """As many messages as may wait for the peer do. This one is lost, and the session begins anew."""
+    """The queue of the peer is full. The message is lost, and the session begins anew."""
     NOT_RESPONDING = "not_responding"
-    """The connection to the peer failed, and another one is not yet there."""
+    """The connection to the peer failed, and there is no new one yet."""
     REFUSED = "refused"
-    """The content has several frames, and the generation of the peer one."""
+    """The content has several frames, and the generation of the peer allows one."""

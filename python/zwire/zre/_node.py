@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     class ArrowArray(Protocol):
-        """What offers the Arrow C interface."""
+        """An object that offers the Arrow C interface."""
 
         def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
-            """Hand over a schema and an array."""
+            """Export a schema and an array."""
 
 
 __all__ = ["Node", "Sent"]
@@ -28,31 +28,31 @@ __all__ = ["Node", "Sent"]
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What became of a batch: its messages, and how many copies of them had which outcome."""
+    """The result of a batch: its number of messages, and the number of copies with each outcome."""
 
     messages: int
     """Messages of the batch."""
     queued: int
-    """Copies that are on their way."""
+    """Copies queued for sending."""
     full: int
-    """Copies that found the queue of their peer full, and are lost."""
+    """Copies lost because the queue of their peer was full."""
     not_responding: int
     """Copies for peers without a connection."""
     refused: int
-    """Copies for peers whose generation has one frame per message."""
+    """Copies for peers that speak a version with one frame per message."""
 
 
 class Node(ZreNode):
     """A node of a ZRE network.
 
     A context manager, which starts and stops it, and an iterator over its events, also asynchronously, unless
-    it has a ``callback``, which then gets them one at a time. A node starts once; one
-    that has stopped is replaced by another one.
+    it has a ``callback``, which then gets them one at a time. A node starts once; after a stop, create
+    another one.
 
     Args:
-        name: What peers call it.
+        name: The name announced to peers.
         config: A :class:`Config`, or a mapping of its fields.
-        callback: Who gets the events.
+        callback: Gets the events.
         settings: Fields of :class:`Config`, on top of ``config``.
 
     Raises:
@@ -67,7 +67,7 @@ class Node(ZreNode):
         callback: Callable[[Event], object] | None = None,
         **settings: Any,  # noqa: ANN401 - each is checked where the node is made
     ) -> Self:
-        """Make a node that has not started."""
+        """Create a node that is not started."""
         if name is not None:
             settings["name"] = name
         return super().__new__(cls, Config.of(config, settings).settings(), callback)
@@ -109,19 +109,19 @@ class Node(ZreNode):
     ) -> Sent:
         """Send many messages to one peer, as fast as it takes them.
 
-        Unlike :meth:`whisper` this waits where as many messages as may wait for the peer do. A peer that
+        Unlike :meth:`whisper` this waits while the queue of the peer is full. A peer that
         takes nothing for ``patience`` seconds loses messages, and its session begins anew.
 
         Args:
-            peer: Its UUID.
+            peer: UUID of the peer.
             contents: One frame, or several, for each message; or a record batch of Arrow with a column
                 ``content`` of binary, or of lists of binary.
-            patience: Seconds.
+            patience: Longest wait for room, in seconds.
 
         Raises:
-            UnknownPeer: It is not there.
-            InvalidValue: A content that peers could not be told; what was before it is sent.
-            UsageError: The node does not run.
+            UnknownPeer: The peer is unknown.
+            InvalidValue: A content cannot be sent; the messages before it are sent.
+            UsageError: The node is not running.
         """
         return Sent(*self._send_many(peer, None, contents, patience))
 
@@ -134,7 +134,7 @@ class Node(ZreNode):
     ) -> Sent:
         """Send many messages to each peer in a group, as fast as the slowest takes them.
 
-        As :meth:`whisper_many`. Whoever joins meanwhile gets what comes after.
+        As :meth:`whisper_many`. A peer that joins meanwhile gets the messages sent after that.
         """
         return Sent(*self._send_many(None, group, contents, patience))
 

@@ -4,11 +4,11 @@
 
     from zwire.zre.compat import Pyre, PyreEvent     # was: from pyre import Pyre, PyreEvent
 
-What differs, on purpose:
+Intended differences:
 
 - ``set_interval``, ``set_port``, ``set_interface`` and ``set_endpoint`` work, before :meth:`Pyre.start`.
 - ``whispers`` and ``shouts`` put their arguments into the format, with ``%``.
-- :meth:`Pyre.recv` takes a timeout, and after STOP it raises instead of waiting for ever.
+- :meth:`Pyre.recv` takes a timeout, and after STOP it raises an error instead of waiting without end.
 - :meth:`Pyre.socket` gives no ZeroMQ socket but a file descriptor: a whole number with the few methods that
   programs call on it. ``zmq.Poller``, ``select``, ``selectors`` and ``asyncio.loop.add_reader`` take it.
 - ``peer_headers`` of a peer that is gone is an empty dictionary.
@@ -39,9 +39,9 @@ __all__ = ["Pyre", "PyreEvent"]
 _log = logging.getLogger(__name__)
 
 _QUEUE = 1000
-"""Events that wait for the program here; more wait in the node, which has its own bound."""
+"""Most events queued here; further ones wait in the node, which has its own limit."""
 
-# What pyre never tells: its programs would not know the words.
+# Events that pyre never reports: its programs would not know them.
 _UNKNOWN_TO_PYRE = ("EVASIVE", "SILENT", "MESSAGES_LOST", "LEADER")
 
 # The numbers of zmq.EVENTS and zmq.POLLIN, which are part of the interface of ZeroMQ.
@@ -52,7 +52,7 @@ _POLLIN = 1
 class _Inbox(int):
     """A file descriptor that is readable while events wait.
 
-    It is a number because that is what pollers give back: ``node.socket() in dict(poller.poll())`` holds.
+    It is an int because pollers return it: ``node.socket() in dict(poller.poll())`` holds.
     """
 
     _waiting: collections.deque[list[bytes]]
@@ -73,7 +73,7 @@ class _Inbox(int):
         return int(self)
 
     def get(self, option: int) -> int:
-        """``zmq.EVENTS`` gives ``zmq.POLLIN`` if an event waits, else 0."""
+        """Return ``zmq.POLLIN`` for ``zmq.EVENTS`` if an event waits, else 0."""
         if option != _EVENTS:
             raise UsageError(f"only zmq.EVENTS (15) can be asked of this socket, not {option}")
         with self._changed:
@@ -82,7 +82,7 @@ class _Inbox(int):
     getsockopt = get
 
     def poll(self, timeout: float | None = None, _flags: int = _POLLIN) -> int:
-        """Wait up to ``timeout`` milliseconds for an event; gives ``zmq.POLLIN`` or 0."""
+        """Wait up to ``timeout`` milliseconds for an event; return ``zmq.POLLIN`` or 0."""
         with self._changed:
             self._changed.wait_for(self.ready, None if timeout is None else timeout / 1000)
             return _POLLIN if self._waiting else 0
@@ -133,14 +133,14 @@ class Pyre:
     """A node; silent until :meth:`start`.
 
     Args:
-        name: what peers are told; ``None`` is the first six characters of the UUID.
-        ctx: a ZeroMQ context in pyre; nothing here.
+        name: the name announced to peers; ``None`` is the first six characters of the UUID.
+        ctx: a ZeroMQ context in pyre; ignored here.
     """
 
     def __init__(self, name: str | None = None, ctx: object = None, **_: object) -> None:  # noqa: ARG002
         identity = uuid4()
         while not identity.bytes[0]:
-            # Old libraries take an identity that starts with a zero octet for none.
+            # Old libraries treat an identity that starts with a zero octet as missing.
             identity = uuid4()
         self._uuid = identity
         self._name = name or str(identity)[:6]
@@ -221,11 +221,11 @@ class Pyre:
         node.start()
 
     def stop(self) -> None:
-        """Say goodbye to the peers and end; STOP is the last event."""
+        """Send a goodbye to the peers and stop; STOP is the last event."""
         if self._node is None or self._stopped:
             return
         self._stopped = True
-        # Whoever stops may be the one who reads: from here on events must not wait for room.
+        # The thread that stops may be the one that reads: from here on events must not wait for room.
         self.inbox.last()
         self._node.stop()
 
@@ -251,22 +251,22 @@ class Pyre:
     # ---- Events ----
 
     def recv(self, timeout: float | None = None) -> list[bytes]:
-        """Wait for the next event and give its frames.
+        """Wait for the next event and return its frames.
 
-        They are type, UUID of the peer (16 octets), its name, and then: ENTER headers as JSON, endpoint; JOIN
-        and LEAVE the group; WHISPER the content; SHOUT the group and the content.
+        The frames are type, UUID of the peer (16 octets), its name, and then: ENTER headers as JSON,
+        endpoint; JOIN and LEAVE the group; WHISPER the content; SHOUT the group and the content.
 
         Args:
-            timeout: seconds; ``None`` waits for ever.
+            timeout: seconds; ``None`` waits without a limit.
 
         Raises:
-            zwire.errors.TimedOut: nothing came in that time.
-            zwire.errors.UsageError: the node has stopped and everything was taken.
+            zwire.errors.TimedOut: no event came in that time.
+            zwire.errors.UsageError: the node has stopped and all events were taken.
         """
         return self.inbox.take(timeout)
 
     def socket(self) -> _Inbox:
-        """Something that can be polled for events, see the module."""
+        """Return an object that can be polled for events, see the module."""
         return self.inbox
 
     def events(self) -> Iterator[PyreEvent]:
@@ -278,7 +278,7 @@ class Pyre:
                 return
 
     def recent_events(self) -> Iterator[PyreEvent]:
-        """Iterate over the events that have come already."""
+        """Iterate over the events queued already."""
         while self.inbox.get(_EVENTS) & _POLLIN:
             yield PyreEvent(self)
 
@@ -299,13 +299,13 @@ class Pyre:
             self._groups.remove(group)
 
     def whisper(self, peer: UUID, msg_p: bytes | list[bytes]) -> None:
-        """Send content, one frame or a list of them, to one peer; nothing happens if it is not there."""
+        """Send content, one frame or a list of them, to one peer; no effect if the peer is unknown."""
         if self._node is None:
             return
         try:
             self._node.whisper(peer.hex, msg_p)
         except UnknownPeer:
-            _log.debug("whisper to %s, which is not there", peer)
+            _log.debug("whisper to %s, an unknown peer", peer)
 
     def shout(self, group: str, msg_p: bytes | list[bytes]) -> None:
         """Send content, one frame or a list of them, to all peers in a group."""
@@ -320,7 +320,7 @@ class Pyre:
         """Send a text to all peers in a group."""
         self.shout(group, (format % args if args else format).encode())
 
-    # ---- Who is there ----
+    # ---- Peers and groups ----
 
     def peers(self) -> list[UUID]:
         """UUIDs of the peers."""
@@ -335,15 +335,15 @@ class Pyre:
         return "" if self._node is None else self._node.endpoint or ""
 
     def get_peer_name(self, peer: UUID) -> str:
-        """Name of a peer (deprecated in pyre: each event has it); empty if it is not there."""
+        """Name of a peer (deprecated in pyre: each event has it); empty if the peer is unknown."""
         return "" if self._node is None else self._node.peer_name(peer.hex) or ""
 
     def peer_address(self, peer: UUID) -> str:
-        """Endpoint of a peer; empty if it is not there."""
+        """Endpoint of a peer; empty if the peer is unknown."""
         return "" if self._node is None else self._node.peer_address(peer.hex) or ""
 
     def peer_header_value(self, peer: UUID, name: str) -> str:
-        """One header of a peer; empty if either is not there."""
+        """Return one header of a peer; empty if the peer or the header is unknown."""
         return "" if self._node is None else self._node.peer_header(peer.hex, name) or ""
 
     def peer_headers(self, peer: UUID) -> dict[str, str]:
@@ -360,7 +360,7 @@ class Pyre:
 
     @staticmethod
     def version() -> tuple[int, int, int]:
-        """The release of zeromq-pyre whose interface this is."""
+        """Return the release of zeromq-pyre with this interface."""
         return (0, 3, 4)
 
 
@@ -392,7 +392,7 @@ class PyreEvent:
             self.msg = rest[1:]
 
     def header(self, name: str) -> str | None:
-        """One header of ENTER."""
+        """Return one header of ENTER."""
         return (self.headers or {}).get(name)
 
     @property

@@ -1,4 +1,4 @@
-//! Advanced publishers and subscribers: numbers, heartbeats, tokens, questions.
+//! Advanced publishers and subscribers: numbers, heartbeats, tokens, queries.
 
 #![no_main]
 

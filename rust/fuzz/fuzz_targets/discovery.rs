@@ -1,4 +1,4 @@
-//! Scouting, candidates, and connections that cross.
+//! Scouting, candidates, and simultaneous connections.
 
 #![no_main]
 

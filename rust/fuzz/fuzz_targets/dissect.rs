@@ -1,4 +1,4 @@
-//! One side of a connection in a capture.
+//! Dissection of one side of a connection in a capture.
 
 #![no_main]
 

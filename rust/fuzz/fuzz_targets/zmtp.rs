@@ -1,4 +1,4 @@
-//! One side of a ZMTP connection.
+//! State machines of one side of a ZMTP connection.
 
 #![no_main]
 

@@ -1,6 +1,6 @@
 //! The fuzz bodies under a plain mutator, for machines without libFuzzer.
 //!
-//! `smoke TARGET SECONDS` changes the seeds at random places and runs the target on what comes out. The
+//! `smoke TARGET SECONDS` mutates the seeds at random places and runs the target on the results. The
 //! random numbers are the same in each run. `smoke write-seeds` makes the seeds from the vectors.
 
 use bytes::Bytes;
@@ -13,10 +13,10 @@ use std::{
 };
 use zwire_proto::zenoh::wire::{BatchItem, BatchReader};
 
-/// One second of a run in an unoptimised build makes far more than this.
+/// Fewest runs per second that count as success; an unoptimised build makes far more.
 const FEWEST_RUNS: u64 = 1000;
 
-/// Inputs do not grow beyond a batch.
+/// Longest input: one batch.
 const LONGEST: usize = 65_535;
 
 fn target(name: &str) -> Option<fn(&[u8])> {
@@ -63,13 +63,13 @@ impl Random {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Below `bound`, which is not zero.
+    /// A random number below `bound`, which is not zero.
     fn below(&mut self, bound: usize) -> usize {
         (self.next() >> 16) as usize % bound
     }
 }
 
-/// Bytes where decoders have their branches.
+/// Byte values at which decoders branch.
 const TELLING: &[u8] = &[0x00, 0x01, 0x02, 0x07, 0x0f, 0x10, 0x1a, 0x1d, 0x21, 0x41, 0x7f, 0x80, 0x81, 0xff];
 
 fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
@@ -85,7 +85,7 @@ fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
             2 if at < input.len() => input[at] = byte,
             3 if at < input.len() => input[at] ^= 1 << (byte % 8),
             4 => input.truncate(at),
-            // A length that claims too much.
+            // A length that exceeds the data.
             5 => {
                 let claim = [0xff; 9];
                 let len = 1 + random.below(9);
@@ -136,7 +136,8 @@ fn examples(protocol: &str) -> io::Result<Vec<serde_json::Value>> {
     Ok(serde_json::from_slice(&fs::read(vectors.join(protocol).join("examples.json"))?)?)
 }
 
-/// Each worked example for the target that it concerns; the network messages of a batch also alone.
+/// Writes each worked example for the target that it concerns; the network messages of a batch also
+/// alone.
 fn write_seeds() -> io::Result<usize> {
     let mut written = 0;
     let mut write = |target: &str, name: &str, bytes: &[u8]| -> io::Result<()> {
@@ -177,7 +178,7 @@ fn write_seeds() -> io::Result<usize> {
         ready[at..].copy_from_slice(identity);
         ready
     };
-    // A member joins, says the rest of the examples, and is silent.
+    // A member joins, sends the rest of the examples, and falls silent.
     let mut group = Vec::new();
     // Every message that fits, in both directions.
     let mut passing = Vec::new();
@@ -222,7 +223,7 @@ fn write_seeds() -> io::Result<usize> {
     let said = group.iter().map(|(_, piece)| &piece[..]);
     write("intercept", "script", &passing.concat())?;
     write("group", "script", &said.chain([&[0xf8, 0, 0][..]].repeat(6)).collect::<Vec<_>>().concat())?;
-    // Routers that introduce themselves, declare and are asked; clients; a link that is lost.
+    // Routers that introduce themselves, declare and are queried; clients; a link that is lost.
     for mode in 0..4 {
         let face = |number: u8, role: u8| vec![0x11, number, 1, 0x30 + role];
         let links = [0x00, 1, 0x02, 0, 0x01, 0, 0x00, 0, 0x02, 1, 0x01, 0];
@@ -248,7 +249,7 @@ fn write_seeds() -> io::Result<usize> {
         script.extend([0x02, 3, 0, 0xf0, 0, 0]);
         write("zenoh_node", &format!("script-{mode}"), &script)?;
     }
-    // Samples with holes, heartbeats, tokens, questions and their answers, with and without recovery.
+    // Samples with gaps, heartbeats, tokens, queries and their replies, with and without recovery.
     for mode in [0x30, 0x37, 0x3f_u8] {
         let mut script = vec![mode];
         let mut say = |what: u8, who: u8, bytes: &[u8]| {
@@ -269,7 +270,7 @@ fn write_seeds() -> io::Result<usize> {
         say(0xf8, 1, b"_sn=3..");
         write("advanced", &format!("script-{mode:02x}"), &script)?;
     }
-    // A question, an answer, a connection of ours and one of theirs, their ends.
+    // SCOUT, HELLO, an outgoing and an incoming connection, and their ends.
     let found: &[u8] = b"\x22\x09\x01\x05\x01\x11tcp/10.0.0.5:7447";
     let steps: [(u8, u8, &[u8]); 9] = [
         (0x07, 5, b"\x01\x09\x07"),
@@ -285,7 +286,7 @@ fn write_seeds() -> io::Result<usize> {
     let steps =
         steps.iter().map(|(what, whom, piece)| [&[*what, *whom, piece.len() as u8][..], piece].concat());
     write("discovery", "script", &steps.collect::<Vec<_>>().concat().repeat(3))?;
-    // What a hub and a client go through: each message behind what happens and its length.
+    // Script for a hub and a client: each message preceded by an operation byte and its length.
     let mut script = vec![0x0c, 0];
     for example in examples("zre")? {
         let frames: Vec<Vec<u8>> = example["frames"]

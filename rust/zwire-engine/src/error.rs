@@ -63,7 +63,7 @@ pub enum Error {
     },
     /// Text that is not a ZeroMQ endpoint.
     #[error(transparent)]
-    Endpoint(#[from] crate::zmtp::InvalidEndpoint),
+    Endpoint(#[from] InvalidEndpoint),
     /// An endpoint could not be listened on.
     #[error("could not listen on {endpoint}: {source}")]
     Listen {
@@ -102,7 +102,7 @@ pub enum Error {
     /// The caller's interrupt check asked to stop.
     #[error("interrupted")]
     Interrupted,
-    /// The operation would block, and the caller must not; see [`crate::rt::deferred`].
+    /// The operation would block, and the caller must not; see [`crate::deferred`].
     #[error("this would have to wait")]
     WouldBlock,
     /// An advanced publisher with a cache has neither timestamps nor sequence numbers to identify its
@@ -180,6 +180,20 @@ pub enum ConnectReason {
     /// Neither endpoints nor scouting are configured.
     #[error("no endpoint is configured and scouting is off")]
     NoEndpoint,
+}
+
+/// Text that is not a valid endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, ThisError)]
+pub enum InvalidEndpoint {
+    /// Another transport than TCP, or none.
+    #[error("{0:?} is not of the form tcp://host:port")]
+    Scheme(String),
+    /// No port, or an invalid one.
+    #[error("{0:?} has no port between 0 and 65535")]
+    Port(String),
+    /// A wildcard host or port in an endpoint to connect to.
+    #[error("{0:?} does not say where to connect to")]
+    Anywhere(String),
 }
 
 impl From<crate::config::ConfigError> for Error {

@@ -23,16 +23,16 @@ pub use net::{
     tls::{TlsFailure, TlsSettingsError},
 };
 pub use rt::{
-    clock, deferred, queue,
+    clock, queue,
     queue::{Queue, RecvError},
     runtime,
-    watch::{Missed, Watch},
+    watch::{Missed, Waker, Watch},
 };
 pub use zenoh::{
     advanced::{AdvancedPublisherOptions, AdvancedSubscriberOptions, Known},
     at_once::{AtOnce, Begun, Content},
-    connectivity,
-    core::Replies,
+    connectivity, deferred,
+    effects::Replies,
     link,
     origins::Origins,
     query::{InboundQuery, Query},

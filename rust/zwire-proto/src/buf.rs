@@ -9,14 +9,14 @@ use bytes::{BufMut, Bytes, BytesMut};
 /// Longest VLE integer; its ninth byte carries eight bits (`zenoh-wire` 1.2).
 pub const MAX_VLE_LEN: usize = 9;
 
-/// A cursor over a shared buffer. What it takes is a slice of that buffer, never a copy.
+/// A cursor over a shared buffer. Fields read as `Bytes` are slices of that buffer, never copies.
 ///
-/// Each read names what it reads, in the words of the specification; the name and the offset are
-/// all that an error needs.
+/// Each read takes the name of the field in the terms of the specification; errors carry that name and
+/// the offset.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     buf: &'a Bytes,
-    /// What is left of `buf[..end]`.
+    /// Unread part of `buf[..end]`.
     rest: &'a [u8],
     end: usize,
     shm: bool,
@@ -37,8 +37,8 @@ impl<'a> Reader<'a> {
         Self { rest: buf.get(offset..).unwrap_or_default(), ..Self::new(buf) }
     }
 
-    /// Accepts payloads of shared memory, as a dissector of other nodes' sessions must. A session
-    /// of our own never negotiates them.
+    /// Accepts payloads of shared memory, as a dissector of other nodes' sessions must. A session of zwire
+    /// never negotiates them.
     #[must_use]
     pub const fn with_shared_memory(mut self) -> Self {
         self.shm = true;
@@ -65,14 +65,14 @@ impl<'a> Reader<'a> {
         self.rest.len()
     }
 
-    /// Whether nothing is left.
+    /// Whether all bytes were read.
     #[must_use]
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// The next byte, which stays.
+    /// The next byte, without consuming it.
     #[must_use]
     #[inline]
     pub fn peek(&self) -> Option<u8> {
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// One byte.
+    /// A single byte.
     #[inline]
     pub fn u8(&mut self, reading: &'static str) -> Result<u8> {
         match self.rest.split_first() {
@@ -216,33 +216,33 @@ impl<'a> Reader<'a> {
         Ok(self.buf.slice(offset..offset + len))
     }
 
-    /// What is left, borrowed; nothing is taken.
+    /// The unread bytes, borrowed; the position does not change.
     #[inline]
     pub(crate) const fn ahead(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// The buffer that is read and the offset in it, for what is taken later.
+    /// The buffer and the current offset in it, for slices that are taken later.
     #[inline]
     pub(crate) const fn place(&self) -> (&'a Bytes, usize) {
         (self.buf, self.offset())
     }
 
-    /// Goes on at `left`, which is the end of [`Self::ahead`].
+    /// Moves the position to the start of `left`, which must be a tail of [`Self::ahead`].
     #[inline]
     pub(crate) fn skip_to(&mut self, left: &'a [u8]) {
         debug_assert!(left.len() <= self.rest.len(), "a reader does not go back");
         self.rest = left;
     }
 
-    /// All that is left, shared with the buffer.
+    /// Takes all unread bytes, shared with the buffer.
     pub fn rest(&mut self) -> Bytes {
         let out = self.buf.slice(self.offset()..self.end);
         self.rest = &[];
         out
     }
 
-    /// A VLE length of at most `bound`, checked against what is there.
+    /// A VLE length of at most `bound`, checked against the number of unread bytes.
     #[inline]
     pub fn len(&mut self, bound: u64, reading: &'static str) -> Result<usize> {
         let len = self.vle_max(bound, reading)?;
@@ -297,7 +297,7 @@ impl<'a> Reader<'a> {
         Ok(Reader { buf: self.buf, rest, end, shm: self.shm })
     }
 
-    /// Nothing may be left.
+    /// Checks that all bytes were read.
     pub fn finish(&self, reading: &'static str) -> Result<()> {
         if self.is_empty() {
             Ok(())
@@ -307,7 +307,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Where encoders write.
+/// Destination of encoders.
 pub trait Sink {
     /// Appends bytes.
     fn put(&mut self, bytes: &[u8]);
@@ -333,8 +333,8 @@ pub trait Sink {
 /// Room for a PUSH with a short key, a timestamp and a small payload.
 const GATHER: usize = 96;
 
-/// Gathers the small fields of a message before they go to the sink behind it: a field costs a
-/// store instead of a call. [`Self::finish`] has to be the last call.
+/// Gathers the small fields of a message before they go to the sink behind it: a field costs a store
+/// instead of a call. The caller must finish with [`Self::finish`].
 pub(crate) struct Gather<'a, S: Sink> {
     sink: &'a mut S,
     raw: [u8; GATHER],
@@ -359,7 +359,7 @@ impl<'a, S: Sink> Gather<'a, S> {
         self.len = 0;
     }
 
-    /// Copies what fits; whether it did.
+    /// Copies `bytes` if they fit and returns whether they did.
     #[inline]
     fn copy(&mut self, bytes: &[u8]) -> bool {
         match self.raw.get_mut(self.len..).and_then(|room| room.get_mut(..bytes.len())) {
@@ -433,7 +433,7 @@ impl Sink for BytesMut {
     }
 }
 
-/// Counts what would be written.
+/// Counts bytes instead of writing them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counter(pub usize);
 
@@ -452,7 +452,7 @@ impl Sink for Counter {
 #[derive(Clone, Debug, Default)]
 pub struct Segments {
     inline: BytesMut,
-    /// Offset in `inline` before which the payload stands.
+    /// Offset in `inline` before which the payload belongs.
     shared: Vec<(usize, Bytes)>,
     shared_len: usize,
 }
@@ -473,7 +473,7 @@ impl Segments {
         self.len() == 0
     }
 
-    /// Forgets what was written and keeps the memory where nobody else holds it.
+    /// Clears the contents; keeps the allocation unless parts of it are still shared.
     pub fn clear(&mut self) {
         self.inline.clear();
         self.shared.clear();

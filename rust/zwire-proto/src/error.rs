@@ -2,19 +2,19 @@
 
 use thiserror::Error;
 
-/// Bytes that do not decode: what was being read, where, and what was wrong with it.
+/// Decoding error: the field being read, its offset, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{reading}: {kind} at offset {offset}")]
 pub struct DecodeError {
-    /// Message and field that were being read, in the words of the specification: `PUT payload`.
+    /// Message and field being read, in the terms of the specification: `PUT payload`.
     pub reading: &'static str,
     /// Offset from the start of the buffer that was handed to the decoder, in bytes.
     pub offset: usize,
-    /// What was wrong.
+    /// Reason for the failure.
     pub kind: DecodeErrorKind,
 }
 
-/// What was wrong with the bytes.
+/// Reason why bytes do not decode.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DecodeErrorKind {
     /// The buffer ends inside the field.
@@ -43,8 +43,8 @@ pub enum DecodeErrorKind {
         /// The id bits of the header byte.
         id: u8,
     },
-    /// A command with another name than the one that this place allows.
-    #[error("another command")]
+    /// A command with another name than the only one allowed in this place.
+    #[error("unexpected command")]
     Name,
     /// A string is not UTF-8.
     #[error("not UTF-8")]

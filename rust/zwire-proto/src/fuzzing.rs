@@ -1,14 +1,15 @@
-//! Bodies of the fuzz targets, here so that every change of the codec has to keep them compiling.
+//! Bodies of the fuzz targets. They live in this crate so that every change of the codec must keep them
+//! compiling.
 //!
-//! Each states what must hold for any bytes and panics where it does not:
+//! Each body states properties that hold for any bytes and panics if one is violated:
 //!
 //! - Nothing panics, and an error lies within the bytes.
-//! - What decodes has a canonical form, the bytes that the encoder writes. They decode to the same
-//!   message, and encoding that gives the same bytes again.
-//! - The canonical form is never longer than the bytes: what a decoder lets pass (long integers,
-//!   explicit defaults, skipped and repeated extensions, high zero bytes of an id) is left out.
-//! - Bytes of the length of their canonical form differ from it in the order of extensions and in
-//!   bits that are reserved, so that no more than [`IGNORED`] of their bytes are other bytes.
+//! - A message that decodes has a canonical form, the bytes that the encoder writes. They decode to the
+//! same message, and encoding that gives the same bytes again.
+//! - The canonical form is never longer than the input: encoders leave out what decoders tolerate (long
+//! integers, explicit defaults, skipped and repeated extensions, high zero bytes of an id).
+//! - An input as long as its canonical form differs from it only in the order of extensions and in
+//! reserved bits, so that at most [`IGNORED`] bytes differ.
 //! - All sinks get the same bytes.
 
 use crate::{
@@ -44,7 +45,7 @@ pub use node::zenoh_node;
 pub use zmtp::zmtp;
 
 /// The most bytes with reserved bits in one message of canonical length: its headers, those of body
-/// and extensions, and the flag bytes and integers whose upper bits are ignored.
+/// and extensions, and the flag bytes and integers with ignored upper bits.
 const IGNORED: usize = 64;
 
 /// A datagram of scouting.
@@ -112,8 +113,8 @@ pub fn zre(data: &[u8]) {
             }
         };
         assert!(canonical.iter().map(Bytes::len).sum::<usize>() <= len, "{message:?}");
-        // The canonical form is what came, less what was ignored: octets and frames behind the end, and
-        // entries of a dictionary without equals sign.
+        // The canonical form is the input without ignored parts: octets and frames behind the end, and
+        // dictionary entries without an equals sign.
         if canonical[0].len() == frames[0].len() {
             assert_eq!(canonical[0], frames[0]);
         }
@@ -126,7 +127,7 @@ pub fn zre(data: &[u8]) {
     }
 }
 
-/// What a decoder lets pass and an encoder does not.
+/// Checks that the encoder refuses only what decoders tolerate and encoders must not write.
 fn assert_refused_for_a_reason(error: &EncodeError) {
     let lenient = matches!(
         error,
@@ -149,7 +150,7 @@ pub fn zre_beacon(data: &[u8]) {
     }
 }
 
-/// ZRE/LOG. What stands behind the end is ignored.
+/// ZRE/LOG. Bytes behind the end are ignored.
 pub fn zre_log(data: &[u8]) {
     let raw = Bytes::copy_from_slice(data);
     match Log::decode(&raw).map(|log| log.encode()) {
@@ -159,7 +160,7 @@ pub fn zre_log(data: &[u8]) {
     }
 }
 
-/// The laws of the head of this module for one message.
+/// Checks the properties of the module documentation for one message.
 fn check<M: PartialEq + Debug>(
     raw: &Bytes,
     decode: impl Fn(&mut Reader<'_>) -> Result<M>,
@@ -187,7 +188,7 @@ fn check<M: PartialEq + Debug>(
     Some(message)
 }
 
-/// The same for the messages of a batch, and for the batch that is made of them.
+/// Same checks for the messages of a batch, and for the batch that is made of them.
 fn walk<'a>(raw: &'a Bytes, start: impl Fn(&'a Bytes) -> BatchReader<'a>) {
     let mut batch = start(raw);
     let mut begin = 0;
@@ -206,7 +207,7 @@ fn walk<'a>(raw: &'a Bytes, start: impl Fn(&'a Bytes) -> BatchReader<'a>) {
         let end = batch.offset();
         assert!(end > begin, "a walk goes on");
         match item {
-            // The walk has a shorter way for the messages that come by the million.
+            // Frequent messages take a faster path through the walk.
             BatchItem::Network(message) => {
                 let alone = raw.slice(begin..end);
                 let same = check(&alone, NetworkMessage::decode, |message, sink| message.encode(sink));
@@ -231,7 +232,7 @@ fn walk<'a>(raw: &'a Bytes, start: impl Fn(&'a Bytes) -> BatchReader<'a>) {
     }
 }
 
-/// How many bytes of one are not in the other, whatever their order.
+/// Number of bytes in one input that the other lacks, in any order.
 fn distance(one: &[u8], other: &[u8]) -> usize {
     let mut counts = [0i64; 256];
     one.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
@@ -239,7 +240,7 @@ fn distance(one: &[u8], other: &[u8]) -> usize {
     counts.iter().map(|n| n.unsigned_abs() as usize).sum::<usize>() / 2
 }
 
-/// Every sink at once.
+/// All sinks at once.
 #[derive(Default)]
 struct AnySink {
     vec: Vec<u8>,
@@ -248,7 +249,7 @@ struct AnySink {
 }
 
 impl AnySink {
-    /// What all of them got.
+    /// Encodes into all sinks, checks that they got the same bytes, and returns these.
     fn write(encode: impl Fn(&mut Self)) -> Bytes {
         let mut all = Self::default();
         encode(&mut all);

@@ -1,11 +1,12 @@
-//! Bytes and rules of Zenoh and ZRE, without IO.
+//! Wire formats and protocol rules of Zenoh and ZRE, without IO.
 //!
-//! This crate knows how messages look and what a node must do; it cannot reach a socket, a clock, a
-//! random source or Python. `zwire-engine` turns it.
+//! This crate encodes and decodes messages and implements the rules of a node; it cannot reach a
+//! socket, a clock, a random source or Python. `zwire-engine` drives it.
 //!
 //! # The contract between a machine and its driver
 //!
-//! A machine (Zenoh link, session, node; ZMTP connection) is turned by hand. Its methods fall into four families:
+//! A machine (Zenoh link, session, node; ZMTP connection) is driven by its caller. Its methods fall
+//! into four families:
 //!
 //! | Family | Shape | Example |
 //! | --- | --- | --- |
@@ -14,9 +15,9 @@
 //! | output | `poll_*` until nothing comes | what to transmit, an event for the application, the next deadline |
 //! | getter | a noun | peer id, statistics |
 //!
-//! **After each input or command, drain the outputs before the next one.** Nothing in a machine
-//! waits: time is the argument [`Now`], random numbers are arguments, and a command that does not
-//! fit answers so instead of growing a queue.
+//! **After each input or command, drain the outputs before the next one.** Nothing in a machine blocks:
+//! time is the argument [`Now`], random numbers are arguments, and a command that does not fit returns
+//! an error instead of growing a queue.
 
 pub mod buf;
 pub mod capture;

@@ -3,8 +3,8 @@
 /// Largest batch on any link: the stream prefix is a `u16`.
 pub const MAX_BATCH_SIZE: u16 = u16::MAX;
 
-/// Smallest batch size that we accept in a negotiation. Below it a router was seen to break, and a
-/// FRAGMENT would be mostly header.
+/// Smallest batch size accepted in a negotiation. Below it a router was seen to break, and a FRAGMENT
+/// would be mostly header.
 pub const MIN_BATCH_SIZE: u16 = 64;
 
 /// Most unknown extensions that are kept of one data message. There are 48 different headers of
@@ -12,7 +12,7 @@ pub const MIN_BATCH_SIZE: u16 = 64;
 /// take thirty times its size in memory.
 pub const MAX_UNKNOWN_EXTENSIONS: usize = 48;
 
-/// Most entries of a TsStack, the bound of the reference.
+/// Most entries of a TsStack, the same bound as in Eclipse Zenoh.
 pub const MAX_TS_STACK: usize = 255;
 
 /// Most locators in a HELLO or a link-state record. A host has a handful of addresses per interface.
@@ -32,10 +32,11 @@ pub const MAX_ROUTER_LINKS: usize = 16 * MAX_ROUTERS;
 /// Longest key expression: its length travels as `z16`.
 pub const MAX_KEYEXPR_LEN: usize = u16::MAX as usize;
 
-/// Longest key expression with wildcards that a node routes on. Comparing two of 4 KiB takes up to
-/// 100 µs and two of 64 KiB up to 100 ms, once for each declared key that is not plain. What people
-/// write has some tens of bytes; zenoh-pico stops at 256.
+/// Longest key expression with wildcards that a node routes on. Comparing two of 4 KiB takes up to 100
+/// µs and two of 64 KiB up to 100 ms, once for each declared key that has wildcards. Keys in practice
+/// have some tens of bytes; zenoh-pico stops at 256.
 pub const MAX_WILD_KEYEXPR_LEN: usize = 4096;
 
-/// Largest reassembled message by default (`transport/link/rx/max_message_size`), as the reference.
+/// Default limit of a reassembled message (`transport/link/rx/max_message_size`), the same as in
+/// Eclipse Zenoh.
 pub const MAX_MESSAGE_SIZE: usize = 1 << 30;

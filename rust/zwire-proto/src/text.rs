@@ -1,4 +1,4 @@
-//! [`Text`]: UTF-8 in place, or sharing the buffer it arrived in.
+//! [`Text`]: UTF-8 stored inline, or sharing the buffer it arrived in.
 
 use bytes::Bytes;
 use core::{
@@ -9,14 +9,14 @@ use core::{
     ops::Deref,
 };
 
-/// How long a text may be to be kept in place: what fits beside the niche of [`Bytes`] in one word more
-/// than that has. Most keys of real networks are this short.
+/// Longest text that is stored inline: as large as fits in one word more than [`Bytes`] has, beside its
+/// niche. Most keys of real networks are this short.
 const IN_PLACE: usize = 31;
 
-/// An immutable UTF-8 string. Cloning never copies memory of the heap.
+/// An immutable UTF-8 string. Cloning never copies heap memory.
 ///
-/// A short one stands in place: it costs no reference count, and a key that a table keeps does not
-/// hold the receive buffer it came in. A longer one shares the buffer.
+/// A short text is stored inline: it costs no reference count, and a key kept in a table does not keep
+/// the receive buffer it came in alive. A longer one shares the buffer.
 #[derive(Clone)]
 pub struct Text(Repr);
 
@@ -26,7 +26,8 @@ enum Repr {
     Shared(Bytes),
 }
 
-/// Words, not bytes: texts are moved a lot, and what was written in odd pieces is slow to read in whole words.
+/// Words, not bytes: texts are moved often, and reading whole words from memory that was written in
+/// smaller pieces is slow.
 #[derive(Clone, Copy)]
 #[repr(align(8))]
 struct Short {
@@ -67,7 +68,7 @@ impl Text {
         }
     }
 
-    /// `part` is what stands at `offset` of `buf`, and was checked to be UTF-8.
+    /// Makes a text of `part`, which lies at `offset` of `buf` and was checked to be UTF-8.
     #[inline]
     pub(crate) fn of_checked(buf: &Bytes, offset: usize, part: &[u8]) -> Self {
         match Self::in_place(part) {
@@ -76,7 +77,7 @@ impl Text {
         }
     }
 
-    /// `None` where they are too long. They were checked to be UTF-8.
+    /// Stores `bytes`, already checked to be UTF-8, inline; `None` if they are too long.
     #[inline]
     fn in_place(bytes: &[u8]) -> Option<Self> {
         if bytes.is_empty() {
@@ -110,7 +111,7 @@ impl Text {
         unsafe { core::str::from_utf8_unchecked(bytes) }
     }
 
-    /// The bytes, shared where they are not in place.
+    /// The bytes; shared with the text unless it is stored inline.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         match self.0 {
@@ -135,15 +136,15 @@ impl Text {
     }
 }
 
-/// Up to eight bytes and zeros behind them. A copy of any length would be a call, and reading whole words of what
-/// that has written in pieces takes long.
+/// Up to eight bytes, padded with zeros. A copy of variable length would be a function call, and
+/// reading a whole word that was written in pieces is slow.
 #[inline]
 fn word_of(bytes: &[u8]) -> u64 {
     if let Some(eight) = bytes.first_chunk() {
         return u64::from_le_bytes(*eight);
     }
     match (bytes.first_chunk(), bytes.last_chunk()) {
-        // Both hold what is in the middle.
+        // For lengths between four and eight the two halves overlap and agree in the middle.
         (Some(first), Some(last)) => {
             let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
             u64::from(first) | u64::from(last) << (8 * (bytes.len() - 4))
@@ -161,7 +162,7 @@ impl PartialEq for Text {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
-            // Of fixed length, which needs no call; behind a text there are zeros.
+            // Fixed length, which needs no call; the bytes behind a text are zeros.
             (Repr::InPlace(one), Repr::InPlace(other)) => one.raw == other.raw,
             _ => self.as_str() == other.as_str(),
         }

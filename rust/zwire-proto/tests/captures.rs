@@ -1,4 +1,4 @@
-//! Every capture of `tests/vectors/captures` from its file to its streams.
+//! Reassembly of every capture in `tests/vectors/captures`, from its file to its streams.
 
 use bytes::Bytes;
 use flate2::read::GzDecoder;
@@ -154,7 +154,7 @@ fn the_batches_of_zenoh_fill_their_streams() {
             let low_latency = name.starts_with("zenoh-lowlatency");
             for index in 0.. {
                 let len = if low_latency && index >= 2 {
-                    // At the end stands a CLOSE behind two octets.
+                    // Each of these streams ends with a CLOSE after two octets of length.
                     if buffer.peek() == Some([2, 0, 3, 0]) && buffer.len() == 4 {
                         buffer.skip(4);
                     }
@@ -198,8 +198,8 @@ fn packets_out_of_order_and_twice_give_the_same_streams() {
         let mut random = 1u32;
         for packet in &packets {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            // A SYN tells the start, a FIN or a reset the end: nothing overtakes these. And what is
-            // acknowledged and a second late is taken for lost.
+            // A SYN marks the start, a FIN or a reset the end: no segment is moved across these. A
+            // segment that was acknowledged and comes a second late counts as lost.
             let is_border = flags(packet) & 0x07 != 0;
             let is_old = |late: &&Packet| packet.timestamp - late.timestamp > Duration::from_millis(500);
             if is_border || late.len() > 6 || late.first().is_some_and(is_old) {

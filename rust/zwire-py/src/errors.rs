@@ -75,7 +75,7 @@ fn fields<'py>(py: Python<'py>, name: &str, value: impl IntoPyObject<'py>) -> Op
     [(name, value)].into_py_dict(py).ok()
 }
 
-/// What an error of the engine means in Python.
+/// Converts an error of the engine.
 pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
     if matches!(error, Error::Closed) {
         calling::stay_at_exit(py);
@@ -175,7 +175,7 @@ fn no_link(py: Python<'_>, message: String, endpoint: Option<&str>, reason: &Con
     raise(class, message, Some(dict))
 }
 
-/// What an error of a socket of ZeroMQ means in Python.
+/// Converts an error of a ZeroMQ socket.
 pub(crate) fn socket(py: Python<'_>, error: &SocketError) -> PyErr {
     let message = error.to_string();
     match error {
@@ -237,7 +237,7 @@ pub(crate) fn close_word(reason: &CloseReason) -> &'static str {
     }
 }
 
-/// What the reason means in Python.
+/// Converts the reason why a connection of ZeroMQ ended.
 pub(crate) fn close_reason(py: Python<'_>, endpoint: &str, reason: &CloseReason) -> PyErr {
     let class = match reason {
         CloseReason::Local | CloseReason::Peer | CloseReason::Silent | CloseReason::Protocol(_) => {
@@ -295,7 +295,7 @@ pub(crate) fn recv(py: Python<'_>, error: RecvError, seconds: Option<f64>) -> Py
     }
 }
 
-/// What an error of the configuration means in Python.
+/// Converts an error of the configuration.
 pub(crate) fn config(py: Python<'_>, error: &ConfigError) -> PyErr {
     let dict = PyDict::new(py);
     // A missing attribute is None; setting one in a fresh dictionary does not fail.
@@ -308,7 +308,7 @@ pub(crate) fn config(py: Python<'_>, error: &ConfigError) -> PyErr {
     raise(config_error(py), error.to_string(), Some(dict))
 }
 
-/// What a refused command means in Python.
+/// Converts the refusal of a command.
 pub(crate) fn command(py: Python<'_>, error: &SessionError) -> PyErr {
     match error {
         SessionError::Namespace { error, .. } => key_expr(py, error),
@@ -320,7 +320,7 @@ pub(crate) fn command(py: Python<'_>, error: &SessionError) -> PyErr {
     }
 }
 
-/// What a command that a node of ZRE refused means in Python.
+/// Converts the refusal of a command by a ZRE node.
 fn node(py: Python<'_>, error: &NodeError) -> PyErr {
     let message = error.to_string();
     match error {
@@ -345,7 +345,7 @@ pub(crate) fn setting(py: Python<'_>, path: &str, problem: &str) -> PyErr {
     raise(config_error(py), format!("{path}: {problem}"), fields(py, "path", path))
 }
 
-/// What an illegal key expression means in Python.
+/// Converts an illegal key expression.
 pub(crate) fn key_expr(py: Python<'_>, error: &KeyExprError) -> PyErr {
     raise(key_expr_error(py), error.to_string(), fields(py, "offset", error.offset))
 }
@@ -363,7 +363,7 @@ pub(crate) fn row(py: Python<'_>, row: usize, key: Option<&str>, problem: &str) 
     raise(row_error(py), message, Some(dict))
 }
 
-/// What bytes that do not decode mean in Python.
+/// Converts a decoding error.
 pub(crate) fn decode(py: Python<'_>, error: &DecodeError) -> PyErr {
     let dict = PyDict::new(py);
     let _ = dict.set_item("reading", error.reading);
@@ -380,7 +380,7 @@ pub(crate) fn capture(py: Python<'_>, error: &DecodeError, path: Option<&Path>) 
     raise(decode_error(py), format!("{}: {error}", path.display()), Some(dict))
 }
 
-/// What an error of a spool means in Python.
+/// Converts an error of a spool.
 pub(crate) fn spool(py: Python<'_>, error: &SpoolError) -> PyErr {
     let class = match error {
         SpoolError::Corrupt { .. } | SpoolError::Missing { .. } | SpoolError::BadFile { .. } => {

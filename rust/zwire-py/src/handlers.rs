@@ -18,7 +18,7 @@ use pyo3::{
 };
 use std::sync::{Arc, OnceLock, Weak};
 use zwire_engine::{
-    Full, Handler as EngineHandler, Queue, RecvError, Replies, deferred::Waker, queue::Weigh, runtime::Birth,
+    Full, Handler as EngineHandler, Queue, RecvError, Replies, Waker, queue::Weigh, runtime::Birth,
 };
 use zwire_proto::zenoh::session::GetEnd;
 

@@ -21,8 +21,8 @@ use pyo3::{
 };
 use std::sync::Arc;
 use zwire_engine::{
-    BarrierWait, Error, MatchingWait,
-    deferred::{self, Turned, Waker},
+    BarrierWait, Error, MatchingWait, Waker,
+    deferred::{self, Turned},
 };
 use zwire_proto::zenoh::session::Barrier;
 

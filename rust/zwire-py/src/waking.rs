@@ -16,7 +16,7 @@ use std::{
     thread,
     time::Instant,
 };
-use zwire_engine::{deferred::Waker, runtime::Birth};
+use zwire_engine::{Waker, runtime::Birth};
 
 /// Time for which the exit of the interpreter waits for the thread.
 const EXIT_PATIENCE: Duration = Duration::from_millis(500);

@@ -19,7 +19,7 @@ use pyo3::{
 use std::sync::{Arc, Weak};
 use zwire_engine::{
     Error, Queue,
-    zre::{Node as Engine, NodeEvent, Target},
+    zre::{BatchTarget, Node as Engine, NodeEvent},
 };
 use zwire_proto::zre::{
     Uuid,
@@ -331,8 +331,8 @@ impl Node {
         patience: f64,
     ) -> PyResult<[u64; 5]> {
         let target = match (peer, group) {
-            (Some(peer), _) => Target::Peer(uuid(py, peer)?),
-            (None, group) => Target::Group(group.unwrap_or_default().into()),
+            (Some(peer), _) => BatchTarget::Peer(uuid(py, peer)?),
+            (None, group) => BatchTarget::Group(group.unwrap_or_default().into()),
         };
         let patience = seconds(Some(patience))?.unwrap_or_default();
         let mut total = [0; 5];
@@ -522,7 +522,7 @@ impl Node {
         let mut interfaces = Vec::new();
         for candidate in &found.interfaces {
             let dict = PyDict::new(py);
-            let used = candidate.verdict == zwire_engine::zre::interfaces::Verdict::Used;
+            let used = candidate.verdict == zwire_engine::zre::interfaces::InterfaceVerdict::Used;
             dict.set_item("name", &candidate.name)?;
             dict.set_item("address", candidate.address.to_string())?;
             dict.set_item("prefix", candidate.prefix)?;

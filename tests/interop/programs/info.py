@@ -1,4 +1,4 @@
-"""What a session knows about itself and its neighbours."""
+"""Information of a session about itself and its neighbours."""
 
 import re
 

@@ -4,7 +4,7 @@ import zenoh
 
 with zenoh.open(zenoh.Config.from_env()) as watcher, zenoh.open(zenoh.Config.from_env()) as member:
     early = member.liveliness().declare_token("group/early")
-    # Before anybody watches: beside a subscriber on the same keys a get may lose its answer to it.
+    # Before any subscription: beside a subscriber on the same keys a get may lose its answer to it.
     alive = []
     while not alive:
         alive = [(r.ok.key_expr, r.ok.kind) for r in watcher.liveliness().get("group/**", timeout=5)]

@@ -1,4 +1,4 @@
-"""Who is there to hear and to answer."""
+"""Matching status of publishers and queriers."""
 
 import time
 
@@ -22,7 +22,7 @@ with zenoh.open(zenoh.Config.from_env()) as near, zenoh.open(zenoh.Config.from_e
     reader = far.declare_subscriber("news/**")
     until(publisher, True)
     print(news.recv().matching, news.try_recv())
-    # Who listens late learns at once that somebody is there.
+    # A listener declared late learns at once of existing subscribers.
     late = publisher.declare_matching_listener()
     print(late.recv().matching, late.try_recv())
     late.undeclare()

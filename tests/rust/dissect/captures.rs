@@ -1,15 +1,15 @@
-//! One test per public Zenoh capture: the counts of its notes, and each fact of its truth.
+//! Tests of the public Zenoh captures, one for each: the counts of its notes, and each fact of its truth.
 //!
-//! Facts are matched in the order of their sender, per receiver, priority and congestion control;
-//! that is as far as the wire keeps it. Where truth and wire differ, the test names the fact.
+//! Facts are matched in the order of their sender, per receiver, priority and congestion control, which
+//! is the order that the wire preserves. Where truth and wire differ, the test names the fact.
 
 use super::run::{count, faults, json};
 use super::truth::{Capture, crc32, push};
 use serde_json::Value;
 use zwire_proto::zenoh::Encoding;
 
-/// How many records there are of a message and kind, as the notes count them; no other ones, and no
-/// error.
+/// Checks the number of records of each message and kind against the notes; other records and errors
+/// are not allowed.
 fn check_counts(capture: &Capture, counts: &[(&str, Option<&str>, usize)]) {
     assert_eq!(faults(&capture.records), Vec::<String>::new());
     for &(message, kind, expected) in counts {
@@ -102,9 +102,9 @@ fn zenoh_query() {
             ("response_final", None, 40),
         ],
     );
-    // Nobody answers to nobody/home, so nothing was asked.
+    // The key of fact 179 has no queryable, so no query was sent.
     assert_eq!(capture.check_queries(&[179]), 28);
-    // The serving runtime says "Timeout" itself, without a key, and the late reply 254 is not sent.
+    // The querying runtime reports "Timeout" itself, without a key, and the late reply 254 is not sent.
     let (timeouts, records): (Vec<_>, Vec<_>) =
         capture.records.into_iter().partition(|record| record.kind() == ERR && json(record)["key"] == "");
     assert_eq!(timeouts.len(), 1);
@@ -198,7 +198,7 @@ fn zenoh_liveliness_interest() {
     assert_eq!(capture.check_pushes(), 2);
     assert_eq!(capture.check_queries(&[]), 2);
     assert_eq!(capture.check_replies(&[]), 2);
-    // Each token that appears or goes is there with its key.
+    // Each token that appears or vanishes is recorded with its key.
     let tokens: Vec<Value> =
         capture.records.iter().filter(|record| record.kind() == TOKEN).map(json).collect();
     for fact in capture.facts.iter().filter(|fact| fact["op"] == "declare_token") {
@@ -239,7 +239,8 @@ fn zenoh_compression() {
 
 #[test]
 fn zenoh_lowlatency() {
-    // CLOSE comes behind a length of four octets and then once more behind one of two, both ways.
+    // CLOSE comes behind a length of four octets and then once more behind one of two, in both
+    // directions.
     compression_or_low_latency("zenoh-lowlatency", 4);
 }
 
@@ -414,7 +415,7 @@ fn zenoh_pico() {
             ("response_final", None, 8),
         ],
     );
-    // The programs do not print their ids, so their puts are looked for at any sender.
+    // The programs do not print their ids, so their puts are accepted from any sender.
     let pushes: Vec<_> = capture
         .records
         .iter()

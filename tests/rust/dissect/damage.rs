@@ -1,5 +1,5 @@
-//! Captures that begin late, end early, lack packets or have them out of order: nothing is invented,
-//! and what can be read is read.
+//! Captures that begin late, end early, lack packets or have them out of order: no record is invented,
+//! and the readable parts are read.
 
 use super::run::{count, dissect, faults, file, json, packets, save};
 use bytes::Bytes;
@@ -30,13 +30,13 @@ fn records(packets: &[Packet]) -> Vec<Record> {
     dissect(&save(packets), Options::default())
 }
 
-/// What a message says, apart from what depends on the rest of the capture.
+/// Content of a message, without fields that depend on the rest of the capture.
 fn essence(record: &Record) -> String {
     format!("{:?} {:?} {:?} {:?}", record.src, record.dst, record.sn, record.message)
 }
 
-/// Checks that `part` says nothing that `whole` does not say, and gives the number of its messages.
-/// A key that both know is the same.
+/// Checks that `part` has no record that `whole` lacks, and returns the number of its messages. A key
+/// known in both must be the same.
 fn check_nothing_invented(name: &str, whole: &[Record], part: &[Record]) -> usize {
     let mut known: BTreeMap<String, Vec<&Record>> = BTreeMap::new();
     for record in whole {
@@ -69,7 +69,8 @@ fn a_capture_that_begins_late_invents_nothing() {
     }
 }
 
-/// The connections of a capture from their SYNs on, but without INIT and OPEN, as if none had been sent.
+/// The connections of a capture from their SYNs on, but without INIT and OPEN, as if none had been
+/// sent.
 fn without_handshakes(packets: &[Packet]) -> Bytes {
     let mut flows = Flows::new();
     let mut out = PcapWriter::new();
@@ -119,8 +120,8 @@ fn a_connection_without_handshake_is_recognised_by_its_first_batches() {
         "zenoh-query",
     ] {
         let packets = packets(name);
-        // In the order of each side: where one waits for a decision, the other may go on, and a key that
-        // the one declares is not known yet when the other uses it.
+        // In the order of each side: while one side waits for a decision, the other may go on, and a
+        // key declared by the one may not be known yet when the other uses it.
         let said = |records: &[Record]| {
             let mut sides: BTreeMap<_, Vec<_>> = BTreeMap::new();
             for record in records {
@@ -137,7 +138,7 @@ fn a_connection_without_handshake_is_recognised_by_its_first_batches() {
     }
 }
 
-/// From the first batch that is in the capture as a whole.
+/// Reading starts at the first batch that is complete in the capture.
 #[test]
 fn a_capture_that_begins_late_is_read_from_there() {
     for (name, slack) in [("zenoh-bulk", 4), ("zenoh-pubsub-basic", 0), ("zenoh-lowlatency", 0)] {
@@ -171,7 +172,7 @@ fn a_compressed_session_is_recognised_late() {
     assert!(count(&late, "push", Some("put")) > 40, "{messages} {:?}", faults(&late));
 }
 
-/// Each loss is told, and costs the batches that it hits and no others.
+/// Each loss is reported, and costs only the batches that it hits.
 #[test]
 fn lost_packets_cost_little() {
     for name in CAPTURES {
@@ -227,7 +228,7 @@ fn fragments_lost_in_the_middle_cost_their_message() {
     assert_eq!(part.iter().filter(torn).count(), 1, "{:?}", faults(&part));
 }
 
-/// Neighbours of one direction change places; the streams are put in order again.
+/// Neighbouring segments of one direction are swapped; the streams are put in order again.
 #[test]
 fn reordering_changes_nothing() {
     for name in CAPTURES.iter().filter(|name| **name != "zenoh-udp") {
@@ -278,7 +279,7 @@ fn the_port_does_not_matter() {
     }
 }
 
-/// The file of a capturing program that was killed.
+/// A file of a capturing program that was killed.
 #[test]
 fn a_file_that_ends_anywhere_is_read_up_to_there() {
     for name in ["zenoh-query", "zenoh-router"] {
@@ -305,14 +306,14 @@ fn what_is_no_capture_is_an_error() {
     }
 }
 
-/// A batch in the middle of the stream that does not decode: told with its offset, and the next is
-/// read.
+/// A batch in the middle of the stream that does not decode is reported with its offset, and the next
+/// one is read.
 #[test]
 fn a_damaged_batch_costs_itself() {
     let packets = packets("zenoh-pubsub-basic");
     let whole = records(&packets);
     let mut damaged = packets.clone();
-    // One frame in its own segment: prefix, FRAME, sn, then a network id that nobody has.
+    // One frame in its own segment: prefix, FRAME, sn, then an unknown network id.
     let at = damaged
         .iter()
         .position(|packet| packet.timestamp > packets[200].timestamp && packet.data.len() > 150)
@@ -322,7 +323,7 @@ fn a_damaged_batch_costs_itself() {
     let len = usize::from(u16::from_le_bytes([data[payload], data[payload + 1]]));
     assert_eq!(payload + 2 + len, data.len(), "the segment is one batch");
     assert_eq!(data[payload + 2] & 0x1f, 0x05, "a FRAME");
-    // Behind the sn, and behind the extension with the priority.
+    // Skips the sn and the extension with the priority.
     let mut header = payload + 3;
     while data[header] & 0x80 != 0 {
         header += 1;
@@ -343,7 +344,7 @@ fn a_damaged_batch_costs_itself() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Bytes of a real capture, changed anywhere: no panic, and an end.
+    /// Bytes of a real capture, changed anywhere: no panic, and the dissector terminates.
     #[test]
     fn hostile_captures_are_survived(
         name in prop::sample::select(&CAPTURES[..]),
@@ -355,7 +356,7 @@ proptest! {
             let at = at.index(file.len());
             file[at] = value;
         }
-        // Records may be written, whatever they hold.
+        // Every record can be written, whatever it contains.
         let mut dissector = zwire_proto::dissect::Dissector::new(Options { ports: vec![7447], ..Options::default() });
         dissector.push(file);
         dissector.finish();

@@ -1,4 +1,4 @@
-//! What is neither Zenoh nor ZMTP gives no record, until a port says that it is Zenoh.
+//! Traffic that is neither Zenoh nor ZMTP gives no record, unless its port is configured as Zenoh.
 
 use super::run::{dissect, faults};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn addresses(port: u16) -> (SocketAddr, SocketAddr) {
     (SocketAddr::from(([127, 0, 0, 1], 40_000)), SocketAddr::from(([127, 0, 0, 1], port)))
 }
 
-/// A connection in which each side says something, with or without its first packets.
+/// A connection in which each side sends some bytes, with or without its first packets.
 fn connection(client: &[u8], server: &[u8], open: bool, port: u16) -> bytes::Bytes {
     let (from, to) = addresses(port);
     let mut out = PcapWriter::new();
@@ -48,7 +48,7 @@ fn streams_of_other_protocols_give_no_record() {
     }
 }
 
-/// The same bytes on a port that was given are undecodable Zenoh.
+/// The same bytes on a configured port are undecodable Zenoh.
 #[test]
 fn a_forced_port_makes_errors_of_them() {
     let garbage = [&[3u8, 0, 0x1f, 1, 2][..], &[3, 0, 0x1e, 1, 2]].concat();
@@ -58,7 +58,7 @@ fn a_forced_port_makes_errors_of_them() {
     assert!(dissect(&connection(&garbage, &[], true, 7778), options).is_empty());
 }
 
-/// A FRAME of one PUSH of an empty PUT, on a connection whose handshake is not there.
+/// A FRAME of one PUSH of an empty PUT, on a connection without a handshake.
 #[test]
 fn a_forced_port_needs_no_handshake_and_no_run() {
     let frame = [6, 0, 0x25, 1, 0x1d, 1, 1, 0];

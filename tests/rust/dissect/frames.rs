@@ -1,5 +1,5 @@
-//! Bare frames: what the captures say that they are from, whatever order their sessions are in; nothing of
-//! what they hold panics.
+//! Bare frames give the records of the captures they come from, in any order of sessions; no contents
+//! cause a panic.
 
 use super::run::{dissect, file, packets};
 use proptest::prelude::*;
@@ -60,7 +60,7 @@ fn end(number: usize) -> SocketAddr {
 
 #[test]
 fn the_oldest_of_too_many_sessions_is_told_and_forgotten() {
-    // A FRAME with a PUSH, and the length of a batch that does not come.
+    // A FRAME with a PUSH, and the length of a batch that does not follow.
     let frame = |number: usize| Frame {
         time: None,
         src: end(number),

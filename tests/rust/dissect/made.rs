@@ -50,7 +50,7 @@ fn web_socket(direction: Direction, batch: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What a record says, apart from the link.
+/// Content of a record, without its link.
 fn content(records: &[Record]) -> Vec<Value> {
     let mut values: Vec<_> = records.iter().map(json).collect();
     for value in &mut values {
@@ -63,7 +63,7 @@ fn content(records: &[Record]) -> Vec<Value> {
 
 const SESSIONS: [&str; 3] = ["zenoh-pubsub-basic", "zenoh-compression", "zenoh-old-version"];
 
-/// What comes before the batches.
+/// Bytes before the batches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lead {
     /// Request and response.
@@ -172,7 +172,7 @@ fn a_session_over_udp_is_recognised_late() {
     assert_eq!(last(&expected), last(&got));
 }
 
-/// A capture on all interfaces of a host holds a datagram once for each that it passes.
+/// A capture on all interfaces of a host holds a datagram once for each interface that it passes.
 #[test]
 fn datagrams_that_were_captured_twice_are_told_once() {
     for name in [&SESSIONS[..], &["zenoh-udp"]].concat() {

@@ -1,4 +1,4 @@
-//! The dissector against captures of real peers and what their applications say they did, whole and
+//! The dissector against captures of real peers and the logs of their applications, complete and
 //! damaged.
 
 mod captures;

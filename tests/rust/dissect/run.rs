@@ -1,4 +1,4 @@
-//! From the name of a capture to its records.
+//! Dissection of a capture by its name.
 
 use bytes::Bytes;
 use flate2::read::GzDecoder;
@@ -9,7 +9,7 @@ use zwire_proto::{
     dissect::{Dissector, Options, Record, write_jsonl},
 };
 
-/// Chunks as a reader of files would use.
+/// Chunk size of a usual file reader.
 const CHUNK: usize = 1 << 20;
 
 pub(crate) fn path(name: &str) -> PathBuf {
@@ -51,7 +51,7 @@ pub(crate) fn dissect(file: &Bytes, options: Options) -> Vec<Record> {
     records
 }
 
-/// What is written of a record.
+/// Written form of a record.
 pub(crate) fn json(record: &Record) -> Value {
     let mut line = Vec::new();
     write_jsonl(record, &mut line);

@@ -1,4 +1,4 @@
-//! What the applications did, and whether the records say the same.
+//! Facts logged by the applications, compared with the records.
 
 use super::run::{dissect, file, gunzip, json, read};
 use serde_json::Value;
@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use zwire_proto::dissect::{Message, Options, Record};
 
-/// A capture, read.
+/// A dissected capture.
 pub(crate) struct Capture {
     pub(crate) facts: Vec<Value>,
     pub(crate) records: Vec<Record>,
-    /// Who is at an address.
+    /// Names of peers by address.
     pub(crate) peers: BTreeMap<SocketAddr, String>,
 }
 
-/// Captures whose truth is xz.
+/// Captures with truth compressed by xz.
 const XZ: [&str; 4] = ["zenoh-bulk", "zmtp-curve", "zmtp-null", "zre-v2-chat"];
 
 pub(crate) fn facts(name: &str) -> Vec<Value> {
@@ -34,7 +34,7 @@ impl Capture {
     pub(crate) fn open(name: &str) -> Self {
         let facts = facts(name);
         let records = dissect(&file(name), Options::default());
-        // Sessions are told apart by their ids.
+        // Sessions are distinguished by their ids.
         let names: BTreeMap<&str, &str> = facts
             .iter()
             .filter(|fact| fact["op"] == "session")
@@ -54,8 +54,8 @@ impl Capture {
         Self { facts, records, peers }
     }
 
-    /// The records of a message, by who sent it: per link, priority and congestion control, which is
-    /// as far as order is kept.
+    /// The records of a message, by sender: per link, priority and congestion control, within which
+    /// order is kept.
     fn streams(&self, message: &str) -> BTreeMap<(String, Stream), Vec<(&Record, Value)>> {
         let mut streams: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for record in self.records.iter().filter(|record| record.message() == message) {
@@ -68,8 +68,8 @@ impl Capture {
     }
 
     /// Checks the records of a message against the facts with these ops, by peer: each record in its
-    /// order is a fact, and each fact is a record, save those given by `i`. Records of peers that
-    /// state no facts (a router, a program) are left to `others`.
+    /// order is a fact, and each fact is a record, except those given by `i`. Records of peers without
+    /// facts (a router, a program) are passed to `others`.
     pub(crate) fn check(
         &self,
         message: &str,
@@ -112,7 +112,7 @@ impl Capture {
         self.check("push", &["put", "delete"], &[], |fact, record, value| push(fact, record, value, &[]))
     }
 
-    /// Queries; `not_sent`: facts that put nothing on the wire.
+    /// Checks queries; `not_sent`: facts without a message on the wire.
     pub(crate) fn check_queries(&self, not_sent: &[u64]) -> usize {
         let queriers: BTreeMap<&str, &Value> = self
             .facts
@@ -138,7 +138,7 @@ fn require(good: bool, what: &'static str) -> Result<(), &'static str> {
     if good { Ok(()) } else { Err(what) }
 }
 
-/// A field of the fact, or of the declaration behind it, or what the API does without it.
+/// A field of the fact, or of the declaration it belongs to, or the default of the API.
 fn field<'a>(fact: &'a Value, declared: &'a Value, name: &str) -> Option<&'a str> {
     fact[name].as_str().or_else(|| declared[name].as_str())
 }
@@ -187,7 +187,7 @@ fn same_time(fact: &Value, record: &Record) -> Result<(), &'static str> {
     require(fact["timestamp"]["id"].as_str() == Some(&timestamp.id.to_string()), "clock")
 }
 
-/// Whether a push is this put or delete. `encodings`: texts that travel as another text.
+/// Whether a push is this put or delete. `encodings`: texts that are sent as another text.
 pub(crate) fn push(
     fact: &Value,
     record: &Record,
@@ -227,7 +227,7 @@ fn query(fact: &Value, querier: &Value, record: &Record, value: &Value) -> Resul
     require(value["parameters"] == fact["parameters"].as_str().unwrap_or(parameters), "parameters")?;
     let target = field(fact, querier, "target").unwrap_or("BEST_MATCHING").to_lowercase();
     require(value["target"] == target, "target")?;
-    // The runtime decides what "auto" is before it sends.
+    // The runtime resolves "auto" before it sends.
     let consolidation = field(fact, querier, "consolidation").unwrap_or("AUTO").to_lowercase();
     let consolidation = if consolidation == "auto" { "latest" } else { &consolidation };
     require(value["consolidation"] == consolidation, "consolidation")?;

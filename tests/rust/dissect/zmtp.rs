@@ -1,4 +1,4 @@
-//! One test per public ZMTP capture: what each socket sent and received.
+//! Tests of the public ZMTP captures, one for each: messages sent and received by each socket.
 
 use super::{
     run::{dissect, faults, file, json},
@@ -9,22 +9,22 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use zwire_proto::dissect::Options;
 
-/// A connection, and who made it.
+/// A connection, and the socket that opened it.
 #[derive(Default)]
 struct Connection {
     port: u64,
-    /// What the side said that connected, and what the other.
+    /// Records of the connecting side, and of the other.
     said: [Vec<Value>; 2],
 }
 
-/// The connections of a capture in the order in which they were made.
+/// The connections of a capture in the order in which they were opened.
 fn connections(lines: &[Value]) -> Vec<Connection> {
     let mut order: Vec<String> = Vec::new();
     let mut found: BTreeMap<String, Connection> = BTreeMap::new();
     for line in lines {
         let [src, dst] = ["src", "dst"].map(|end| line[end].as_str().unwrap().to_owned());
         let port = |end: &str| end.rsplit(':').next().unwrap().parse::<u64>().unwrap();
-        // The sockets of the truth listen below what is given to those that connect.
+        // The sockets of the truth listen on ports below those given to connecting sockets.
         let side = usize::from(port(&src) < port(&dst));
         let (client, server) = if side == 0 { (src, dst) } else { (dst, src) };
         let connection = found.entry(client.clone()).or_insert_with(|| {
@@ -60,8 +60,8 @@ fn commands(said: &[Value], kind: &str) -> Vec<Value> {
     commands.map(|line| line["payload"].clone()).collect()
 }
 
-/// Compares each connection with the facts of the socket that made it, and what all of them said with the
-/// facts of the socket that listens. The number of messages.
+/// Compares each connection with the facts of the socket that opened it, and the records of all of them
+/// with the facts of the listening socket. Returns the number of messages.
 fn check(facts: &[Value], lines: &[Value], not_there: &[&str]) -> usize {
     let connections = connections(lines);
     let open = |connection: &&Connection| !commands(&connection.said[1], "ready").is_empty();
@@ -77,7 +77,7 @@ fn check(facts: &[Value], lines: &[Value], not_there: &[&str]) -> usize {
         let (peer, socket) = (fact["peer"].as_str().unwrap(), fact["socket"].as_str().unwrap());
         assert_eq!(fact["port"], connection.port, "{peer}");
         let [said, answers] = &connection.said;
-        // Who it is, from READY or INITIATE.
+        // The identity, from READY or INITIATE.
         let handshake = said.iter().find(|line| line["kind"] == "ready" || line["kind"] == "initiate");
         let headers = &handshake.unwrap()["headers"];
         assert_eq!(headers["Socket-Type"], socket);
@@ -179,7 +179,7 @@ fn zmtp_curve() {
     );
 }
 
-/// Keys of others open nothing, and without keys the same is said.
+/// Foreign keys open nothing, and the records are the same as without keys.
 #[test]
 fn zmtp_curve_without_its_keys() {
     let others = keys(&super::truth::facts("zre-draft-curve"));

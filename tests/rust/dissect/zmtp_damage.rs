@@ -1,5 +1,5 @@
-//! Captures of ZMTP that begin late, end early, lack packets or hold damaged bytes: nothing is invented, and
-//! what can be read is read.
+//! Captures of ZMTP that begin late, end early, lack packets or hold damaged bytes: no record is
+//! invented, and the readable parts are read.
 
 use super::{
     run::{dissect, faults, file, json, packets, save},
@@ -27,7 +27,7 @@ fn records(name: &str, packets: &[Packet]) -> Vec<Record> {
     dissect(&save(packets), options(name))
 }
 
-/// What a message says, apart from what only its connection's handshake or its HELLO tells.
+/// Content of a message, without fields that depend on its connection's handshake or its HELLO.
 fn essence(record: &Record) -> String {
     let mut line = json(record);
     line["ts"] = Value::Null;
@@ -38,8 +38,8 @@ fn essence(record: &Record) -> String {
     line.to_string()
 }
 
-/// Checks that `part` says nothing that `whole` does not say, and gives the number of its messages. Who a
-/// message is of is the same, or not known.
+/// Checks that `part` has no record that `whole` lacks, and returns the number of its messages. The
+/// sender of a message is the same, or unknown.
 fn check_nothing_invented(name: &str, whole: &[Record], part: &[Record]) -> usize {
     let mut known: BTreeMap<String, Vec<&Record>> = BTreeMap::new();
     for record in whole {
@@ -72,7 +72,7 @@ fn a_capture_that_begins_late_invents_nothing_and_says_so() {
         for tenth in 1..9 {
             let part = records(name, &packets[packets.len() * tenth / 10..]);
             check_nothing_invented(name, &whole, &part);
-            // Whoever speaks without a greeting was announced as joined late.
+            // A sender without a greeting was reported as joined late.
             for record in &part {
                 let nobody = matches!(&record.message, Message::Zre(message) if message.peer.is_none());
                 let joined = |other: &Record| {
@@ -156,7 +156,7 @@ fn packets_twice_and_out_of_order_say_the_same() {
         let whole = records(name, &packets);
         let mut shuffled = Vec::new();
         for pair in packets.chunks(2) {
-            // What opens and closes a connection is not overtaken, and beacons repeat on purpose.
+            // Segments that open or close a connection are not swapped, and beacons repeat on purpose.
             let border = |packet: &Packet| packet.data[23] != 6 || packet.data[47] & 7 != 0;
             match pair {
                 [a, b] if !border(a) && !border(b) => shuffled.extend([b.clone(), a.clone(), b.clone()]),
@@ -178,7 +178,7 @@ fn addresses() -> (SocketAddr, SocketAddr) {
     (SocketAddr::from(([10, 0, 0, 1], 40_000)), SocketAddr::from(([10, 0, 0, 2], 49_152)))
 }
 
-/// A connection from a node of ZRE, in pieces as they were read.
+/// A connection from a node of ZRE, in the pieces given.
 fn connection(pieces: &[&[u8]]) -> Bytes {
     let (client, server) = addresses();
     let mut out = PcapWriter::new();
@@ -221,7 +221,7 @@ fn a_connection_cut_anywhere_says_the_same() {
     for cut in 1..stream.len() {
         let (a, b) = stream.split_at(cut);
         assert_eq!(lines(&[a, b]), whole, "{cut}");
-        // And one that ends there says less, and why.
+        // A capture that ends there has fewer records, and gives the reason.
         let part = lines(&[a]);
         let faults: Vec<_> = part.iter().filter(|line| line["error"] != Value::Null).collect();
         assert!(faults.len() <= 1 && part.len() - faults.len() < whole.len(), "{cut}");
@@ -261,7 +261,7 @@ fn reading_goes_on_behind_what_does_not_decode() {
     };
     let start = handshake();
     assert_eq!(words([&start[..], bad, JOIN].concat()), ["greeting", "command", "error", "join"]);
-    // Where a frame ends is not known: the next one that is signed is found.
+    // The end of the frame is unknown: the next one with a signature is found.
     let lost = [&start[..], b"\xf8garbage of some length", JOIN, SHOUT].concat();
     assert_eq!(words(lost), ["greeting", "command", "error", "error", "join", "shout"]);
 }
@@ -275,7 +275,7 @@ fn a_frame_of_four_gibibytes_is_told_and_takes_no_memory() {
         found[2]["error"],
         format!("frame of {} bytes not read, {} are possible", 1u64 << 32, 256 << 20)
     );
-    // As is a message of more frames than anybody sends.
+    // Same for a message of more frames than any sender uses.
     let many = [&handshake()[..], &b"\x01\x00".repeat(70_000), b"\x00\x01x", JOIN].concat();
     let found = lines(&[&many]);
     assert!(found[2]["error"].as_str().unwrap().contains("more than 65536 frames"), "{:?}", found[2]);
@@ -310,7 +310,7 @@ fn beacons_are_told_and_damaged_ones_on_their_port_too() {
     }
 }
 
-/// PLAIN, whose password is in no record.
+/// PLAIN: the password is in no record.
 #[test]
 fn plain_is_read_without_its_password() {
     use zwire_proto::zmtp::wire::plain;
@@ -334,7 +334,7 @@ fn plain_is_read_without_its_password() {
     assert!(!text.contains("hidden") && !text.contains("aGlkZGVu"));
 }
 
-/// Every bit of a connection may be wrong: nothing panics, and an error lies within the stream.
+/// Any bit of a connection may be wrong: no panic, and an error lies within the stream.
 #[test]
 fn changed_bytes_never_end_the_reading() {
     let stream = [&handshake()[..], HELLO, JOIN, SHOUT, JOIN].concat();
@@ -370,7 +370,7 @@ proptest! {
     }
 }
 
-/// As from a pipe.
+/// Chunks as read from a pipe.
 #[test]
 fn a_long_capture_is_read_in_chunks() {
     let file = file("zre-v2-chat");

@@ -1,4 +1,4 @@
-//! What no capture holds: every message of the worked examples in connections made of them.
+//! Messages that no capture contains: every message of the worked examples in connections made of them.
 
 use super::run::{dissect, faults, json, packets, save};
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ fn message(frames: &[Vec<u8>]) -> Vec<u8> {
     frames.iter().enumerate().flat_map(part).collect()
 }
 
-/// The records of what both sides say, one after the other.
+/// The records of both sides, one after the other.
 fn lines(client: &[u8], server: &[u8]) -> Vec<Value> {
     let end = |port| SocketAddr::from(([10, 0, 0, 1], port));
     let mut out = PcapWriter::new();
@@ -66,7 +66,8 @@ fn every_message_of_every_generation_is_a_record() {
     for (generation, kind) in [("20/ZRE", "20"), ("zyre 1.0.0", "zyre1"), ("36/ZRE", "36"), ("43/ZRE", "43")]
     {
         let all = || examples.iter().filter(|example| example["generation"] == generation);
-        // A HELLO comes first, whichever example it is; those of zyre 1.0.0 that are not HELLO are 20/ZRE's.
+        // A HELLO comes first, whichever example it is; messages of zyre 1.0.0 other than HELLO are
+        // those of 20/ZRE.
         let frames = |example: &Value| -> Vec<Vec<u8>> {
             example["frames"].as_array().unwrap().iter().map(unhex).collect()
         };
@@ -117,7 +118,7 @@ fn gossip_is_told_whoever_says_it() {
     assert!(found.iter().all(|line| line["protocol"] == "zre"));
 }
 
-/// What begins like gossip and is not is an application's.
+/// Bytes that begin like gossip and do not decode belong to an application.
 #[test]
 fn bytes_of_an_application_are_not_taken_for_zre() {
     let mut stream = start(SocketType::Dealer, b"app");
@@ -128,7 +129,7 @@ fn bytes_of_an_application_are_not_taken_for_zre() {
     assert_eq!(found.iter().filter(|line| line["message"] == "message").count(), 4, "{found:?}");
 }
 
-/// `zmtp` 13.1: a ROUTER of today and a DEALER of ZMTP 2.0.
+/// `zmtp` 13.1: a current ROUTER and a DEALER of ZMTP 2.0.
 #[test]
 fn peers_of_zmtp_2_are_read() {
     let client = [b"\xff\0\0\0\0\0\0\0\x01\x7f\x01\x05\0\x02me".as_slice(), b"\x00\x02hi"].concat();
@@ -157,12 +158,12 @@ fn subscriptions_as_messages_are_subscriptions() {
         );
         assert_eq!(last["payload"], topic);
     }
-    // From anybody else it is a message.
+    // From any other socket type it is a message.
     let found = lines(&[&start(SocketType::Push, b"")[..], &zmtp("15.5.2")].concat(), &[]);
     assert_eq!(found.last().unwrap()["message"], "message");
 }
 
-/// A capture that lacks nothing but the opening of connections lacks no message.
+/// A capture that lacks only the opening of connections lacks no message.
 #[test]
 fn connections_without_their_first_packet_are_whole() {
     for name in ["zre-v2-chat", "zre-v1-rfc20", "zmtp-null"] {

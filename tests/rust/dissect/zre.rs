@@ -1,4 +1,4 @@
-//! One test per public ZRE capture: the counts of its notes, and each fact of its truth.
+//! Tests of the public ZRE captures, one for each: the counts of its notes, and each fact of its truth.
 
 use super::{
     run::{dissect, faults, file, json},
@@ -19,11 +19,11 @@ use zwire_proto::{
 struct Capture {
     facts: Vec<Value>,
     records: Vec<Record>,
-    /// What is written of them.
+    /// Written form of the records.
     lines: Vec<Value>,
     /// UUIDs of nodes by their names in the truth.
     uuids: BTreeMap<String, String>,
-    /// UUIDs of nodes by where they listen: `ip:port`.
+    /// UUIDs of nodes by their endpoints: `ip:port`.
     listeners: BTreeMap<String, String>,
 }
 
@@ -31,7 +31,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The keys that a truth gives.
+/// The keys given in a truth.
 pub(crate) fn keys(facts: &[Value]) -> Vec<SecretKey> {
     let unhex =
         |text: &str| core::array::from_fn(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap());
@@ -65,7 +65,7 @@ impl Capture {
         self.facts.iter().filter(move |fact| fact["op"] == "event" && fact["event"] == event)
     }
 
-    /// Whether two nodes are on one host: what they say to each other is on no bridge.
+    /// Whether two nodes are on one host: their messages to each other pass no bridge.
     fn are_neighbours(&self, a: &str, b: &str) -> bool {
         let host = |uuid: &str| {
             let (address, _) = self.listeners.iter().find(|(_, listener)| *listener == uuid).unwrap();
@@ -74,12 +74,13 @@ impl Capture {
         host(a) == host(b)
     }
 
-    /// Who heard a record.
+    /// Receiver of a record.
     fn receiver(&self, line: &Value) -> String {
         self.listeners[line["dst"].as_str().unwrap()].clone()
     }
 
-    /// How many records there are of each protocol and message; no other ones, and no error.
+    /// Checks the number of records of each protocol and message; other records and errors are not
+    /// allowed.
     fn check_counts(&self, counts: &[(&str, &str, usize)]) {
         assert_eq!(faults(&self.records), Vec::<String>::new());
         let mut found = BTreeMap::new();
@@ -90,7 +91,7 @@ impl Capture {
         assert_eq!(found, expected.collect());
     }
 
-    /// Each beacon is of a node, and each node that stopped has said goodbye.
+    /// Each beacon is of a node, and each node that stopped has sent goodbye.
     fn check_beacons(&self) {
         let uuids: BTreeSet<_> = self.uuids.values().cloned().collect();
         let mut gone = BTreeSet::new();
@@ -124,7 +125,7 @@ impl Capture {
         assert!(next.len() >= 2);
     }
 
-    /// What was heard is what is on the wire, in its order between two nodes.
+    /// Received contents are those on the wire, in the order between two nodes.
     fn check_contents(&self) -> usize {
         type Heard = BTreeMap<(String, String), Vec<(String, String, Value)>>;
         let (mut expected, mut found) = (Heard::new(), Heard::new());
@@ -140,7 +141,7 @@ impl Capture {
             }
         }
         assert!(found == expected, "contents differ");
-        // And each was said by the application.
+        // Each was sent by the application.
         for (message, op) in [("shout", "shout"), ("whisper", "whisper")] {
             let said: BTreeSet<String> = self
                 .facts
@@ -159,14 +160,14 @@ impl Capture {
         expected.values().map(Vec::len).sum()
     }
 
-    /// Who joined and left what, as others saw it; `told`: joins that only a HELLO tells.
+    /// Groups joined and left, as other nodes saw it; `told`: joins known only from a HELLO.
     fn check_groups(&self) {
         let mut told: BTreeSet<(String, String, String)> = BTreeSet::new();
         for line in self.lines("hello") {
             for group in line["groups"].as_array().unwrap() {
                 told.insert((text(&line["peer"]), self.receiver(line), text(group)));
             }
-            // It counts what was left again, too.
+            // The status counts groups that were left, too.
             assert!(line["status"].as_u64().unwrap() as usize >= line["groups"].as_array().unwrap().len());
         }
         let seen = |event: &'static str| -> BTreeSet<_> {
@@ -186,13 +187,13 @@ impl Capture {
         let joined: BTreeSet<_> = on_wire("join").union(&told).cloned().collect();
         assert_eq!(joined, seen("JOIN"));
         assert_eq!(on_wire("leave"), seen("LEAVE"));
-        // Each change has its number, the same to everybody.
+        // Each change has its own status, the same for all receivers.
         for line in self.lines("join").chain(self.lines("leave")) {
             assert!(line["status"].as_u64().unwrap() > 0, "{line}");
         }
     }
 
-    /// Who entered with what name, headers and address.
+    /// Name, headers and address of each node that entered.
     fn check_hellos(&self) -> usize {
         let mut found = BTreeMap::new();
         for line in self.lines("hello") {
@@ -243,7 +244,7 @@ impl Capture {
             .lines("log")
             .map(|line| {
                 let [data] = &line["content"].as_array().unwrap()[..] else { panic!("{line}") };
-                // A node writes at once, and the clock of the capture is its own.
+                // A node logs at once, and the clock of the capture is its own.
                 let captured = line["ts"].as_f64().unwrap();
                 let stamp = text(&line["timestamp"]);
                 assert!(stamp.ends_with(".000000000Z"), "{line}");
@@ -380,7 +381,7 @@ fn zre_draft_curve() {
         ("zre", "hello", 2),
         ("zre", "join", 2),
         ("zre", "shout", 1),
-        // One of the sides sends a command under CURVE, none of them an application's message.
+        // One of the sides sends a command under CURVE, none of them a message of an application.
     ]);
     capture.check_beacons();
     capture.check_sequences("36");
@@ -395,7 +396,7 @@ fn zre_draft_curve() {
     }
 }
 
-/// Without keys there are the handshakes, and frames that say that they are encrypted.
+/// Without keys the records are the handshakes, and encrypted frames.
 #[test]
 fn zre_draft_curve_without_keys() {
     let records = dissect(&file("zre-draft-curve"), Options::default());

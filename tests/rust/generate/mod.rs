@@ -1,6 +1,6 @@
-//! Strategies for every Zenoh message, in the form that decoding gives: what the wire cannot tell
-//! apart (an empty key in the two mappings of a null extension, an interest of mode Final with
-//! options) is made only once.
+//! Strategies for every Zenoh message, in the form that decoding gives: values with the same wire form
+//! (an empty key in the two mappings of a null extension, an interest of mode Final with options) are
+//! made only once.
 
 use bytes::Bytes;
 use proptest::{
@@ -24,7 +24,7 @@ use zwire_proto::{
     },
 };
 
-/// Numbers around the sizes of their encoding, and any.
+/// Numbers around the sizes of their encoding, and any others.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![
         0u64..4,
@@ -112,7 +112,7 @@ fn whatami() -> impl Strategy<Value = WhatAmI> {
     prop_oneof![Just(WhatAmI::Router), Just(WhatAmI::Peer), Just(WhatAmI::Client)]
 }
 
-/// QoS, timestamp, node id: what most network messages carry.
+/// QoS, timestamp, node id: the common fields of network messages.
 fn common() -> BoxedStrategy<(Qos, Option<Box<Timestamp>>, u16)> {
     (qos(), of(timestamp().prop_map(Box::new)), prop_oneof![Just(0), u16s()]).boxed()
 }

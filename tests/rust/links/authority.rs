@@ -1,4 +1,4 @@
-//! Certificates of tests.
+//! Certificates for tests.
 
 use super::Scratch;
 use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
@@ -49,12 +49,12 @@ impl Authority {
         )
     }
 
-    /// Settings of somebody who connects.
+    /// Settings of a connecting session.
     pub(crate) fn connector(&self, extra: &str) -> String {
         format!("transport: {{link: {{tls: {{root_ca_certificate: '{}', {extra}}}}}}}", self.path("ca.pem"))
     }
 
-    /// Shows that certificate when connecting.
+    /// Settings that present that certificate when connecting.
     pub(crate) fn shows(&self, name: &str) -> String {
         let (certificate, key) = (self.path(&format!("{name}.pem")), self.path(&format!("{name}.key")));
         format!("enable_mtls: true, connect_certificate: '{certificate}', connect_private_key: '{key}'")

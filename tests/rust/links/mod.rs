@@ -1,4 +1,4 @@
-//! What the tests of links share.
+//! Helpers shared by the tests of links.
 
 #![allow(dead_code, reason = "each test uses its part")]
 #![allow(unused_imports, reason = "each test uses its part")]
@@ -71,7 +71,7 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Until the hub has the declarations of everybody: a put of a probe comes through.
+/// Waits until the hub has all declarations: a put of a probe arrives.
 pub(crate) fn settled(publisher: &Session, queue: &Queue<Sample>, to: &str) {
     let end = Instant::now() + WAIT;
     loop {
@@ -82,7 +82,7 @@ pub(crate) fn settled(publisher: &Session, queue: &Queue<Sample>, to: &str) {
             Err(other) => panic!("{other:?}"),
         }
     }
-    // Others may still be on their way; behind this one there are none.
+    // Earlier samples may still be on their way; behind this one there are none.
     put(publisher, to, b"last".to_vec());
     while next(queue).payload[..] != b"last"[..] {}
 }
@@ -135,7 +135,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nothing depends on it.
+        // The result does not matter.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

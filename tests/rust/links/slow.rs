@@ -1,4 +1,4 @@
-//! A network that is slow.
+//! Simulation of a slow network.
 
 use std::{
     net::{SocketAddr, UdpSocket},
@@ -6,7 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Carries datagrams to `to` at 20 Mbit/s behind a queue of 50 ms, and what comes back at once.
+/// Forwards datagrams to `to` at 20 Mbit/s behind a queue of 50 ms, and those in the other direction at
+/// once.
 pub(crate) fn slow_path(to: SocketAddr) -> SocketAddr {
     const RATE: f64 = 2.5e6;
     const QUEUE: Duration = Duration::from_millis(50);

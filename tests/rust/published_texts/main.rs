@@ -1,9 +1,9 @@
 //! The published wire pages "Push", "Query" and "Reply", statement by statement.
 //!
-//! Each test names what the page says, in short. Where the peers do something else (section 7 of the
-//! wire document), the test pins what we emit and what we accept and names the row: `p4` is row P4.
-//! [`ROWS`] says where each row is tested; rows about the behaviour of sessions and nodes point to
-//! the tests of those machines.
+//! Each test names a statement of the page, in short. Where Eclipse Zenoh differs from it (section 7 of
+//! the wire document), the test pins the forms that zwire sends and accepts, and names the row: `p4` is
+//! row P4. [`ROWS`] tells where each row is tested; rows about the behaviour of sessions and nodes
+//! point to the tests of those machines.
 
 mod push;
 mod query;
@@ -26,7 +26,7 @@ fn unhex(hex: &str) -> Bytes {
     digits.chunks(2).map(|pair| (digit(pair[0]) << 4 | digit(pair[1])) as u8).collect()
 }
 
-/// The message that fills the bytes.
+/// Decodes the message that fills the bytes.
 fn decode(hex: &str) -> Result<NetworkMessage> {
     let bytes = unhex(hex);
     let mut r = Reader::new(&bytes);
@@ -48,14 +48,14 @@ fn hex(message: &NetworkMessage) -> String {
     out.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Read, and written again to the same bytes.
+/// Checks that the bytes decode, and encode to the same bytes.
 fn both_ways(wire: &str) -> NetworkMessage {
     let message = decode(wire).unwrap_or_else(|e| panic!("{wire}: {e}"));
     assert_eq!(hex(&message), wire.replace(' ', ""), "{message:?}");
     message
 }
 
-/// Both are read as the same message, and the first is what we write.
+/// Checks that both decode to the same message, and that it encodes to the first.
 fn accepted_as(canonical: &str, also: &str) {
     let message = both_ways(canonical);
     assert_eq!(decode(also).as_ref(), Ok(&message), "{also}");
@@ -148,7 +148,7 @@ const NODE_DECLARATIONS: &str =
     include_str!("../../../rust/zwire-proto/src/zenoh/node/tests/declarations.rs");
 const PARAMETERS: &str = include_str!("../../../rust/zwire-proto/src/zenoh/selector/parameters.rs");
 
-/// Row, source, test. A row that is about bytes and about behaviour stands here more than once.
+/// Row, source, test. A row about wire format and behaviour is listed more than once.
 const ROWS: &[(&str, &str, &str)] = &[
     ("P1", PUSH, "p1_frame_qos_is_mandatory_and_elided_for_data"),
     ("P1", LINK_MALFORMED, "priority_other_than_data_without_qos"),

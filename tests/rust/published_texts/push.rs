@@ -54,8 +54,8 @@ fn p1_frame_qos_is_mandatory_and_elided_for_data() {
     assert_eq!(items("a5 07 21 01"), items("25 07"));
 }
 
-/// Row P2: "in low-latency mode the PUSH may be serialised directly". The batch is the message; that
-/// the prefix has 32 bits is tested where links are.
+/// Row P2: "in low-latency mode the PUSH may be serialised directly". The batch is the message; the
+/// 32-bit prefix is tested with the links.
 #[test]
 fn p2_low_latency_has_no_frame() {
     let batch = unhex("7d 00 01 6b 01 00");
@@ -102,7 +102,7 @@ fn p9_scope_and_suffix() {
 #[test]
 fn extension_qos() {
     assert_eq!(push(both_ways("dd 00 21 19 02")).qos.0, 0x19);
-    // Mandatory it would be another extension, and unknown.
+    // With M it would be another extension, and unknown.
     assert_eq!(refused("dd 00 31 19 02"), DecodeErrorKind::UnknownMandatoryExtension { header: 0x31 });
 }
 
@@ -121,7 +121,7 @@ fn extension_node_id() {
     assert_eq!(push(decode("dd 00 23 07 02").unwrap()).node_id, 0);
 }
 
-/// Row P3: TsStack 0x7 (ZBuf, optional) is there since 1.10.
+/// Row P3: TsStack 0x7 (ZBuf, optional) exists since 1.10.
 #[test]
 fn p3_push_may_carry_a_ts_stack() {
     let stack = push(both_ways("dd 00 47 06 01 01 01 02 0501 02")).ts_stack.unwrap();
@@ -129,8 +129,8 @@ fn p3_push_may_carry_a_ts_stack() {
     assert_eq!(stack.records[0].bytes, unhex("0501"));
 }
 
-/// Row P4: QoS carries no timestamp, the one of PUSH is nobody's. We write T of PUT and DEL and
-/// read the timestamp of the sample there.
+/// Row P4: QoS carries no timestamp, the one of PUSH is not used. zwire writes T of PUT and DEL and
+/// reads the timestamp of the sample there.
 #[test]
 fn p4_only_the_t_flag_carries_a_data_timestamp() {
     let other = push(both_ways("dd 00 42 03 05 01 09 01 00"));
@@ -161,7 +161,7 @@ fn p5_a_timestamp_has_no_length_of_its_own() {
     let time = "b08baeed9fa2bb806b";
     let timestamp = put(&format!("21 {time} 04 a4a3a2a1 00")).timestamp.unwrap();
     assert_eq!((timestamp.time.0, timestamp.id.to_string()), (0x6b00_ed11_fdab_85b0, "a1a2a3a4".into()));
-    // As the page has it, with 14 bytes announced, it is something else, and wrong.
+    // In the form of the page, with 14 bytes announced, it is malformed.
     assert!(decode(&format!("5d 00 21 0e {time} 04 a4a3a2a1 00")).is_err());
     assert_eq!(refused("5d 00 21 05 00 00"), DecodeErrorKind::Illegal { value: 0 });
     assert_eq!(refused("5d 00 21 05 11 00"), DecodeErrorKind::Illegal { value: 17 });
@@ -187,7 +187,8 @@ fn flags_of_del() {
 }
 
 /// The table of DEL extensions, the note that Attachment is 0x2 there and 0x3 in PUT, and row P6: the
-/// table of PUT that the page lacks. What one of them defines the other keeps as unknown.
+/// table of PUT that the page lacks. An extension that only one of them defines is kept as unknown by
+/// the other.
 #[test]
 fn p6_extensions_of_put_and_del() {
     let of_put = put("81 c1 04 00010203 43 02 7a7a 00");
@@ -212,8 +213,8 @@ fn source_info() {
     accepted_as("5d 00 81 41 04 00 01 02 03 00", "5d 00 81 41 04 0f 01 02 03 00");
 }
 
-/// Row P11: Rust ignores the length and reads in place. We give the exact length and refuse padding,
-/// which would tear their decoder out of step.
+/// Row P11: Eclipse Zenoh ignores the length and decodes in place. zwire writes the exact length and
+/// refuses padding, which would desynchronise that decoder.
 #[test]
 fn p11_source_info_fills_its_length() {
     assert_eq!(refused("5d 00 81 41 05 00010203 00 00"), DecodeErrorKind::TrailingBytes { left: 1 });
@@ -228,8 +229,8 @@ fn attachments_are_opaque() {
     assert_eq!(put("01 00").attachment, None);
 }
 
-/// "Shm: Unit, M, 0x2; who does not understand it MUST reject the message", and row P7: we never
-/// negotiate it. A dissector of other nodes' sessions takes the description as it stands.
+/// Statement "Shm: Unit, M, 0x2; … MUST reject the message", and row P7: zwire
+/// never negotiates it. A dissector of other nodes' sessions keeps the description unchanged.
 #[test]
 fn p7_shared_memory_is_refused() {
     let wire = "5d 00 81 12 01 01 02 aabb";

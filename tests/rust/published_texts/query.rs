@@ -33,7 +33,7 @@ fn flags_of_request() {
     assert_eq!(request(both_ways("dc 01 05 21 0d 03")).qos, Qos(0x0d));
 }
 
-/// Row Q10 and "request_id: z32, within the negotiated range": 32 bits bound it, nothing else does.
+/// Row Q10 and "request_id: z32, within the negotiated range": 32 bits are the only bound.
 #[test]
 fn q10_request_ids_have_32_bits() {
     assert_eq!(request(both_ways("5c 00 00 03")).id, 0);
@@ -65,8 +65,8 @@ fn q8_targets_above_2_are_an_error() {
     assert_eq!(refused("dc 01 00 34 03 03"), DecodeErrorKind::OutOfRange { value: 3, bound: 2 });
 }
 
-/// REQUEST extension 0x5, "Z64, N: Budget (max response count)". 0 is none. Row Q7: that it ends the
-/// query is a matter of the session.
+/// REQUEST extension 0x5, "Z64, N: Budget (max response count)". 0 is none. Row Q7: ending the query
+/// with it is the task of the session.
 #[test]
 fn extension_budget() {
     assert_eq!(request(both_ways("dc 01 00 25 05 03")).budget.map(u32::from), Some(5));
@@ -81,7 +81,7 @@ fn extension_timeout() {
     assert_eq!(request(both_ways("5c 01 00 03")).timeout_ms, None);
 }
 
-/// Row Q14: TsStack 0x7 is there since 1.10.
+/// Row Q14: TsStack 0x7 exists since 1.10.
 #[test]
 fn q14_request_may_carry_a_ts_stack() {
     assert_eq!(request(both_ways("dc 01 00 47 02 04 00 03")).ts_stack.unwrap().flags, 4);
@@ -133,8 +133,8 @@ fn q2_parameters_may_be_longer_than_16_bits() {
     assert_eq!(query(&format!("43 f0a204 {long}")).parameters.len(), 70_000);
 }
 
-/// Row Q3: "key=value pairs separated by &". The codec leaves them alone; what separates is tested
-/// with the parameters.
+/// Row Q3: "key=value pairs separated by &". The codec does not parse them; separators are tested with
+/// the parameters.
 #[test]
 fn q3_parameters_are_opaque_to_the_codec() {
     assert_eq!(query("43 07 613d3126623d32").parameters, "a=1&b=2");
@@ -155,21 +155,21 @@ fn extensions_of_query() {
 fn q4_the_query_body_has_no_inner_length() {
     let body = query("83 43 04 08 616263").body.unwrap();
     assert_eq!((body.encoding.id, body.payload), (4, unhex("616263")));
-    // As the page has it: the length becomes part of the payload.
+    // In the form of the page: the length becomes part of the payload.
     assert_eq!(query("83 43 05 08 03 616263").body.unwrap().payload, "\u{3}abc");
     assert_eq!(query("83 43 01 00").body.unwrap().payload.len(), 0);
     assert_eq!(*query("83 43 07 09 01 78 616263 00").body.unwrap().encoding.schema.unwrap(), "x");
     assert_eq!(refused("5c 01 00 83 43 00"), DecodeErrorKind::Truncated { needed: 1 });
 }
 
-/// zenoh-pico writes QueryBody before SourceInfo; we write SourceInfo first.
+/// zenoh-pico writes QueryBody before SourceInfo; zwire writes SourceInfo first.
 #[test]
 fn the_order_of_pico_is_accepted() {
     accepted_as("5c 01 00 83 c1 04 00010203 43 02 00 61", "5c 01 00 83 c3 02 00 61 41 04 00010203");
 }
 
 /// Row Q5: "the SHM marker is a secondary extension 0x04". It is an element of the same chain, right
-/// before the body. We never write it and skip it.
+/// before the body. zwire never writes it and skips it.
 #[test]
 fn q5_the_shared_memory_marker_is_skipped() {
     accepted_as("5c 01 00 83 43 02 00 61", "5c 01 00 83 84 43 02 00 61");
@@ -191,7 +191,7 @@ fn complete_layout() {
     assert_eq!(request.query.body.unwrap().payload, "b");
 }
 
-/// The request of the page in its default form, as everybody sends it.
+/// The request of the page in its default form, as all implementations send it.
 #[test]
 fn what_we_write() {
     let query = Query { consolidation: Consolidation::Latest, ..Query::default() };

@@ -84,14 +84,14 @@ fn r6_responder_id() {
     assert_eq!(refused("db 01 00 43 04 00 52 00 ff 05 00"), DecodeErrorKind::TrailingBytes { left: 1 });
 }
 
-/// Row R7: TsStack 0x7 is there since 1.10.
+/// Row R7: TsStack 0x7 exists since 1.10.
 #[test]
 fn r7_response_may_carry_a_ts_stack() {
     assert_eq!(response(both_ways("db 01 00 47 02 02 00 05 00")).ts_stack.unwrap().flags, 2);
 }
 
 /// Row R5: "the key expression of this reply value". An ERR may have the empty key, as a router's
-/// "Timeout" has; that a REPLY may not is for sessions and nodes to tell.
+/// "Timeout" has; sessions and nodes refuse a REPLY with one.
 #[test]
 fn r5_an_err_may_have_the_empty_key() {
     let response = response(both_ways("db 09 00 a1 0d 43 03 00 52 00 05 07 54696d656f7574"));
@@ -108,7 +108,7 @@ fn r2_fields_of_response_final() {
     assert!(last(both_ways("9a 01 42 03 05 01 09")).timestamp.is_some());
     accepted_as("1a 01", "7a 01");
     assert_eq!(last(both_ways("1a ffffffff0f")).id, u32::MAX);
-    // The same id is D_FINAL where a declaration stands.
+    // The same id is D_FINAL in the place of a declaration.
     assert_eq!(declare(both_ways("1e 1a")).body, Declaration::Final);
 }
 
@@ -121,8 +121,8 @@ fn flags_of_reply() {
     accepted_as("5b 01 00 04 02", "5b 01 00 44 02");
 }
 
-/// Row R3: "none currently defined". zenoh-pico fails on any: what we make has none, what others made
-/// we pass on.
+/// Row R3: "none currently defined". zenoh-pico fails on any: zwire adds none to its own replies, and
+/// forwards those of others.
 #[test]
 fn r3_reply_has_no_extensions() {
     assert_eq!(Reply::new(PushBody::Del(Del::default())), reply("04 02"));
@@ -132,7 +132,8 @@ fn r3_reply_has_no_extensions() {
     assert_eq!(refused("5b 01 00 84 1e 02"), DecodeErrorKind::UnknownMandatoryExtension { header: 0x1e });
 }
 
-/// Row R9: "consolidation: u8, same values as QUERY". It is a VLE integer, never set by anybody.
+/// Row R9: "consolidation: u8, same values as QUERY". It is a VLE integer, never set by any
+/// implementation.
 #[test]
 fn r9_consolidation_of_a_reply() {
     for (value, mode) in [(1, Consolidation::None), (2, Consolidation::Monotonic), (3, Consolidation::Latest)]

@@ -1,4 +1,4 @@
-//! Spools that were cut, changed or taken apart: nothing wrong is served, and errors name the place.
+//! Spools that were cut, changed or taken apart: no wrong rows are served, and errors name the place.
 
 use crate::support::{Folder, ID, NOW, open, open_with, push, read, read_all, wanted, write};
 use proptest::prelude::*;
@@ -11,12 +11,13 @@ use std::{
 };
 use zwire_spool::{Durability, Error, Options, Shard, Writer};
 
-/// Every octet takes a minute in a test that is not optimised: `ZWIRE_EVERY_OCTET=1`, or `--release`.
+/// Step between tested octets. Testing every octet takes a minute without optimisation:
+/// `ZWIRE_EVERY_OCTET=1`, or `--release`.
 fn stride() -> usize {
     if cfg!(debug_assertions) && std::env::var_os("ZWIRE_EVERY_OCTET").is_none() { 23 } else { 1 }
 }
 
-/// Three segments, the last one open, as a writer leaves them that is killed.
+/// Three segments, the last one open, as after a killed writer.
 fn killed() -> Folder {
     let folder = Folder::new();
     let options = Options { segment_bytes: 12_000, ..Options::default() };
@@ -49,7 +50,7 @@ fn the_last_segment_cut_at_each_byte_gives_the_rows_before_or_an_error() {
         let error = read_all(&spool).unwrap_err();
         assert_eq!(error.shard(), Some(Shard::Data(0)), "{error}");
         assert!((base..80).contains(&error.offset().unwrap()), "{error}");
-        // Everything before is as good as it was.
+        // Everything before is unchanged.
         assert_eq!(read(&spool, 0, base).unwrap(), (0..base).collect::<Vec<_>>());
     }
 }
@@ -59,7 +60,7 @@ fn a_writer_that_was_killed_in_a_write_leaves_only_whole_blocks() {
     let folder = killed();
     let path = folder.last_segment();
     let whole = fs::read(&path).unwrap();
-    // The beginning of another block, which nobody has seen.
+    // The beginning of another block, which no reader has seen.
     for more in [1, 7, 8, 60, 2000] {
         let other = folder.copy();
         let mut octets = whole.clone();
@@ -114,7 +115,7 @@ fn damaged_marks_are_found_again() {
         changed[at] ^= 0x10;
         fs::write(&path, &changed).unwrap();
         match read_all(&folder.spool()) {
-            // The place before the newest: the last block is not seen yet.
+            // The place before the newest: the last block is not visible yet.
             Ok(rows) => assert!(rows.iter().copied().eq(0..rows.len() as u64), "octet {at}"),
             Err(error) => assert!(matches!(error, Error::Mismatch { .. }), "octet {at}: {error}"),
         }
@@ -160,7 +161,7 @@ fn a_missing_segment_is_missed() {
         assert_eq!(error.offset(), Some(base), "{error}");
         assert!(error.to_string().starts_with(&format!("shard 0, offset {base}: ")), "{error}");
         let (_writer, mut shards) = open(&folder);
-        // A writer does not pretend that it was never there, and does not use its offsets again.
+        // A writer continues behind the missing segment, and does not reuse its offsets.
         assert!(shards.data[0].next_offset() >= 80);
         write(&mut shards.data[0], 80, 81, 1);
         assert_eq!(read_all(&folder.spool()).unwrap_err().offset(), Some(base));
@@ -226,7 +227,7 @@ fn a_full_disk_loses_nothing_that_was_published() {
         };
         assert!(error.is_full(), "{error}");
         assert_eq!(read_all(&folder.spool()).unwrap(), (0..number).collect::<Vec<_>>(), "room {room}");
-        // Rows that are waiting come through once there is room again.
+        // Waiting rows are written once there is room again.
         left.store(usize::MAX / 2, Ordering::Relaxed);
         writer.flush(NOW).unwrap();
         assert_eq!(read_all(&folder.spool()).unwrap(), (0..number + 10).collect::<Vec<_>>());
@@ -251,7 +252,7 @@ fn stopped(folder: &Folder) {
 fn after_a_power_cut_offsets_are_not_used_again() {
     let folder = killed();
     stopped(&folder);
-    // What the kernel had not written yet.
+    // Data that the kernel had not written yet.
     let path = folder.last_segment();
     let octets = fs::read(&path).unwrap();
     fs::write(&path, &octets[..octets.len() - 100]).unwrap();
@@ -266,7 +267,7 @@ fn after_a_power_cut_offsets_are_not_used_again() {
     shards.data[0].flush(NOW).unwrap();
     let spool = folder.spool();
     assert_eq!(read_all(&spool).unwrap(), (0..hole).chain(next..next + 10).collect::<Vec<_>>());
-    // Somebody had seen row 80 already, and asks for more.
+    // A reader had seen row 80 already, and asks for more.
     assert_eq!(read(&spool, 80, next + 10).unwrap(), (next..next + 10).collect::<Vec<_>>());
     let gaps: Vec<_> = spool
         .read(Shard::Gaps, 0, spool.mark(Shard::Gaps).unwrap().end, None, Default::default())
@@ -305,7 +306,7 @@ fn what_only_the_kernel_has_is_not_published_if_the_disk_should_have_it() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Blocks and segments of any size, writers that are killed at any place, ranges anywhere.
+    /// Blocks and segments of any size, writers killed at any place, ranges anywhere.
     #[test]
     fn every_row_is_there_once(
         rounds in prop::collection::vec((1_u64..60, 1_u64..20, 0_usize..500), 1..5),
@@ -320,7 +321,7 @@ proptest! {
             prop_assert_eq!(shards.data[0].next_offset(), number);
             write(&mut shards.data[0], number, number + rows, block);
             number += rows;
-            // What a writer has begun and nobody has seen.
+            // A block that a writer has begun and no reader has seen.
             let path = folder.last_segment();
             let mut octets = fs::read(&path).unwrap();
             octets.extend(std::iter::repeat_n(0xff, torn));

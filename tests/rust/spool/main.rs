@@ -1,4 +1,4 @@
-//! The spool from outside: what is written is read again, by whatever name and after whatever accident.
+//! Spools from outside: written rows are read again, under any name and after any accident.
 
 mod hostile;
 mod ranges;

@@ -1,4 +1,4 @@
-//! Ranges as they go over a network: blocks as they are, verified where they arrive.
+//! Ranges as sent over a network: unchanged blocks, verified by the receiver.
 
 use crate::support::{Folder, offsets, open, open_with, push_payload, read, write};
 use arrow_array::RecordBatch;
@@ -32,7 +32,7 @@ fn ask(spool: &Spool, from: u64, to: u64, max: u64) -> Result<Vec<(Label, Buffer
     Ok(blocks)
 }
 
-/// What arrives of a range, if `change` changes blocks on their way.
+/// Result of receiving a range, if `change` changes blocks on their way.
 fn fetch(
     spool: &Spool,
     (start, stop): (u64, u64),
@@ -46,7 +46,7 @@ fn fetch(
         let before = receiver.next();
         for (label, block) in ask(spool, before, stop, max).unwrap() {
             let block = change(&label, block.to_vec());
-            // Behind what else is in a message, so that it begins anywhere.
+            // Behind the rest of a message, so that the block begins at any alignment.
             let before = (label.first % 16) as usize;
             let message = Bytes::from([&vec![0; before], &block[..]].concat());
             receiver.take(&label.encode(), message.slice(before..));
@@ -219,7 +219,7 @@ fn a_segment_that_cannot_be_read_is_passed_over_and_planned_around() {
     let parts = spool.split(&start, &end, 2).unwrap();
     assert_eq!((parts[0].start, parts.last().unwrap().stop), (base(1) + 1, base(2) + 1));
     spool.walk(&start, &end, None, Some(1)).unwrap();
-    // Taken away, it is the same.
+    // With the file removed, the result is the same.
     fs::remove_file(&segments[1]).unwrap();
     assert_eq!(read(&spool, 0, 200).unwrap_err().resumes(), Some(base(2)));
 }

@@ -1,4 +1,4 @@
-//! Folders, writers and rows of tests.
+//! Folders, writers and rows for tests.
 
 use arrow_array::{Array as _, BinaryArray, Int64Array, RecordBatch, StringArray};
 use bytes::Bytes;
@@ -16,7 +16,7 @@ pub(crate) const ID: [u8; 16] = *b"spool under test";
 /// A time in 2026, in microseconds.
 pub(crate) const NOW: i64 = 1_795_000_000_000_000;
 
-/// A folder that is gone after the test.
+/// A folder that is removed after the test.
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
@@ -39,7 +39,7 @@ impl Folder {
         Spool::open(&self.0).unwrap()
     }
 
-    /// The files of a shard whose names end so, in order.
+    /// The files of a shard with this ending of the name, in order.
     pub(crate) fn files(&self, shard: &str, ending: &str) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.0.join(shard)).unwrap().map(|entry| entry.unwrap().path());
         let mut files: Vec<_> =
@@ -84,7 +84,7 @@ pub(crate) fn open_with(folder: &Folder, options: &Options) -> Result<(Writer, S
     Writer::open(&folder.0, &wanted(1), ID, options, NOW)
 }
 
-/// The row with this number: a payload that says so, and every other column now and then.
+/// Writes the row with this number: a payload that contains it, and every other column now and then.
 pub(crate) fn push(writer: &mut ShardWriter, number: u64) {
     push_payload(writer, number, format!("payload {number}").into());
 }
@@ -117,7 +117,7 @@ pub(crate) fn push_payload(writer: &mut ShardWriter, number: u64, payload: Bytes
         .unwrap();
 }
 
-/// Writes rows `from..to` in blocks of so many.
+/// Writes rows `from..to` in blocks of `block` rows.
 pub(crate) fn write(writer: &mut ShardWriter, from: u64, to: u64, block: u64) {
     for number in from..to {
         push(writer, number);
@@ -132,7 +132,7 @@ pub(crate) fn column<'a, T: 'static>(batch: &'a RecordBatch, name: &str) -> &'a 
     batch.column_by_name(name).unwrap().as_any().downcast_ref().unwrap()
 }
 
-/// What rows say of themselves: their offsets, and that everything else goes with them.
+/// Checks rows against their offsets, and returns these.
 pub(crate) fn offsets(batch: &RecordBatch) -> Vec<u64> {
     let (keys, payloads) = (column::<StringArray>(batch, "key"), column::<BinaryArray>(batch, "payload"));
     let (offsets, numbers) =
@@ -160,7 +160,7 @@ pub(crate) fn read(spool: &Spool, start: u64, stop: u64) -> Result<Vec<u64>, Err
     Ok(found)
 }
 
-/// All that the spool says it has.
+/// All ranges that the spool reports.
 pub(crate) fn read_all(spool: &Spool) -> Result<Vec<u64>, Error> {
     let mark = spool.mark(Shard::Data(0))?;
     read(spool, mark.earliest, mark.end)

@@ -1,4 +1,4 @@
-//! What is written is read again.
+//! Written rows are read again.
 
 use crate::support::{Folder, column, offsets, open, open_with, push_payload, read, read_all, write};
 use arrow_array::{Array as _, BinaryArray, Int32Array};

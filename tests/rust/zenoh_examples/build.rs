@@ -1,4 +1,4 @@
-//! Short names for what the examples are made of.
+//! Short names for the parts of the examples.
 
 use bytes::Bytes;
 use zwire_proto::{

@@ -1,4 +1,4 @@
-//! Publications, queries and answers.
+//! Publications, queries and replies.
 
 use crate::build::*;
 use bytes::Bytes;
@@ -128,7 +128,7 @@ pub(crate) fn items(id: &str) -> Option<Vec<BatchItem>> {
     })
 }
 
-/// A request with block and Data, the QoS that everybody uses.
+/// A request with block and Data, the usual QoS.
 fn request(id: u32, key: WireExpr, timeout_ms: u64, query: Query) -> Request {
     Request { qos: Qos(0x0d), timeout_ms: Some(timeout_ms), ..Request::new(id, key, query) }
 }

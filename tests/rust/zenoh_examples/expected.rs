@@ -1,4 +1,4 @@
-//! Which hand-written value belongs to which example.
+//! Hand-written values of the examples.
 
 use crate::{Meaning, build::*, data, session, unhex};
 use bytes::Bytes;

@@ -16,10 +16,10 @@ use zwire_proto::{
 
 const EXAMPLES: &str = include_str!("../../vectors/zenoh/examples.json");
 
-/// What the bytes of an example are.
+/// Form of the bytes of an example.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
-    /// One datagram of scouting.
+    /// A datagram of scouting.
     Scouting,
     /// Transport messages, and network messages inside frames.
     Batch,
@@ -40,7 +40,7 @@ struct Example {
     bytes: Bytes,
 }
 
-/// What bytes mean.
+/// Decoded value of the bytes.
 #[derive(Clone, Debug, PartialEq)]
 enum Meaning {
     Items(Vec<BatchItem>),
@@ -102,7 +102,7 @@ fn walk(mut reader: BatchReader<'_>) -> (Vec<BatchItem>, Result<(), DecodeError>
     }
 }
 
-/// Takes the batch header off, and the compression.
+/// Removes the batch header, and decompresses.
 fn raw_batch(bytes: &Bytes) -> Bytes {
     match bytes[0] {
         0 => bytes.slice(1..),
@@ -179,8 +179,8 @@ fn each_example_is_encoded_to_the_same_bytes() {
     }
 }
 
-/// A cut example is an error, or ends between two messages and then means just the ones before.
-/// The bytes of a FRAGMENT have no length of their own: there the batch decides.
+/// A cut example is an error, or ends between two messages and then decodes to those before. The bytes
+/// of a FRAGMENT have no length of their own: there the batch decides.
 #[test]
 fn a_cut_example_never_means_something_else() {
     for example in examples() {
@@ -207,7 +207,7 @@ fn a_cut_example_never_means_something_else() {
                 assert_eq!(head, head_whole, "{} cut at {cut}", example.id);
                 assert!(data_whole.starts_with(data), "{} cut at {cut}", example.id);
             }
-            // Without an error the cut is a boundary: what came so far is what was cut.
+            // Without an error the cut is a boundary: the messages so far encode to the cut bytes.
             if end.is_ok() {
                 let mut out = Vec::new();
                 encode(&Meaning::Items(items), &mut out);
@@ -217,7 +217,7 @@ fn a_cut_example_never_means_something_else() {
     }
 }
 
-/// A message that a reassembly or a low-latency batch delivers alone.
+/// Same for a single message, as from reassembly or a low-latency batch.
 #[test]
 fn a_cut_network_message_is_an_error() {
     let mut messages = 0;
@@ -240,8 +240,8 @@ fn a_cut_network_message_is_an_error() {
     assert!(messages > 50, "{messages}");
 }
 
-/// "the low-latency length prefix", "batch header with LZ4": our own compressor need not give the
-/// bytes of theirs, only a block that means the same.
+/// "the low-latency length prefix", "batch header with LZ4": the compressor of zwire need not give the
+/// same bytes, only a block with the same content.
 #[test]
 fn a_compressed_example_survives_our_own_compressor() {
     let mut seen = 0;

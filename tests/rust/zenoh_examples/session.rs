@@ -25,7 +25,7 @@ fn cookie(hex: &str) -> Option<Bytes> {
     Some(unhex(hex).into())
 }
 
-/// What eclipse-zenoh offers by default: QoS and patch 1.
+/// Default offer of eclipse-zenoh: QoS and patch 1.
 fn offer() -> InitExt {
     InitExt { qos: Some(QosOffer::Plain), patch: 1, ..InitExt::default() }
 }

@@ -1,4 +1,4 @@
-//! Laws of the Zenoh codec, on messages of every kind and on bytes of any kind.
+//! Properties of the Zenoh codec, on messages of every kind and on bytes of any kind.
 
 #[path = "../generate/mod.rs"]
 mod generate;
@@ -14,7 +14,7 @@ use zwire_proto::{
     },
 };
 
-/// One kind of message, seen from outside.
+/// Interface to one kind of message.
 trait Message: Sized + PartialEq + std::fmt::Debug {
     fn decode(r: &mut Reader<'_>) -> Result<Self>;
     fn encode(&self, sink: &mut impl Sink);
@@ -25,7 +25,7 @@ trait Message: Sized + PartialEq + std::fmt::Debug {
         out.into()
     }
 
-    /// The message that fills all of `bytes`.
+    /// Decodes the message that fills all of `bytes`.
     fn of(bytes: &Bytes) -> Result<Self> {
         let mut r = Reader::new(bytes);
         let message = Self::decode(&mut r)?;
@@ -61,8 +61,8 @@ impl Message for ScoutingMessage {
     }
 }
 
-/// Encoding and decoding are inverse, the sinks agree, and a cut message is an error that says how
-/// many bytes are missing at least.
+/// Encoding and decoding are inverse, the sinks agree, and a truncated message is an error that names
+/// the least number of missing bytes.
 fn laws<M: Message>(message: &M) {
     let wire = message.to_bytes();
     assert_eq!(M::of(&wire).as_ref(), Ok(message));
@@ -80,23 +80,23 @@ fn laws<M: Message>(message: &M) {
         assert!(error.offset <= cut, "{error}");
         match error.kind {
             DecodeErrorKind::Truncated { needed } => assert!(needed > 0),
-            // A count of items says more than is there.
+            // A count of items exceeds the data.
             DecodeErrorKind::OutOfRange { value, bound } => assert!(value > bound),
             kind => panic!("cut at {cut} of {message:?}: {kind:?}"),
         }
     }
 }
 
-/// Whatever the bytes: no panic, an offset within them; and what decodes is written in a canonical
-/// form that means the same.
+/// For any bytes: no panic, an offset within them; and a decoded message has a canonical form that
+/// decodes to the same message.
 fn any_bytes<M: Message>(raw: &Bytes) {
     let mut r = Reader::new(raw);
     match M::decode(&mut r) {
         Ok(message) => {
             let wire = message.to_bytes();
             assert_eq!(M::of(&wire).as_ref(), Ok(&message));
-            // Elisions and shortest integers only make it shorter. A lease of whole seconds and the
-            // forms of a null key are no longer either.
+            // Elisions and shortest integers only make it shorter. Neither a lease of whole seconds nor
+            // the forms of the empty key are longer.
             assert!(wire.len() <= r.offset(), "{message:?}");
         }
         Err(error) => assert!(error.offset <= raw.len(), "{error}"),
@@ -171,8 +171,8 @@ proptest! {
         any_bytes::<ScoutingMessage>(&all[2]);
     }
 
-    /// A walk gives back what was written, however it is spread over frames, and gives the same
-    /// messages up to where a batch is cut.
+    /// A walk returns the messages written, however they are spread over frames, and the same messages
+    /// up to the place where a batch is cut.
     #[test]
     fn batches_are_walked(
         items in vec(
@@ -237,7 +237,7 @@ proptest! {
         }
     }
 
-    /// A payload is a slice of the buffer that it came in, and a segment of what goes out.
+    /// A payload is a slice of the receive buffer, and a segment of the output.
     #[test]
     fn payloads_are_never_copied(len in 4096usize..9000, key in "[a-z]{1,60}") {
         use zwire_proto::zenoh::wire::{Push, Put, WireExpr};
@@ -330,7 +330,7 @@ mod chains {
             prop_assert_eq!(<NetworkMessage as Message>::of(&push(&last)).unwrap(), message);
         }
 
-        /// Long integers mean what the short ones mean, in every field of a message.
+        /// Long integers decode to the same value as short ones, in every field of a message.
         #[test]
         fn long_integers_are_accepted(
             pads in any::<[u8; 6]>(),

@@ -30,7 +30,7 @@ def beacon(uuid, port):
 
 
 def read_beacon(datagram):
-    """Gives ``(uuid, port)``: a recognized header and a body of the correct size."""
+    """Return ``(uuid, port)``: a recognized header and a body of the correct size."""
     if len(datagram) != 22 or datagram[:4] != b"ZRE\x01":
         raise Malformed(f"no beacon: {datagram[:64].hex()}")
     return datagram[4:20], int.from_bytes(datagram[20:], "big")
@@ -166,7 +166,7 @@ def decode(frames, generation):
 
 
 def log_hash(text):
-    """What zyre hashes with: 16 bits, from its source as documented (the text names no function)."""
+    """The hash of zyre: 16 bits, from its source as documented (the text names no function)."""
     h = 0
     for octet in text.encode():
         h = ((33 * h) ^ octet) & 0xFFFF

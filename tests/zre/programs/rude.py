@@ -96,12 +96,12 @@ class Rude:
         return len(self.held)
 
     async def throw(self, octets, to=None, port=5670):
-        """One datagram, to everybody or to one."""
+        """Send a datagram, by broadcast or to one address."""
         with self.udp() as s:
             s.sendto(bytes.fromhex(octets), (to or self.broadcast, port))
 
     async def flood(self, count, to, seed=1, port=5670):
-        """Beacons of nodes that do not exist, at ports of ours where nobody listens."""
+        """Beacons of nodes that do not exist, at ports of ours without a listener."""
         chance = random.Random(seed)
         with self.udp() as s:
             for number in range(count):

@@ -29,7 +29,7 @@ RECONNECT = 0.1
 
 
 class Aborts(Exception):  # noqa: N818 - it is what the process does
-    """What a zyre of that time would have asserted."""
+    """A failure at which a zyre of that time would have aborted by assertion."""
 
 
 class Dealer:

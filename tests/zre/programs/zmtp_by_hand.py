@@ -64,7 +64,7 @@ def metadata(body):
 
 
 class Connection:
-    """One TCP connection that speaks ZMTP.
+    """A TCP connection that speaks ZMTP.
 
     Args:
         reader, writer: the streams.
@@ -163,7 +163,7 @@ class Connection:
 
 
 async def connect(address, port, kind, identity=b"", version="3.0", source=None):
-    """Connects and shakes hands; :class:`Refused` where nobody listens."""
+    """Connects and shakes hands; :class:`Refused` without a listener."""
     try:
         reader, writer = await asyncio.open_connection(
             address, port, local_addr=(source, 0) if source else None

@@ -94,7 +94,7 @@ class Node:
         return lost
 
     def drain(self, seconds):
-        """What the collector got, until nothing more came for so long."""
+        """The records of the collector, until none came for so long."""
         names = ("level", "event", "node", "peer", "time", "data", "sender")
         found = []
         while True:

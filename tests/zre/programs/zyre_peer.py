@@ -52,7 +52,7 @@ def load(folder, version):
 
 
 def dictionary(octets):
-    """What zyre packs the headers of ENTER into."""
+    """The format in which zyre packs the headers of ENTER."""
     entries = {}
     at = 4
     for _ in range(struct.unpack(">I", octets[:4])[0]):

@@ -1,7 +1,7 @@
 """Values instead of bytes, for event loops: :mod:`zwire.typed` over sessions of :mod:`zwire.aio`.
 
-Names and parameters are those of :mod:`zwire.typed`, and so are models, codecs and errors. What may wait is a
-coroutine, iterators are asynchronous, callbacks may be coroutine functions::
+Names and parameters are those of :mod:`zwire.typed`, and so are models, codecs and errors. Calls that may
+block are coroutines, iterators are asynchronous, callbacks may be coroutine functions::
 
     from zwire import aio
     from zwire.aio import typed

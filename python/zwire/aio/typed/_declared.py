@@ -1,4 +1,4 @@
-"""What everything typed has in event loops."""
+"""Bases of the typed entities in event loops."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 
 class Declared(Context, Ready):
-    """What ends with ``undeclare``, or ``async with``."""
+    """An entity ended by ``undeclare`` or ``async with``."""
 
     _declared: Any
 
     async def undeclare(self) -> None:
-        """End it. A second time is a ``UsageError``."""
+        """Undeclare the entity. A second call raises ``UsageError``."""
         await self._declared.undeclare()
 
     async def _leave(self) -> None:
@@ -29,10 +29,10 @@ class Declared(Context, Ready):
 
 
 class Items(Generic[T]):
-    """What is made of the items of an iterator. Whoever is cancelled has taken nothing, and may go on."""
+    """Values made of the items of an iterator. A cancelled call has taken no item; iteration may go on."""
 
     def __init__(self, source: AsyncIterator[Any], read: Callable[[Any], T]) -> None:
-        """Make items of those of the source; ``read`` gives ``LEFT_OUT`` for some."""
+        """Wrap the items of the source; items for which ``read`` returns ``LEFT_OUT`` are skipped."""
         self._source = source
         self._read = read
 

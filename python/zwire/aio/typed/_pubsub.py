@@ -40,7 +40,7 @@ class Publisher(Declared, Publishing[T]):
     _declared: AnyPublisher
 
     def __init__(self, raw: AnyPublisher, writer: Writer[T]) -> None:
-        """Write what goes through a declared publisher."""
+        """Write values through a declared publisher."""
         self._declared = raw
         self._writer = writer
 
@@ -67,8 +67,8 @@ class Publisher(Declared, Publishing[T]):
         """Publish a value.
 
         Raises:
-            PayloadError: It, or a part of it, has no form; nothing was published.
-            ZwireError: What ``aio.Publisher.put`` raises.
+            PayloadError: The value, or a part of it, has no form; nothing was published.
+            ZwireError: As raised by ``aio.Publisher.put``.
         """
         payload = self._writer.write(value, self._declared.key_expr)
         options = given(attachment, timestamp, source_info)
@@ -81,12 +81,12 @@ class Publisher(Declared, Publishing[T]):
         timestamp: zenoh.Timestamp | None = None,
         source_info: zenoh.SourceInfo | None = None,
     ) -> None:
-        """Publish that there is no value any more."""
+        """Publish the deletion of the key."""
         await self._declared.delete(**given(attachment, timestamp, source_info))
 
     @property
     def raw(self) -> AnyPublisher:
-        """The publisher of payloads that this one goes through."""
+        """The publisher of payloads underneath."""
         return self._declared
 
     async def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
@@ -95,13 +95,13 @@ class Publisher(Declared, Publishing[T]):
 
 
 class Subscription(Declared, Reading[T]):
-    """A declared subscriber whose values go to a callback; made by :func:`subscriber`."""
+    """A declared subscriber that passes values to a callback; made by :func:`subscriber`."""
 
     _declared: AnySubscriber
 
     @property
     def raw(self) -> AnySubscriber:
-        """The subscriber to samples that this one goes through."""
+        """The subscriber to samples underneath."""
         return self._declared
 
     async def wait_ready(self, timeout: float | None = None) -> None:
@@ -110,10 +110,10 @@ class Subscription(Declared, Reading[T]):
 
 
 class Subscriber(Subscription[T], Taking[T]):
-    """A declared subscriber whose values wait to be taken; made by :func:`subscriber`.
+    """A declared subscriber that queues values; made by :func:`subscriber`.
 
-    Iterating gives messages until it is undeclared or its session closes. Whoever is cancelled has taken
-    nothing.
+    Iterating gives messages until it is undeclared or its session closes. A cancelled receive has taken
+    no message.
     """
 
     @staticmethod
@@ -126,7 +126,7 @@ class Subscriber(Subscription[T], Taking[T]):
         on_error: Callable[[Message[V]], object] | None = None,
         registry: Registry | None = None,
     ) -> Subscriber[V]:
-        """Read what comes to a subscriber that is declared already; see ``zwire.typed.Subscriber.over``."""
+        """Read the samples of a subscriber that is declared already; see ``zwire.typed.Subscriber.over``."""
         made: Subscriber[V] = Subscriber(Reader(model, codec, schema, registry), on_error)
         made._declared = raw
         return made
@@ -138,8 +138,8 @@ class Subscriber(Subscription[T], Taking[T]):
             timeout: Seconds; ``None`` is for ever.
 
         Raises:
-            TimedOut: None came in time.
-            ZwireError: What ``aio.Subscriber.recv`` raises.
+            TimedOut: No message came in time.
+            ZwireError: As raised by ``aio.Subscriber.recv``.
         """
         end = deadline(timeout)
         while True:
@@ -148,10 +148,11 @@ class Subscriber(Subscription[T], Taking[T]):
                 return message
 
     async def recv_many(self, max_items: int, timeout: float | None = None) -> list[Message[T]]:
-        """Wait for a message, and take those that are there as well.
+        """Wait for a message, and take further queued ones as well.
 
         Args:
-            max_items: Most messages. Those that go to ``on_error`` count as well: the list can be shorter.
+            max_items: Largest number of messages. Those passed to ``on_error`` count as well: the list can be
+                shorter.
             timeout: Seconds to wait for the first one; ``None`` is for ever. Empty when none came.
         """
         return self._messages(await self._declared.recv_many(max_items, timeout))
@@ -164,14 +165,14 @@ class Subscriber(Subscription[T], Taking[T]):
         key: str | None = None,
         timestamp: str | None = None,
     ) -> pa.Table:
-        """Wait for a message, and make a table of those that are there: see ``zwire.typed.Subscriber``."""
+        """Wait for a message, and make a table of all queued ones: see ``zwire.typed.Subscriber``."""
         self._columns(key, timestamp)
         return self._table(await self.recv_many(max_rows, timeout), key, timestamp)
 
     def values(self) -> AsyncIterator[T]:
         """Iterate over values alone: deletions are left out.
 
-        A payload that is none of the model raises, and the next step goes on with the next one.
+        A payload that is no value of the model raises, and the next step continues with the next sample.
 
         Raises:
             PayloadError: See above.

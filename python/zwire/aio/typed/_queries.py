@@ -1,4 +1,4 @@
-"""Questions and answers that are values, for event loops."""
+"""Typed queries for event loops: values as payloads of queries and replies."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ R = TypeVar("R")
 
 
 class Query(Asked[Q, R], Context):
-    """A question to answer, any number of times. A context manager, ``async`` or not, which ends it."""
+    """A query to answer, any number of times. A context manager, ``async`` or not, which ends it."""
 
     __slots__ = ()
 
     raw: aio.Query
-    """What it came as."""
+    """The query as received."""
 
     async def reply(
         self, value: R, key_expr: zenoh.KeyExpr | str | None = None, **options: Unpack[ReplyOptions]
     ) -> None:
-        """Answer with a value; see ``zwire.typed.Query``.
+        """Reply with a value; see ``zwire.typed.Query``.
 
         Raises:
             PayloadError: The value, or a part of it, has no form; nothing was sent.
@@ -52,11 +52,11 @@ class Query(Asked[Q, R], Context):
     async def reply_del(
         self, key_expr: zenoh.KeyExpr | str | None = None, **options: Unpack[ReplyOptions]
     ) -> None:
-        """Answer that a key has no value any more; parameters as in :meth:`reply`."""
+        """Reply with the deletion of a key; parameters as in :meth:`reply`."""
         await self.raw.reply_del(self._key(key_expr), **options)
 
     async def reply_err(self, text: str) -> None:
-        """Answer with an error; it is a ``QueryError`` at the other side."""
+        """Reply with an error; the querier gets a ``QueryError``."""
         await self.raw.reply_err(text, encoding="text/plain")
 
     async def _leave(self) -> None:
@@ -70,7 +70,7 @@ class Serving(Declared, Answering[Q, R]):
 
     @property
     def raw(self) -> aio.Queryable:
-        """The queryable that this one goes through."""
+        """The queryable underneath."""
         return self._declared
 
     async def wait_ready(self, timeout: float | None = None) -> None:
@@ -93,7 +93,7 @@ class Serving(Declared, Answering[Q, R]):
 
 
 class Queryable(Serving[Q, R]):
-    """A declared queryable whose queries wait to be taken; made by :func:`queryable`.
+    """A declared queryable that queues queries; made by :func:`queryable`.
 
     Iterating gives queries until it is undeclared or its session closes.
     """
@@ -105,8 +105,8 @@ class Queryable(Serving[Q, R]):
             timeout: Seconds; ``None`` is for ever.
 
         Raises:
-            TimedOut: None came in time.
-            ZwireError: What ``aio.Queryable.recv`` raises.
+            TimedOut: No query came in time.
+            ZwireError: As raised by ``aio.Queryable.recv``.
         """
         end = deadline(timeout)
         while True:
@@ -119,7 +119,7 @@ class Queryable(Serving[Q, R]):
 
 
 class _Queries(Generic[Q, R]):
-    """The queries of a queryable that could be read."""
+    """The queries of a queryable that were decoded without an error."""
 
     def __init__(self, queryable: Queryable[Q, R], source: AsyncIterator[aio.Query]) -> None:
         self._queryable = queryable
@@ -136,7 +136,7 @@ class _Queries(Generic[Q, R]):
 
 
 class Replies(Generic[R]):
-    """A question that is under way: ``await`` it for a list of the answers, or ``async for`` as they come."""
+    """A query in progress: ``await`` it for a list of the replies, or ``async for`` as they come."""
 
     def __init__(self, raw: aio.Replies, reader: Reader[R]) -> None:
         """Read the replies of a get."""
@@ -145,16 +145,16 @@ class Replies(Generic[R]):
 
     @property
     def raw(self) -> aio.Replies:
-        """The replies that these come as."""
+        """The untyped replies underneath."""
         return self._raw
 
     @property
     def end(self) -> str | None:
-        """How it ended, as ``aio.Replies.end``; ``None`` while it goes on."""
+        """The outcome, as ``aio.Replies.end``; ``None`` while the query runs."""
         return self._raw.end
 
     def cancel(self) -> None:
-        """End it early."""
+        """End the query early."""
         self._raw.cancel()
 
     async def _all(self) -> list[Reply[R]]:
@@ -168,12 +168,12 @@ class Replies(Generic[R]):
 
 
 class Querier(Declared, Asking[Q, R]):
-    """Asks one key expression with values of one model for values of another; made by :func:`querier`."""
+    """Sends values of one model on a key expression, receives values of another; made by :func:`querier`."""
 
     _declared: aio.Querier
 
     def get(self, value: Q | None = None, **options: Unpack[AskOptions]) -> Replies[R]:
-        """Ask; see ``zwire.typed.Querier``.
+        """Send a query; see ``zwire.typed.Querier``.
 
         Raises:
             PayloadError: The value, or a part of it, has no form; nothing was asked.
@@ -184,7 +184,7 @@ class Querier(Declared, Asking[Q, R]):
 
     @property
     def raw(self) -> aio.Querier:
-        """The querier that this one goes through."""
+        """The querier underneath."""
         return self._declared
 
     async def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
@@ -256,7 +256,7 @@ def queryable(
     registry: Registry | None = None,
     **options: Unpack[QueryableOptions],
 ) -> Serving[Any, R]:
-    """Declare a queryable that is asked and answers with values; see :func:`zwire.typed.queryable`.
+    """Declare a queryable with values in queries and replies; see :func:`zwire.typed.queryable`.
 
     ``handler`` may be a coroutine function, or a ``zwire.aio.Callback``; ``on_error`` is a plain function.
     """
@@ -314,7 +314,7 @@ def querier(
     registry: Registry | None = None,
     **options: Unpack[QuerierOptions],
 ) -> Querier[Any, R]:
-    """Declare who asks a key expression again and again; see :func:`zwire.typed.querier`."""
+    """Declare a querier, for repeated queries on a key expression; see :func:`zwire.typed.querier`."""
     reader = Reader(reply, codec, None, registry)
     writer: Writer[Any] | None = None if request is None else Writer(request, codec, None, registry)
     return Querier(session.declare_querier(key_expr, **options), writer, reader)
@@ -331,7 +331,7 @@ def get(
     registry: Registry | None = None,
     **options: Unpack[GetOptions],
 ) -> Replies[R]:
-    """Ask once; see :func:`zwire.typed.get`."""
+    """Send one query; see :func:`zwire.typed.get`."""
     reader = Reader(reply, codec, None, registry)
     payload, encoding = question(value, request, codec, registry, selector)
     return Replies(session.get(selector, payload=payload, encoding=encoding, **options), reader)

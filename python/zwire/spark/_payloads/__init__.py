@@ -1,5 +1,5 @@
-"""Payloads as columns: readers of formats, and what puts their values into batches.
+"""Payloads as columns: readers of formats, and the assembly of their values into batches.
 
-A reader takes the bytes of one payload and gives the values of its columns, or an Arrow table of several
-rows; what does not fit raises ``Misfit``, with the place.
+A reader takes the bytes of one payload and returns the values of its columns, or an Arrow table of several
+rows; a payload that does not fit raises ``Misfit``, with the place.
 """

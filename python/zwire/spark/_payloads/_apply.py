@@ -1,4 +1,4 @@
-"""Decodes the payloads of batches: each row as it came, then the columns of its payload, then ``error``."""
+"""Decodes the payloads of batches: each row unchanged, then the columns of its payload, then ``error``."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     Reader = Callable[[bytes], Any]
 
 ROWS = 32_768
-"""Most rows of a batch that goes out."""
+"""Most rows of an output batch."""
 
 BYTES = 8 << 20
-"""About the most bytes of payloads in one."""
+"""Approximate limit on the bytes of payloads in a batch."""
 
 _AT_ONCE = 256
-"""Payloads that are objects of Python at once."""
+"""Most payloads held as Python objects at once."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What payloads are and become; it goes to the workers, so everything in it pickles."""
+    """Format and schema of payloads; sent to the workers, so all of its fields pickle."""
 
     schema: StructType
     format: str
@@ -48,10 +48,10 @@ class Spec:
 
 
 def reader_of(spec: Spec, name: str) -> Reader:
-    """Give what reads the payloads of a format.
+    """Return the reader of payloads in a format.
 
     Raises:
-        ValueError: What the format needs is not there.
+        ValueError: A description that the format needs is missing.
     """
     names = spec.schema.fieldNames()
     if name == "protobuf":
@@ -76,13 +76,13 @@ def reader_of(spec: Spec, name: str) -> Reader:
 
 
 def arrow_codec() -> ArrowCodec:
-    """Give the codec of tables."""
+    """Return the codec of Arrow tables."""
     (found,) = (codec for codec in CODECS if isinstance(codec, ArrowCodec))
     return found
 
 
 def _table_reader(schema: StructType) -> Reader:
-    """Give what reads a payload as a table with the columns of a schema."""
+    """Return a reader of a payload as a table with the columns of a schema."""
     import pyarrow as pa
 
     codec = arrow_codec()
@@ -118,7 +118,7 @@ class Unpack:
 
 
 class _Readers:
-    """Readers by the encoding that rows say."""
+    """Readers by the encodings of the rows."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
@@ -127,7 +127,7 @@ class _Readers:
         self.known: dict[str | None, tuple[str, Reader | None]] = {}
 
     def find(self, encoding: str | None) -> tuple[str, Reader | None]:
-        """Give the name of the encoding of a payload and its reader; none where nothing reads it."""
+        """Return the name of a payload's encoding and its reader; None without a reader."""
         found = self.known.get(encoding)
         if found is None:
             found = self._find(encoding)
@@ -149,7 +149,7 @@ class _Readers:
 
 
 class _Batch:
-    """One batch on its way out: values in lists, tables between them."""
+    """A batch being built: values in lists, with tables between them."""
 
     def __init__(self, spec: Spec, readers: _Readers, batch: pa.RecordBatch) -> None:
         import pyarrow as pa
@@ -205,7 +205,7 @@ class _Batch:
         try:
             return reader(payload)
         except Exception as error:
-            # Libraries raise what they like; all of it is about this payload.
+            # Libraries raise errors of any type; all of them concern this payload.
             raise problem(error, None, told, None) from error
 
     def _add(self, row: int, values: list[Any], error: str | None) -> None:
@@ -217,7 +217,7 @@ class _Batch:
         for start in range(0, table.num_rows, ROWS):
             part = table.slice(start, ROWS)
             at = [row] * part.num_rows
-            # A payload of many rows in each of them would be its square.
+            # Repeating a payload of many rows in each of them would need quadratic memory.
             first: list[int | None] = [None if start else row, *[None] * (part.num_rows - 1)]
             yield self._out(at, part.columns, [None] * part.num_rows, payloads=first)
 
@@ -233,7 +233,8 @@ class _Batch:
         try:
             return [pa.array(column, each.type) for column, each in zip(cells, self.fields, strict=True)]
         except problems:
-            # Readers have checked nearly everything; what is left (a year 10000) costs its row the columns.
+            # Readers have checked nearly everything; a remaining error (a year 10000) costs its row the
+            # columns.
             for row, values in enumerate(self.values):
                 for value, each in zip(values, self.fields, strict=True):
                     try:
@@ -258,7 +259,7 @@ class _Batch:
         *,
         payloads: list[int | None] | None = None,
     ) -> pa.RecordBatch:
-        """Put the rows at some places beside their columns; of payloads others may be wanted."""
+        """Put selected rows beside their columns; the payload column may come from other rows."""
         pa = self.pa
         rows = pa.array(at, pa.int64())
         whole = payloads is None and at == list(range(self.batch.num_rows))

@@ -1,6 +1,6 @@
 """Plain CDR (XCDR1), as ROS 2 and DDS send it: values of a type that both sides know.
 
-A header of four octets says the order of bytes. Each number lies at a multiple of its size, counted from
+A header of four octets gives the byte order. Each number is aligned to a multiple of its size, counted from
 behind the header::
 
     00 01 00 00 | int32 sec | uint32 nanosec | uint32 length, text, 0 | pad | float64 x ...
@@ -25,7 +25,7 @@ _ORDERS = {0: ">", 1: "<"}
 _SIZES = {code: struct.calcsize(f"={code}") for code in "?bBhHiIqQfd"}
 
 _RUN = 256
-"""Most numbers that are read in one go; a fixed array that is longer is read as a sequence is."""
+"""Most numbers read in one call; longer fixed arrays are read like sequences."""
 
 _PADDING = 3
 """Octets that may follow the last value: some writers fill up to a multiple of four."""
@@ -40,7 +40,7 @@ class _Cursor:
         self.at = 0
 
     def count(self) -> int:
-        """Read how many items follow; each of them has at least one octet."""
+        """Read the number of items that follow; each of them has at least one octet."""
         at = (self.at + 3) & ~3
         try:
             (number,) = struct.unpack_from(f"{self.order}I", self.data, at)
@@ -56,14 +56,14 @@ class _Cursor:
 
 
 if TYPE_CHECKING:
-    # Reads what is at the cursor, and appends it to a flat list.
+    # A step reads at the cursor, and appends to a flat list.
     Step = Callable[[_Cursor, list[Any]], None]
-    # Takes from that list what a type consists of.
+    # A builder takes the parts of a type from that list.
     Build = Callable[[Iterator[Any]], Any]
 
 
 def cdr_reader(record: Record, names: list[str]) -> Callable[[bytes], list[Any]]:
-    """Give what reads a payload as the values of some columns."""
+    """Return a reader of a payload as the values of some columns."""
     steps = _steps(record)
     builds = [_build(kind) for _, kind in record.fields]
     places = [next(at for at, (field, _) in enumerate(record.fields) if field == name) for name in names]
@@ -89,7 +89,7 @@ def cdr_reader(record: Record, names: list[str]) -> Callable[[bytes], list[Any]]
 
 
 def _steps(record: Record) -> list[Step]:
-    """Read numbers that follow each other in one go, whatever structures they are in."""
+    """Return the steps; adjacent numbers, also of different structures, are read in one call."""
     steps: list[Step] = []
     codes = ""
     for part in _parts(record):
@@ -117,7 +117,7 @@ def _parts(kind: Kind) -> Iterator[str | Text | Several]:
 
 
 def _run(codes: str) -> Step:
-    """Read some numbers. Where they lie depends on where they begin, of which eight cases are to be told."""
+    """Read some numbers. Their alignment depends on where they begin: eight cases."""
     layouts = {order: [_layout(order, codes, start) for start in range(8)] for order in "<>"}
     unsigned = [place for place, code in enumerate(codes) if code == "Q"]
 
@@ -179,7 +179,7 @@ def _numbers(code: str, length: int | None) -> Step:
     def step(cursor: _Cursor, out: list[Any]) -> None:
         count = cursor.count() if length is None else length
         if not count:
-            # Nothing has to lie at a multiple of anything.
+            # Types without alignment.
             out.append(b"" if code == "B" else [])
             return
         at = cursor.at + -cursor.at % size

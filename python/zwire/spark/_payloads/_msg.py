@@ -28,7 +28,7 @@ PRIMITIVES = {
     "float32": "f",
     "float64": "d",
 }
-"""Names, and how the module ``struct`` calls them. A char of ROS 2 is an octet."""
+"""Names of types, with their codes in the module ``struct``. A char of ROS 2 is an octet."""
 
 _COLUMNS = {
     "?": "boolean",
@@ -43,12 +43,12 @@ _COLUMNS = {
     "f": "float",
     "d": "double",
 }
-"""What holds all their values; of 64 bits without a sign it is the pattern of the bits."""
+"""Spark types that hold all values; an unsigned 64-bit number becomes its bit pattern."""
 
 
 @dataclass(frozen=True)
 class Primitive:
-    """A number or a truth value."""
+    """A number or a boolean."""
 
     code: str
 
@@ -60,7 +60,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Several:
-    """Items of one type: as many as ``length`` says, or as many as the payload says."""
+    """Items of one type: a fixed number ``length``, or a number given in the payload."""
 
     item: Kind
     length: int | None
@@ -68,7 +68,7 @@ class Several:
 
 @dataclass(frozen=True)
 class Record:
-    """Fields in their order."""
+    """Fields in order."""
 
     name: str
     fields: tuple[tuple[str, Kind], ...]
@@ -76,7 +76,7 @@ class Record:
 
 Kind: TypeAlias = Primitive | Text | Several | Record
 
-# What nearly every message has, so that a definition may leave it out.
+# Types of nearly every message, so that a definition may leave them out.
 _KNOWN = {
     "builtin_interfaces/Time": "int32 sec\nuint32 nanosec",
     "builtin_interfaces/Duration": "int32 sec\nuint32 nanosec",
@@ -87,29 +87,29 @@ _FIELD = re.compile(
     r"(?P<type>[A-Za-z][\w/]*)(?:<=\d+)?(?P<array>\[(?P<bound><=)?(?P<length>\d*)\])?\s+(?P<name>[A-Za-z]\w*)(?P<rest>.*)"
 )
 
-# An empty structure of C has one member, and so does what is sent of it.
+# An empty structure of C has one member, and it is sent.
 _NOTHING = "structure_needs_at_least_one_member"
 
 _MOST_LENGTH = 1 << 20
-"""Most items of an array with a fixed length; longer ones are a mistake, or meant to exhaust the reader."""
+"""Most items of an array with a fixed length; longer ones are a mistake, or an attack on memory."""
 
 
 def _short(name: str) -> str:
-    """Leave out the folder of a type: ``package/msg/Type`` is ``package/Type``."""
+    """Shorten the name of a type: ``package/msg/Type`` is ``package/Type``."""
     parts = name.split("/")
     return f"{parts[0]}/{parts[-1]}" if len(parts) > 1 else name
 
 
 def parse(definition: str, name: str = "") -> Record:
-    """Read a definition.
+    """Parse a definition.
 
     Args:
-        definition: Its text.
-        name: What the first message in it is called, ``package/msg/Type``; types of its package need no
+        definition: The text.
+        name: Name of the first message in it, ``package/msg/Type``; types of the same package need no
             package in front.
 
     Raises:
-        ValueError: It is none, or a type in it is not defined; names the line or the type.
+        ValueError: The text is no definition, or a type is not defined; names the line or the type.
     """
     first, *others = re.split(r"^=+[ \t]*$", definition, flags=re.MULTILINE)
     texts = dict(_KNOWN)
@@ -173,7 +173,7 @@ class _Parser:
 
 
 def schema_of(record: Record) -> StructType:
-    """Give the columns of a message. Octets in a row are binary."""
+    """Return the columns of a message. Sequences of octets are binary."""
     from pyspark.sql import types
 
     return types.StructType([types.StructField(name, _column(kind)) for name, kind in record.fields])
@@ -204,7 +204,7 @@ def _column(kind: Kind) -> DataType:
 
 
 def record_of(schema: StructType) -> Record:
-    """Take columns for a message: integers have signs, arrays and binaries are sequences.
+    """Derive a message from columns: integers are signed, arrays and binaries are sequences.
 
     Raises:
         ValueError: A column has a type that CDR does not have.

@@ -43,7 +43,7 @@ _MOST_DEPTH = 16
 
 
 def descriptors(given: bytes | str | PathLike[str]) -> bytes:
-    """Give a set of descriptors, such as ``protoc --include_imports -o FILE`` writes, or that in a file."""
+    """Return a set of descriptors, as bytes or read from a file of ``protoc --include_imports -o FILE``."""
     return bytes(given) if isinstance(given, bytes | bytearray) else Path(given).read_bytes()
 
 
@@ -51,7 +51,7 @@ def message_class(name: str, described: bytes) -> Any:  # noqa: ANN401 - it is m
     """Make the class of a message.
 
     Raises:
-        ValueError: The descriptors do not have it, or are none.
+        ValueError: The descriptors are invalid, or lack the message.
     """
     files = library("google.protobuf.descriptor_pb2", "codecs")
     pools = library("google.protobuf.descriptor_pool", "codecs")
@@ -74,12 +74,12 @@ def message_class(name: str, described: bytes) -> Any:  # noqa: ANN401 - it is m
 
 
 def schema_of(message: Any) -> StructType:  # noqa: ANN401 - a class that was made at run time
-    """Give the columns of a message. Enums are their names; what contains itself is left as bytes."""
+    """Return the columns of a message. Enums become their names; recursive messages stay bytes."""
     return _struct(message.DESCRIPTOR, ())
 
 
 def message_reader(message: Any, names: list[str]) -> Callable[[bytes], list[Any]]:  # noqa: ANN401 - the same
-    """Give what reads a payload as the values of some columns."""
+    """Return a reader of a payload as the values of some columns."""
     errors = library("google.protobuf.message", "codecs")
     described = message.DESCRIPTOR
     steps = [_getter(described.fields_by_name[name], (described.full_name,)) for name in names]
@@ -95,7 +95,7 @@ def message_reader(message: Any, names: list[str]) -> Callable[[bytes], list[Any
 
 
 def _is_repeated(field: Any) -> bool:  # noqa: ANN401 - a descriptor
-    # The label is on its way out, and its successor is not in all versions.
+    # The label is deprecated, and its successor is not in all versions.
     found = field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED
     return bool(found)
 
@@ -125,7 +125,7 @@ def _type(field: Any, above: tuple[str, ...]) -> DataType:  # noqa: ANN401 - a d
 
 
 def _stays_bytes(field: Any, above: tuple[str, ...]) -> bool:  # noqa: ANN401 - a descriptor
-    """Whether a message has no columns of its own: it contains itself, or is empty."""
+    """Whether a message stays bytes: it contains itself, or is empty."""
     kind = field.message_type
     return kind.full_name in above or len(above) >= _MOST_DEPTH or not kind.fields
 
@@ -167,7 +167,7 @@ def _getter(field: Any, above: tuple[str, ...]) -> Step:  # noqa: ANN401 - a des
 
 
 def _value(field: Any, above: tuple[str, ...]) -> Step:  # noqa: ANN401 - a descriptor
-    """Give what makes of a value one that Arrow takes."""
+    """Return a function that converts a value for Arrow."""
     if field.type in (_MESSAGE, _GROUP):
         kind = field.message_type
         if kind.full_name == _TIMESTAMP:
@@ -187,5 +187,5 @@ def _value(field: Any, above: tuple[str, ...]) -> Step:  # noqa: ANN401 - a desc
 
 
 def _instant(stamp: Any) -> int:  # noqa: ANN401 - a message that was made at run time
-    """Give microseconds since 1970, which Arrow takes for a time."""
+    """Return a timestamp in microseconds since 1970, as Arrow takes it."""
     return int(stamp.seconds) * 1_000_000 + int(stamp.nanos) // 1000

@@ -35,18 +35,18 @@ _PYTHON = {
 
 
 def codec(name: str) -> JsonCodec | CborCodec | MsgpackCodec:
-    """Give the codec of a format of trees."""
+    """Return the codec of a format of trees."""
     (found,) = (codec for codec in CODECS if codec.name == name)
     return cast("JsonCodec | CborCodec | MsgpackCodec", found)
 
 
 def shape(*, free_keys: bool) -> Converter:
-    """Say what codecs ask of a model: whether its maps have keys that are no texts."""
+    """Return the shape of models for the codecs; ``free_keys`` allows keys of maps other than texts."""
     return Converter(lambda tree: tree, lambda tree: tree, (), free_keys=free_keys)
 
 
 def tree_reader(name: str, schema: StructType) -> Callable[[bytes], list[Any]]:
-    """Give what reads a payload as the values of columns; what the schema does not name is left out.
+    """Return a reader of a payload as values of columns; fields not in the schema are left out.
 
     Raises:
         ImportError: The library of the format is not installed; names the extra.
@@ -96,7 +96,7 @@ def _columns(schema: StructType, wire: Wire) -> Callable[[Any], list[Any]]:
 
 
 def _step(kind: DataType, wire: Wire) -> Step:
-    """Give what makes of a value that is not null one that Arrow takes for a type."""
+    """Return a function that converts a non-null value of a type for Arrow."""
     from pyspark.sql import types
 
     if isinstance(kind, types.StructType):
@@ -176,7 +176,7 @@ def _map(key_step: Step, step: Step) -> Step:
 
 
 def _key(kind: DataType, wire: Wire) -> Step:
-    """Give what makes keys; a format whose keys are texts has numbers in them."""
+    """Return the step that reads keys; in a format with text keys, numbers are parsed from the texts."""
     name = type(kind).__name__
     step = _step(kind, wire)
     if not wire.text_keys or name not in _WHOLE:

@@ -1,4 +1,4 @@
-"""Types of columns: from SQL, and as Arrow has them."""
+"""Types of columns: SQL and Arrow."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 def struct_of(schema: str | StructType) -> StructType:
-    """Give a schema; a text is DDL.
+    """Return a schema; a text is parsed as DDL.
 
     Raises:
-        ValueError: It has no columns, or a type that payloads cannot become.
+        ValueError: The schema has no columns, or a type that payloads cannot have.
     """
     from pyspark.sql import types
 
@@ -26,10 +26,10 @@ def struct_of(schema: str | StructType) -> StructType:
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
-    """Give the type of Arrow that Spark takes for one of SQL.
+    """Return the Arrow type that Spark uses for a type of SQL.
 
     Raises:
-        ValueError: There is none here: intervals, variants and the like.
+        ValueError: The type is not supported: intervals, variants and the like.
     """
     import pyarrow as pa
     from pyspark.sql import types
@@ -62,7 +62,7 @@ def arrow_type(kind: DataType) -> pa.DataType:
 
 
 def _nullable(kind: DataType) -> DataType:
-    """Give the same type with all its parts nullable, as payloads may leave any of them out."""
+    """Return the same type with all its parts nullable, as payloads may leave any of them out."""
     from pyspark.sql import types
 
     if isinstance(kind, types.StructType):
@@ -75,10 +75,10 @@ def _nullable(kind: DataType) -> DataType:
 
 
 def sql_type(kind: pa.DataType) -> DataType:
-    """Give the type of SQL that holds all values of one of Arrow.
+    """Return the type of SQL that holds all values of an Arrow type.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no such type.
     """
     import pyarrow as pa
     from pyspark.sql import types
@@ -105,7 +105,7 @@ def sql_type(kind: pa.DataType) -> DataType:
         (t.is_float32, types.FloatType()),
         (t.is_float64, types.DoubleType()),
         (t.is_date, types.DateType()),
-        # Of whatever nothing is known yet but nulls, a text.
+        # A column known only by nulls becomes text.
         (t.is_null, types.StringType()),
     ):
         if fits(kind):
@@ -126,5 +126,5 @@ def sql_type(kind: pa.DataType) -> DataType:
 
 
 def signed(number: int) -> int:
-    """Give a number of 64 bits without a sign as SQL has it: with one, of the same bits."""
+    """Return an unsigned 64-bit number as SQL holds it: signed, with the same bits."""
     return number - (1 << 64) if number >> 63 else number

@@ -1,7 +1,7 @@
-"""Data sources for Spark: what ``spark.read.format("zwire")`` and the like find.
+"""Data sources for Spark: the formats ``zwire``, ``zwire.pcap`` and others of ``spark.read.format``.
 
 With ``zwire[spark]`` installed Spark finds them by itself, through the modules ``pyspark_zwire*`` beside this
-package. :func:`register` does the same by hand, for sessions that have looked before.
+package. :func:`register` registers them explicitly, for sessions that have searched before.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MODULES = (
     "pyspark_zwire_zre",
     "pyspark_zwire_zre_log",
 )
-"""Each has the class of one format as ``DefaultSource``."""
+"""Modules; each has the class of one format as ``DefaultSource``."""
 
 
 def register(spark: SparkSession) -> list[str]:
     """Register the formats of zwire with a session of Spark, classic or Connect.
 
-    Only needed where Spark has not done it by itself: it looks once, at the first use of any format, so a
-    session that has read something before zwire was installed knows nothing of it.
+    Only needed where Spark has not done it by itself: it searches once, at the first use of any format, so a
+    session that read anything before zwire was installed does not know the formats.
 
     Returns:
         Names of the formats.
@@ -41,7 +41,7 @@ def register(spark: SparkSession) -> list[str]:
         try:
             spark.dataSource.register(source)
         except AnalysisException as error:
-            # Spark 4.0 does not replace what it has found itself, and that is the same.
+            # Spark 4.0 does not replace a format that it has found itself, which is the same one.
             if "DATA_SOURCE_ALREADY_EXISTS" not in str(error):
                 raise
         names.append(str(source.name()))

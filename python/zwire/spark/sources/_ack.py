@@ -1,13 +1,12 @@
-"""What is known of rows that were sent, from those who should have them.
+"""Confirmation of sent rows, by the next hop or by receivers.
 
 ===========  =============================================================================================
 ``ack``      ends when
 ===========  =============================================================================================
 ``none``     the queue of the session has taken the rows
-``link``     the next hop has handled them: it has answered a question that went behind them
-``barrier``  that, and the counters of the next hop say that it has lost nothing meanwhile; or, with
-             ``receipts``, receivers say that they have got each of the rows
-===========  =============================================================================================
+``link``     the next hop has handled them: it has answered a query that was sent behind them
+``barrier``  the same, and the counters of the next hop show that it has lost nothing meanwhile; or, with
+             ``receipts``, receivers confirm each of the rows
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ LOSSES = (
     "node.future_dropped",
     "node.ignored",
 )
-"""Counters of a hop that rise where a row is lost in it: one that was dropped, or those that waited for a
-subscriber whom the hop has given up."""
+"""Counters of a hop that rise where a row is lost in it: a dropped row, or rows queued for a subscriber that
+the hop has given up."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.25
-"""Seconds between two questions: what was sent arrives within milliseconds, or somebody is slow."""
+"""Seconds between two queries: rows arrive within milliseconds unless a hop or a receiver is slow."""
 
 
 class Hop:
-    """The nodes that the session is linked to, and what they have counted when the task began."""
+    """The nodes that the session is linked to, and their counters at the beginning of the task."""
 
     def __init__(self, session: Session, timeout: float) -> None:
         self.session = session
@@ -53,11 +52,11 @@ class Hop:
     def check(self, rows: int, dropped: int = 0) -> None:
         """Fail if a hop has lost something since the beginning; after all rows were handled.
 
-        ``dropped`` of the rows did not get into the queue of the link. It is not known whose messages were
-        lost, so those of others fail the task as well.
+        ``dropped`` of the rows did not get into the queue of the link. The counters do not tell the publisher
+        of lost messages, so losses of other publishers fail the task as well.
 
         Raises:
-            Undelivered: It has, or has not even seen all rows.
+            Undelivered: The hop has lost messages, or has not even seen all rows.
         """
         after = self._counters()
         for zid, before in self.before.items():
@@ -71,7 +70,7 @@ class Hop:
                 problem = f"{zid} has lost messages while {rows} rows were sent: {said}"
                 raise Undelivered(problem, rows=rows, missing=sum(risen.values()))
             seen = now["node.pushes_in"] - before["node.pushes_in"]
-            # Of several neighbours each gets what it asked for.
+            # Each of several neighbours sends what it subscribed to.
             if len(self.before) == 1 and seen < rows:
                 problem = f"{zid} has taken {seen} publications while {rows} rows were sent"
                 why = f"its link has dropped {dropped}" if dropped else "its policies forbid some"
@@ -95,10 +94,10 @@ class Hop:
 def check_receipts(
     session: Session, prefix: str, receivers: int, marks: Marks, rows: int, timeout: float
 ) -> None:
-    """Wait until receivers say that they have got each row of this task.
+    """Wait until receivers confirm each row of this task.
 
     Raises:
-        Undelivered: Not within ``timeout`` seconds.
+        Undelivered: Rows were not confirmed within ``timeout`` seconds.
     """
     query, batch, partition, _ = marks.identity
     asked = f"query={query.hex};batch={batch};partition={partition};rows={marks.rows}"
@@ -127,7 +126,7 @@ def _neighbours(session: Session) -> list[str]:
 
 
 def _ask(session: Session, selector: str, timeout: float) -> Iterator[Any]:
-    """Give what each answers, read as JSON; the question goes behind everything that was sent."""
+    """Yield each answer, parsed as JSON; the query is sent behind all publications."""
     from zwire import zenoh
 
     replies = session.get(

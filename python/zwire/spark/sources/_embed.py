@@ -1,4 +1,4 @@
-"""A spooler inside the process that plans a query: for a first try, without anything else running."""
+"""A spooler inside the process that plans a query: for first experiments, without other processes."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 _log = logging.getLogger("zwire.spark")
 
 EMBED = (Option("keyexprs", "keyexpr", "keys", "subscribe"),)
-"""What makes a stream receive by itself."""
+"""Options that make a stream subscribe by itself."""
 
 _READY, _LOCK, _CLOSE = 5.0, 15.0, 10.0
-"""Seconds: until neighbours know what is subscribed; for which the query before may still be closing; and
-for closing here."""
+"""Time limits in seconds: for neighbours to know of the subscriptions; for the query before to close; and for
+closing here."""
 
 _KEPT = 600.0
-"""Seconds for which a temporary folder keeps what is read."""
+"""Seconds for which a temporary folder keeps rows that were read."""
 
 
 def check_embedded(options: Options) -> None:
     """Refuse wrong options of a stream that receives."""
     _keyexprs(options)
     if "spool" in options and (remote(options) or len(folders(options)) > 1):
-        raise options.error("spool", "is one folder where a query receives by itself")
+        raise options.error("spool", "must be a single folder in a query that subscribes by itself")
     options.session()
 
 
@@ -54,7 +54,7 @@ class Embedded:
     """Receives into a spool for as long as its query runs.
 
     Attributes:
-        folder: Where the spool is; without the option ``spool`` one that goes with the query.
+        folder: Folder of the spool; without the option ``spool`` a temporary one, deleted with the query.
     """
 
     def __init__(self, options: Options) -> None:
@@ -66,7 +66,7 @@ class Embedded:
             self._clean()
             raise
         self.pid = os.getpid()
-        # The signal may come at the very beginning of stop(), and then this is what is left.
+        # The signal may come at the very beginning of stop(); then this finishes the work.
         atexit.register(self.close)
         _end_in_order()
         lost = "and of an earlier run of this query, all is lost" if self.temporary else "is lost"
@@ -94,13 +94,13 @@ class Embedded:
             try:
                 return Spooler(self.folder, _keyexprs(options), config=config, history=True, **given)
             except SpoolLocked:
-                # A query that was stopped does not wait for this process, and the next one may be faster.
+                # A query that was stopped does not wait for this process, so the next one may start earlier.
                 if time.monotonic() >= end:
                     raise
                 time.sleep(0.1)
 
     def close(self) -> None:
-        """Write what has come, and let go; only the first time."""
+        """Write all queued samples, and unlock the spool; only the first time."""
         if self.pid == os.getpid():
             _end_undisturbed()
             self.spooler.close(_CLOSE)
@@ -117,18 +117,18 @@ def _is_main() -> bool:
 
 
 def _end_in_order() -> None:
-    """Make the signal by which Spark ends this process an exception, so that ``stop()`` is called."""
+    """Turn the signal by which Spark ends this process into an exception, so that ``stop()`` is called."""
     if _is_main() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _end)
 
 
 def _end(*_: object) -> None:
-    # Once: another one would end what this one leads to.
+    # Only once: a second exception would interrupt the handling of the first.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(0)
 
 
 def _end_undisturbed() -> None:
-    """Let no signal end what has begun to end: Spark closes the connection, and sends one right behind."""
+    """Ignore signals from now on: Spark closes the connection, and sends a signal right behind."""
     if _is_main() and signal.getsignal(signal.SIGTERM) is _end:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

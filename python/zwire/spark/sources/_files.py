@@ -1,4 +1,4 @@
-"""Which files a source reads, and how they are spread over partitions."""
+"""Selection of the files of a source, and their distribution over partitions."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ FILES = (
 """Options of sources that read files, with the names that Spark has for them."""
 
 _OPEN_COST = 4 << 20
-"""So many bytes could be read while a file is opened: as Spark reckons, so small ones share a partition."""
+"""Cost of opening a file, in bytes that could be read meanwhile (as in Spark): packs small files together."""
 
 _GLOB = frozenset("*?[")
 
 
 class File(NamedTuple):
-    """A file that is there."""
+    """An existing file."""
 
     path: str
     size: int
 
 
 def listed(options: Options) -> list[File]:
-    """Find the files, in the order of their names. A folder is what is in it, hidden files are left out.
+    """Find the files, in the order of their names. A folder stands for its files; hidden ones are left out.
 
     Raises:
-        ConfigError: There is nothing at a path, or none is given.
+        ConfigError: A path does not exist, or none is given.
     """
     given = options.listed("paths")
     single = options.text("path")
@@ -71,7 +71,7 @@ def listed(options: Options) -> list[File]:
 
 
 def _below(path: Path, *, deep: bool) -> Iterator[Path]:
-    """Give the files of a path; those of folders in a folder only if that is asked for."""
+    """Yield the files of a path; those of nested folders only with ``deep``."""
     if not path.is_dir():
         yield path
         return
@@ -86,9 +86,9 @@ def _below(path: Path, *, deep: bool) -> Iterator[Path]:
 
 
 def packed(files: list[File], options: Options) -> list[list[str]]:
-    """Spread files over partitions as Spark does: enough for all cores, small ones together, none is cut."""
+    """Spread files over partitions as Spark does: enough for all cores, small ones together, none split."""
     most = options.size("maxPartitionBytes", 128 << 20)
-    # A driver that plans does not know the executors; its own machine is a guess that serves local sessions.
+    # The planning driver does not know the executors; its own machine is a guess that suits local sessions.
     least = options.integer("minPartitions", 2 * (os.cpu_count() or 1), least=1)
     total = sum(file.size + _OPEN_COST for file in files)
     bound = min(most, max(_OPEN_COST, total // least))

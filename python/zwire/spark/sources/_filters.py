@@ -1,7 +1,7 @@
-"""Filters of Spark on batches of ours, with the logic of SQL: of true, false and null only true lets through.
+"""Filters of Spark on Arrow batches, with the logic of SQL: only true lets a row through, not false or null.
 
-What is taken here is applied exactly, so Spark need not do it again. Whatever might differ stays with Spark:
-nested columns, values of another type than their column, nulls in a list.
+Filters accepted here are applied exactly, so Spark need not repeat them. Any that might differ stay with
+Spark: nested columns, values of another type than their column, nulls in a list.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _MATCHERS = {
     "StringEndsWith": "ends_with",
     "StringContains": "match_substring",
 }
-"""Functions of Arrow; the last three are for texts alone."""
+"""Functions of Arrow; the last three are for texts only."""
 
 _PYTHON = {"string": str, "binary": bytes, "boolean": bool, "timestamp": datetime}
 _WHOLE = {"tinyint": 8, "int": 32, "bigint": 64}
 
 
 class Filters:
-    """Filters that are applied where rows are made; all of them have to let a row through."""
+    """Filters applied where rows are made; a row has to pass all of them."""
 
     def __init__(self, filters: Iterable[Filter] = ()) -> None:
         self.filters = list(filters)
@@ -45,14 +45,14 @@ class Filters:
         return [name for each in self.filters if (name := column_of(each)) is not None]
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Give the rows that get through. The batch has every column that a filter names."""
+        """Return the rows that pass. The batch has every column that a filter names."""
         for each in self.filters:
             batch = batch.filter(_mask(each, batch))
         return batch
 
 
 def split(filters: Iterable[Filter], rows: RowSchema) -> tuple[list[Filter], list[Filter]]:
-    """Give the filters that are exact on such rows, and those that are not."""
+    """Split filters into those that can be applied exactly to such rows, and the others."""
     kinds = dict(rows.columns)
     taken: list[Filter] = []
     left: list[Filter] = []
@@ -62,7 +62,7 @@ def split(filters: Iterable[Filter], rows: RowSchema) -> tuple[list[Filter], lis
 
 
 def column_of(each: Any) -> str | None:  # noqa: ANN401 - a filter of any class
-    """Give the column that a filter is about; None if it is part of one."""
+    """Return the column of a filter; None if it refers to a part of one."""
     inner = getattr(each, "child", each)
     path: tuple[str, ...] = getattr(inner, "attribute", ())
     return path[0] if len(path) == 1 else None
@@ -99,7 +99,7 @@ def _fits(value: Any, kind: str) -> bool:  # noqa: ANN401 - whatever SQL compare
 
 
 def _mask(each: Any, batch: pa.RecordBatch) -> pa.Array:  # noqa: ANN401 - a filter of any class
-    """Give true, false or null for each row."""
+    """Return true, false or null for each row."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""How a query follows spools: from which offsets on, how far at once, and who is told."""
+"""Position of a query in its spools: first offsets, limits of a batch, and reports of progress."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 _log = logging.getLogger("zwire.spark")
 
 NOBODY = "none"
-"""The name of a consumer that keeps nothing from being deleted."""
+"""The reserved consumer name that prevents no deletion."""
 
 
 class Follower:
     """Follows spools for one query, in the process that plans its batches.
 
     Args:
-        options: Of the source; checked here.
-        reading: How tasks read.
+        options: Options of the source; checked here.
+        reading: The parameters of reading in tasks.
         logs: The spools.
         named: Whether a query gets a name of its own, that is kept with its offsets. That needs a Spark which
-            always says where a batch begins.
+            always passes the beginning of a batch.
     """
 
     def __init__(self, options: Options, reading: Reading, logs: Logs, *, named: bool) -> None:
@@ -48,7 +48,7 @@ class Follower:
         self._said: set[str] = set()
 
     def initial(self) -> Position:
-        """Give where a new query begins; the same for as long as this lives."""
+        """Return the first position of a new query; the same for the life of this object."""
         if self.first is None:
             marks = self.logs.marks()
             places = edges(self.options, "starting", self.logs, marks, "latest")
@@ -57,24 +57,24 @@ class Follower:
             consumer = self.options.text("consumer")
             made = f"spark-{uuid4().hex}" if self.named and consumer is None else None
             self.first = self.last = Position(places, made)
-            # From here on nothing is deleted that the query has not read.
+            # From here on, rows that the query has not read are not deleted.
             self.commit(self.first)
         return self.first
 
     def stop_at_what_is_there(self) -> None:
-        """Go no further than to what there is now: ``Trigger.AvailableNow``."""
+        """Set the present ends as the limit of the query: ``Trigger.AvailableNow``."""
         self.target = _ends(self.logs.marks())
 
     def latest(self, start: Position | None, max_rows: int | None, max_bytes: int | None) -> Position:
-        """Give where the next batch ends; ``start`` itself if there is nothing new.
+        """Return the end of the next batch; ``start`` itself if there is nothing new.
 
-        Without a ``start`` that is after what was last given here.
+        Without a ``start`` the batch begins at the end returned last.
         """
         start = self.last if start is None else start
         marks = self.logs.marks()
         ends = _ends(marks) if self.target is None else self.target
         if start is None:
-            # An old Spark after a restart: it says nowhere how far it has come, so there can be no limit.
+            # An old Spark after a restart: the position of the query is unknown, so no limit can be applied.
             self.last = Position(ends)
             return self.last
         begin = self._begin(start, marks)
@@ -102,7 +102,7 @@ class Follower:
         return self.logs.plan(begin, stop, self.max_partitions)
 
     def report(self) -> dict[str, Any] | None:
-        """Give what there is, and how far the query is behind."""
+        """Return the present ends, and the backlog of the query."""
         if self.last is None:
             return None
         marks = self.logs.marks()
@@ -123,7 +123,7 @@ class Follower:
         return found
 
     def commit(self, end: Position) -> None:
-        """Tell the spools how far the query has come."""
+        """Commit the position of the query to the spools."""
         name = self.options.text("consumer") or end.consumer
         if name is None or name == NOBODY:
             return
@@ -134,11 +134,11 @@ class Follower:
             try:
                 log.view.commit(name, offsets)
             except SpoolError as error:
-                # Rows are kept longer than they need be, or not longer than their time. Reading goes on.
+                # The rows are kept longer than needed, or not for the full time. Reading goes on.
                 self._say(f"commit of consumer {name!r} failed: {error}")
 
     def _begin(self, start: Position, marks: Marks) -> Places:
-        """Give the offsets at which reading goes on; they are there.
+        """Return the offsets at which reading continues, all of them available.
 
         Shards and spools that a position does not know are read from their beginning.
         """

@@ -1,4 +1,4 @@
-"""The format ``zwire.gaps``: what is missing in spools, as their writers have noticed it."""
+"""The format ``zwire.gaps``: losses noted by the writers of spools."""
 
 from __future__ import annotations
 

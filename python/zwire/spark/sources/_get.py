@@ -36,7 +36,7 @@ KNOWN = (
 
 
 class Asked(InputPartition):
-    """A selector; narrower ones of it where filters allow."""
+    """A selector; or narrower ones where filters allow."""
 
     def __init__(self, selector: str, narrower: tuple[str, ...] | None = None) -> None:
         super().__init__(selector)
@@ -45,7 +45,7 @@ class Asked(InputPartition):
 
 
 def schema(given: Mapping[str, str]) -> StructType:
-    """Check the options, and give the columns that they ask for."""
+    """Check the options, and return the columns that they ask for."""
     options = Options("zwire", given, KNOWN)
     _selectors(options)
     _get_options(options)
@@ -54,7 +54,7 @@ def schema(given: Mapping[str, str]) -> StructType:
 
 
 def reader(given: Mapping[str, str], schema: StructType) -> GetReader:
-    """Give the reader of a query."""
+    """Return the reader of a query."""
     options = Options("zwire", given, KNOWN)
     kind = PushingGetReader if options.pushdown() else GetReader
     return kind(_get_options(options), _selectors(options), chosen("zwire", rows.SELECTED, schema))
@@ -82,7 +82,7 @@ def _get_options(options: Options) -> GetOptions:
 
 
 class GetReader(DataSourceReader):
-    """Asks a selector in each partition, with the session of its worker."""
+    """Queries a selector in each partition, with the session of its worker."""
 
     def __init__(self, options: GetOptions, selectors: list[str], columns: RowSchema) -> None:
         self.options = options
@@ -90,11 +90,11 @@ class GetReader(DataSourceReader):
         self.columns = columns
 
     def partitions(self) -> list[InputPartition]:
-        """Give a partition for each selector."""
+        """Return a partition for each selector."""
         return [Asked(selector) for selector in self.selectors]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Ask, and give the replies as they come."""
+        """Query, and yield the replies as they come."""
         assert isinstance(partition, Asked)  # noqa: S101 - there is at least one selector, so it is ours
         found: list[ReplyRow] = []
         size = 0
@@ -122,14 +122,14 @@ class GetReader(DataSourceReader):
 
 
 _MOST = 64
-"""Narrower queries of one partition; more are not worth what they save."""
+"""Most narrower queries of one partition; more cost more than they save."""
 
 
 class PushingGetReader(GetReader):
-    """The same, and filters on ``key`` make for narrower queries.
+    """The same reader, with narrower queries for filters on ``key``.
 
-    All filters go back to Spark: what a queryable answers to a narrower query need not be what the filter
-    leaves of a wider one, but it is never more.
+    All filters go back to Spark: the answer of a queryable to a narrower query may differ from the filtered
+    answer to a wider one, but it is never larger.
     """
 
     def __init__(self, options: GetOptions, selectors: list[str], columns: RowSchema) -> None:
@@ -137,24 +137,24 @@ class PushingGetReader(GetReader):
         self.narrower: dict[str, tuple[str, ...]] = {}
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - the name is Spark's
-        """Take what filters say about keys."""
+        """Narrow the selectors by filters on keys."""
         self.narrower = {selector: _narrowed(selector, filters) for selector in self.selectors}
         return filters
 
     def partitions(self) -> list[InputPartition]:
-        """Give a partition for each selector, with what is left of it."""
+        """Return a partition for each selector that the filters leave over."""
         return [Asked(selector, self.narrower.get(selector)) for selector in self.selectors]
 
 
 def _narrowed(selector: str, filters: list[Filter]) -> tuple[str, ...]:
-    """Give the selectors that find every key that a selector finds and the filters let through."""
+    """Return selectors that cover every key of the selector that the filters let through."""
     from pyspark.sql.datasource import EqualNullSafe, EqualTo, In, StringStartsWith
 
     from zwire.zenoh import KeyExpr
 
     expression, mark, parameters = selector.partition("?")
     if "_anyke" in parameters:
-        return (selector,)  # replies may be about any key
+        return (selector,)  # replies may have any key
     left = [KeyExpr(expression)]
     for each in filters:
         if getattr(each, "attribute", None) != ("key",):
@@ -169,14 +169,14 @@ def _narrowed(selector: str, filters: list[Filter]) -> tuple[str, ...]:
             continue
         keys = [key for text in wanted if isinstance(text, str) and (key := _legal(text)) is not None]
         if isinstance(each, StringStartsWith) and (not keys or "@" in expression):
-            continue  # no expression says this: wildcards do not match chunks with @
-        # Of the others, a text that is no key finds nothing.
+            continue  # no expression covers it: wildcards do not match chunks with @
+        # Of the others, a text that is no key matches nothing.
         left = [common for one in left for key in keys if (common := _common(one, key)) is not None]
     return tuple(f"{key}{mark}{parameters}" for key in dict.fromkeys(map(str, left)))
 
 
 def _beginning(prefix: str) -> str:
-    """Give an expression of all keys that begin so."""
+    """Return an expression for all keys with that prefix."""
     whole, slash, part = prefix.rpartition("/")
     return f"{whole}{slash}{part}$*/**" if part else f"{whole}{slash}**"
 
@@ -191,7 +191,7 @@ def _legal(text: str) -> Any:  # noqa: ANN401 - a KeyExpr, which is imported lat
 
 
 def _common(one: Any, other: Any) -> Any:  # noqa: ANN401 - KeyExpr, or None
-    """Give an expression of all keys that both have, as narrow as can be said."""
+    """Return the narrowest known expression for all keys that both match."""
     if not one.intersects(other):
         return None
     return other if one.includes(other) else one

@@ -1,8 +1,8 @@
-"""What is read of spools: the rows of their shards, or what their logs of gaps say.
+"""Readers of spools: the rows of their shards, or of their logs of gaps.
 
-Nothing here is pickled but the names of folders, and of spools behind range servers. A folder is looked at
-where it is used, so it has to be there under the same path: on the driver, and where the tasks run. A range
-server is asked in the session that the process has for a configuration.
+Only names of folders, and of spools behind range servers, are pickled. A folder is opened where it is used,
+so it has to exist under the same path: on the driver, and where the tasks run. A range server is queried in
+the session that the process has for a configuration.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("zwire.spark")
 
 REMOTE = "zwire:"
-"""What begins like this is the id of a spool behind a range server."""
+"""Prefix of the ids of spools behind a range server."""
 
 SPOOL = "spool"
 """The column with the id of the spool; all others are in the spool itself."""
@@ -39,21 +39,21 @@ TABLES = {"samples": rows.SAMPLE, "zre": rows.ZRE, "zre.log": rows.ZRE_LOG, "gap
 
 
 def columns_of(table: RowSchema) -> RowSchema:
-    """Give the columns that rows of a table are read with."""
+    """Return the columns with which rows of a table are read."""
     return rows.RowSchema((*table.columns, (SPOOL, "string")))
 
 
 _WORTH = 4 << 20
-"""So many bytes are read and handed over in the time that one more task costs."""
+"""Bytes read and handed over in the time that one more task costs."""
 
 _GAP = 256
-"""About as many bytes has a row of the log of gaps."""
+"""Approximate bytes of a row in the log of gaps."""
 
 _MARKS = ("earliest", "end", "last_recv_ts", "dropped")
 
 
 def _view(place: str, config: str | None) -> spool.Spool:
-    """Open a folder, or ask a range server."""
+    """Open a folder, or connect to a range server."""
     if not place.startswith(REMOTE):
         return spool.open(place)
     from zwire.spark._sessions import session
@@ -62,7 +62,7 @@ def _view(place: str, config: str | None) -> spool.Spool:
 
 
 class Log:
-    """A spool, as what is read of it."""
+    """A spool, with the log that is read of it."""
 
     def __init__(self, folder: str, table: str, config: str | None = None) -> None:
         self.view = _view(folder, config)
@@ -77,19 +77,19 @@ class Log:
             )
 
     def columns(self) -> RowSchema:
-        """Give the columns of its rows."""
+        """Return the columns of its rows."""
         table = TABLES["gaps" if self.gaps else self.view.table]
         kept = table.names if self.gaps else self.view.columns
         return columns_of(table.select(kept))
 
     def marks(self) -> Mapping[int, Mapping[str, int]]:
-        """Give what there is now, by shard; one read of a small file."""
+        """Return the present marks, by shard; reads one small file."""
         if self.gaps:
             return {GAPS: dict.fromkeys(_MARKS, 0) | {"end": self.view.gaps_end()}}
         return self.view.marks()
 
     def at(self, micros: int) -> Offsets:
-        """Give the first offsets received at a time or later."""
+        """Return the first offsets received at a time or later."""
         if not self.gaps:
             return self.view.at(micros / 1e6)
         end, passed = self.view.gaps_end(), 0
@@ -101,18 +101,18 @@ class Log:
         return {GAPS: end}
 
     def received(self, shard: int, offset: int) -> int | None:
-        """Give when a row was received; None where that cannot be told any more."""
+        """Return when a row was received; None if that is unknown."""
         if self.gaps:
             return None
         try:
             return self.view.received(shard, offset)
         except SpoolError as error:
-            # Whoever reads that row will say so; this is only to tell how old it is.
+            # Reading that row will raise the error; the time is only needed to tell how old the row is.
             _log.debug("shard %d, offset %d: %s", shard, offset, error)
         return None
 
     def walk(self, start: Offsets, end: Offsets, max_rows: int | None, max_bytes: int | None) -> Offsets:
-        """Give an end between both that keeps to limits."""
+        """Return an end between both that respects limits."""
         if not self.gaps:
             return self.view.walk(start, end, max_rows=max_rows, max_bytes=max_bytes)
         limits = [end[GAPS] - start[GAPS]]
@@ -121,7 +121,7 @@ class Log:
         return {GAPS: start[GAPS] + min(limits)}
 
     def split(self, start: Offsets, end: Offsets, parts: int) -> list[spool.Range]:
-        """Cut what is between both into about so many ranges of about as many bytes, of a shard each."""
+        """Split the rows between both into about ``parts`` ranges of similar bytes, each of one shard."""
         if not self.gaps:
             return self.view.split(start, end, parts)
         found = spool.Range(GAPS, start[GAPS], end[GAPS], (end[GAPS] - start[GAPS]) * _GAP)
@@ -140,7 +140,7 @@ class Log:
 
 
 FORMATS = {"samples": "zwire", "zre": "zre", "zre.log": "zre.log"}
-"""By what is in a spool."""
+"""Formats by the table of a spool."""
 
 
 class Span(NamedTuple):
@@ -154,7 +154,7 @@ class Span(NamedTuple):
 
 
 class Part(InputPartition):
-    """What one task reads, in this order."""
+    """The ranges that one task reads, in this order."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
         super().__init__(spans)
@@ -162,7 +162,7 @@ class Part(InputPartition):
 
 
 class Logs:
-    """Spools that are read as one."""
+    """Several spools read as one."""
 
     def __init__(self, folders: Iterable[str], table: str, config: str | None = None) -> None:
         self.by_id: dict[str, Log] = {}
@@ -174,17 +174,17 @@ class Logs:
             self.by_id[log.id] = log
 
     def columns(self) -> RowSchema:
-        """Give the columns that all of them have."""
+        """Return the columns common to all of them."""
         each = [log.columns() for log in self.by_id.values()]
         shared = set.intersection(*(set(schema.names) for schema in each))
         return each[0].select(name for name in each[0].names if name in shared)
 
     def marks(self) -> dict[str, Mapping[int, Mapping[str, int]]]:
-        """Give what there is now, by the ids of spools, and shards."""
+        """Return the present marks, by the ids of spools, and shards."""
         return {name: log.marks() for name, log in self.by_id.items()}
 
     def walk(self, start: Places, end: Places, max_rows: int | None, max_bytes: int | None) -> Places:
-        """Give an end between both that keeps to limits, which spools share by their backlogs."""
+        """Return an end between both that respects limits; spools share them by their backlogs."""
         if max_rows is not None:
             backlogs = {name: _rows(start[name], end[name]) for name in self.by_id}
             end = self._limited(start, end, _shares(max_rows, backlogs), "max_rows")
@@ -200,15 +200,14 @@ class Logs:
         limited = {}
         for name, log in self.by_id.items():
             limits: dict[str, int | None] = {"max_rows": None, "max_bytes": None, what: shares[name]}
-            # Each of them goes on by a row at least when it is asked.
+            # Each of them advances by a row at least when it is asked.
             limited[name] = log.walk(start[name], end[name], **limits) if shares[name] else start[name]
         return limited
 
     def plan(self, start: Places, end: Places, most: int) -> list[Part]:
-        """Spread what is between both over at most so many partitions, of about as many bytes.
+        """Spread the rows between both over at most ``most`` partitions, of similar bytes.
 
-        A few rows are one partition. A task costs as much as reading some megabytes, so there is none for
-        less.
+        A few rows are one partition: a task costs as much as reading some megabytes.
         """
         found = {name: log.split(start[name], end[name], 1) for name, log in self.by_id.items()}
         total = sum(part.bytes for parts in found.values() for part in parts)
@@ -230,7 +229,7 @@ def _rows(start: Offsets, end: Offsets) -> int:
 
 
 def _shares(limit: int, backlogs: Mapping[str, int]) -> dict[str, int]:
-    """Give each its part of a limit, by its backlog; whoever comes first has what rounding leaves."""
+    """Split a limit among the logs by their backlogs; the rest left by rounding goes to the first ones."""
     total = sum(backlogs.values())
     if total <= limit:
         return dict(backlogs)
@@ -244,7 +243,7 @@ def _shares(limit: int, backlogs: Mapping[str, int]) -> dict[str, int]:
 
 
 def _packed(spans: list[tuple[int, Span]], most: int) -> list[Part]:
-    """Put ranges together, the largest first, each where there is least."""
+    """Combine ranges into parts, the largest first, each into the smallest part."""
     bins: list[tuple[int, list[Span]]] = [(0, []) for _ in range(min(most, len(spans)))]
     for size, span in sorted(spans, key=lambda each: (-each[0], each[1])):
         at = min(range(len(bins)), key=lambda index: bins[index][0])
@@ -253,21 +252,21 @@ def _packed(spans: list[tuple[int, Span]], most: int) -> list[Part]:
 
 
 class Reading(NamedTuple):
-    """How tasks read; travels with the reader."""
+    """Parameters of reading in tasks; pickled with the reader."""
 
     table: str
     columns: RowSchema
     fail: bool
-    """``failOnDataLoss``."""
+    """Value of the option ``failOnDataLoss``."""
     config: str | None = None
-    """Of the session in which range servers are asked; secrets in it are named, not given."""
+    """Configuration of the session to range servers; has references to secrets, not the secrets."""
 
     def read(self, spans: Iterable[Span], filters: Filters | None = None) -> Iterator[pa.RecordBatch]:
-        """Read, verified; rows that a filter takes out are left out.
+        """Yield the verified rows that pass the filters.
 
         Raises:
-            OffsetOutOfRange: Rows are deleted already; unless they may be lost.
-            SpoolCorrupt: Rows cannot be read; unless they may be lost.
+            OffsetOutOfRange: Rows are deleted already; unless losses are allowed.
+            SpoolCorrupt: Rows cannot be read; unless losses are allowed.
         """
         logs: dict[str, Log] = {}
         for span in spans:
@@ -307,7 +306,7 @@ class Reading(NamedTuple):
                     raise
                 span = self._rest(log, span, error)
             except SpoolCorrupt as error:
-                # All rows in front of it have been given.
+                # All rows before the error have been returned.
                 if self.fail or error.resumes is None:
                     raise
                 span = span._replace(start=max(error.resumes, span.start))
@@ -322,13 +321,13 @@ class Reading(NamedTuple):
             batch = batch.append_column(SPOOL, pa.repeat(pa.scalar(span.spool), batch.num_rows))
         batch = filters.apply(batch)
         if batch.num_rows:
-            # Not only selected: the schema has to be exactly that of Spark.
+            # Rebuilt, not only selected: the schema has to equal that of Spark exactly.
             yield pa.RecordBatch.from_arrays(
                 batch.select(list(self.columns.names)).columns, schema=self.columns.arrow()
             )
 
     def _rest(self, log: Log, span: Span, error: OffsetOutOfRange) -> Span:
-        """Give what there is of a range of which a part is missing."""
+        """Return the available rest of a range with a missing part."""
         there = log.marks()[span.shard]
         missing = span.start if error.offset is None else error.offset
         if span.stop > there["end"]:

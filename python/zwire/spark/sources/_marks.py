@@ -1,4 +1,4 @@
-"""Gives each row an identity, the same in each attempt, so that receivers can tell repeats."""
+"""Identities of rows, equal in each attempt, so that receivers can detect repeats."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Marks:
     """The identities of the rows of one task, as attachments.
 
     Args:
-        query: The job.
-        batch: Its batch.
-        partition: The partition of the task.
-        columns: Those that say which row it is: a number for each row, or partition and number. None: its
-            place in the partition.
+        query: Id of the job.
+        batch: Number of the batch.
+        partition: Number of the task's partition.
+        columns: Columns that identify a row: a number for each row, or partition and number. None: the
+            position in the partition.
     """
 
     def __init__(self, query: UUID, batch: int, partition: int, columns: Sequence[str] = ()) -> None:
@@ -30,10 +30,10 @@ class Marks:
         self.rows = 0
 
     def on(self, batch: pa.RecordBatch, sent: pa.RecordBatch) -> pa.RecordBatch:
-        """Give the columns ``sent`` of a batch with an attachment each, in front of what it has of its own.
+        """Return the columns ``sent`` of a batch, each attachment prefixed by the identity of its row.
 
         Raises:
-            ValueError: A column that says which row it is holds null or a negative number.
+            ValueError: An identifying column holds null or a negative number.
         """
         import numpy as np
         import pyarrow as pa
@@ -49,7 +49,7 @@ class Marks:
         else:
             *parts, row = self.columns
             heads["row"] = _numbers(batch, row, 1 << 63)
-            # Rows are told apart by these alone, wherever Spark has put them.
+            # Rows are identified by these columns alone, regardless of their partition.
             heads["partition"] = _numbers(batch, parts[0], 1 << 32) if parts else 0
         self.rows += count
         ends = np.arange(0, count * SIZE + 1, SIZE, dtype=np.int32)

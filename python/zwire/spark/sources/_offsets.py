@@ -1,9 +1,9 @@
-"""Places in spools: as Spark keeps them in checkpoints, and as users write them into options.
+"""Positions in spools: as Spark keeps them in checkpoints, and as users write them into options.
 
 One spool is ``{"v": 1, "spool": "<id>", "s": {"0": 12, "1": 9}}``, several are
 ``{"v": 1, "spools": {"<id>": {"0": 12}, "<id>": {"0": 3}}}``. Spark compares them as text, so spools and
 shards are always in order. Offsets are those of the next row. ``consumer`` is the name under which a query
-tells the spools how far it has come; it stays the same as long as its checkpoint does.
+commits its position to the spools; it stays the same as long as its checkpoint does.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ if TYPE_CHECKING:
     from zwire.spark.sources._options import Options
 
     Offsets = dict[int, int]
-    """Of the next row, by shard."""
+    """Offsets of the next row, by shard."""
 
     Places = dict[str, Offsets]
-    """Of several spools, by their ids."""
+    """Offsets of several spools, by their ids."""
 
 VERSION = 1
 
 GAPS = -1
-"""Stands for the log of gaps, where shards have numbers."""
+"""Shard number that stands for the log of gaps."""
 
 _GAPS = "gaps"
 
 LATEST, EARLIEST = -1, -2
-"""As in the options of Kafka's source."""
+"""Special offsets, as in the options of Kafka's source."""
 
 _MOST = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
 class Position:
-    """How far a query has come in its spools."""
+    """The position of a query in its spools."""
 
     places: Places
     consumer: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Give what Spark keeps."""
+        """Return the JSON that Spark keeps."""
         spools = {
             name: {_name(shard): self.places[name][shard] for shard in sorted(self.places[name])}
             for name in sorted(self.places)
@@ -63,10 +63,10 @@ class Position:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Position:
-        """Read what Spark has kept.
+        """Read the JSON that Spark has kept.
 
         Raises:
-            SpoolMismatch: It is of something else, or of a later version.
+            SpoolMismatch: It is of another source, or of a later version.
         """
         try:
             consumer = found.get("consumer")
@@ -80,7 +80,7 @@ def _name(shard: int) -> str:
 
 
 class _WrongError(Exception):
-    """Why something is no offsets."""
+    """The reason why a value is no offsets."""
 
 
 def _places(found: Mapping[str, Any], least: int) -> Places:
@@ -112,10 +112,10 @@ def _offsets(found: object, least: int) -> Offsets:
 
 
 def asked(options: Options, name: str) -> str | dict[str, Any] | None:
-    """Give what an option such as ``startingOffsets`` says: ``earliest``, ``latest``, or offsets as JSON.
+    """Return an option such as ``startingOffsets``: ``earliest``, ``latest``, or offsets as JSON.
 
     Raises:
-        ConfigError: It is neither.
+        ConfigError: The value is none of these.
     """
     text = options.text(name)
     if text is None:
@@ -132,12 +132,12 @@ def asked(options: Options, name: str) -> str | dict[str, Any] | None:
 
 
 def places(options: Options, name: str, found: Mapping[str, Any], ids: Sequence[str]) -> Places:
-    """Give the offsets that an option has; -2 is the earliest and -1 the latest, as with Kafka.
+    """Return the offsets in an option; -2 is the earliest and -1 the latest, as with Kafka.
 
     Of a single spool ``{"0": 12, "1": 9}`` is enough.
 
     Raises:
-        ConfigError: They cannot be understood, or are those of other spools.
+        ConfigError: The offsets are malformed, or those of other spools.
     """
     try:
         if not found.keys().isdisjoint(("v", "spool", "spools")):

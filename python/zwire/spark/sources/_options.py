@@ -1,13 +1,13 @@
 """Options of data sources: text from Spark, checked and typed here, in one place.
 
-A source lists what it takes and reads each option by its name as documented::
+A source lists its options and reads each by its documented name::
 
     KNOWN = (Option("selector", "selectors"), Option("timeout"), *SESSION)
     options = Options("zwire", self.options, KNOWN)
     timeout = options.seconds("timeout", 10.0)
 
-Spark lower-cases names, so case means nothing. A name that is not in the list is an error that says what was
-probably meant. Nothing here keeps a secret: those of a session can only be named (``env:NAME``,
+Spark lower-cases names, so case is ignored. A name that is not in the list is an error that suggests a
+similar one. No secret is kept here: those of a session can only be referred to (``env:NAME``,
 ``file:/path``), see :mod:`zwire.spark._secrets`.
 """
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _ZENOH = "zenoh."
-"""What begins like this is a key of the session's configuration."""
+"""Prefix of options that are keys of the session's configuration."""
 
 _BY_SPARK = frozenset({"checkpointlocation", "queryname"})
-"""What Spark passes on with the options of a source, though it is not for the source."""
+"""Options of Spark itself, passed on with the options of a source."""
 
 _SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -57,7 +57,7 @@ _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
 class Option:
-    """An option that a source takes: its name as documented, and other names for it."""
+    """An option of a source: its documented name, and other names for it."""
 
     __slots__ = ("aliases", "name")
 
@@ -67,20 +67,20 @@ class Option:
 
 
 SESSION = (Option("endpoints", "endpoint"), Option("config"))
-"""What every source takes that opens sessions; beside these everything below ``zenoh.``."""
+"""Options of every source that opens sessions; keys below ``zenoh.`` are allowed as well."""
 
 
 class Options:
-    """The options that a source was given.
+    """The options given to a source.
 
     Args:
         source: Name of the format, for messages.
         given: Names and values as Spark gives them.
-        known: What the source takes. With ``SESSION`` among them ``zenoh.*`` is taken as well.
+        known: Options of the source. If ``SESSION`` is among them, ``zenoh.*`` is allowed as well.
 
     Raises:
-        ConfigError: A name is unknown, or an option is there under two names.
-        ImportError: pyarrow is not installed. A worker of Spark would only be said to have crashed.
+        ConfigError: A name is unknown, or an option is given under two names.
+        ImportError: pyarrow is not installed. A worker of Spark would only be reported as crashed.
     """
 
     def __init__(self, source: str, given: Mapping[str, str], known: Iterable[Option]) -> None:
@@ -101,7 +101,7 @@ class Options:
             if name in self._names:
                 known_as = self._names[name]
                 if known_as in self._values:
-                    raise self.error(known_as, "is there under two names")
+                    raise self.error(known_as, "is given under two names")
                 self._values[known_as] = value
             elif name.startswith(_ZENOH) and "config" in self._names:
                 self._zenoh[name.removeprefix(_ZENOH).replace(".", "/")] = value
@@ -116,18 +116,18 @@ class Options:
 
     @property
     def names(self) -> list[str]:
-        """Names of what the source takes, as documented."""
+        """Documented names of the options."""
         return sorted(set(self._names.values()))
 
     def __repr__(self) -> str:
-        # Values may hold what is nobody's business.
+        # Values may be secret.
         return f"<Options of {self.source}: {', '.join(sorted([*self._values, *self._zenoh]))}>"
 
     def __contains__(self, name: str) -> bool:
         return name in self._values
 
     def error(self, name: str, reason: str) -> ConfigError:
-        """Make the error that says what is wrong with an option."""
+        """Make the error for an option."""
         return ConfigError(f"{self.source}: option {name!r} {reason}", path=name)
 
     @overload
@@ -135,20 +135,20 @@ class Options:
     @overload
     def text(self, name: str, default: None = None) -> str | None: ...
     def text(self, name: str, default: str | None = None) -> str | None:
-        """Give a text."""
+        """Return an option as text."""
         if name not in self._names.values():
             raise KeyError(f"{name!r} is not among the options of {self.source}")
         return self._values.get(name, default)
 
     def choice(self, name: str, allowed: Collection[str], default: str) -> str:
-        """Give one of several words; case means nothing."""
+        """Return an option with a fixed set of values; case is ignored."""
         found = self.text(name, default).lower()
         if found not in allowed:
             raise self.error(name, f"must be one of {', '.join(allowed)}, not {found!r}")
         return found
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Give yes or no."""
+        """Return an option as a boolean."""
         found = self.text(name)
         if found is None:
             return default
@@ -157,10 +157,10 @@ class Options:
         return found.lower() in _TRUE
 
     def pushdown(self) -> bool:
-        """Give whether filters of Spark are to be applied by the source.
+        """Return whether the source applies filters of Spark.
 
         Raises:
-            ConfigError: This Spark hands none over, and would not say so.
+            ConfigError: This version of Spark passes no filters, and does not report that.
         """
         from pyspark import __version__
         from pyspark.sql import datasource
@@ -181,7 +181,7 @@ class Options:
     def integer(
         self, name: str, default: int | None = None, *, least: int = 0, most: int = (1 << 63) - 1
     ) -> int | None:
-        """Give a whole number, of ``least`` to ``most``."""
+        """Return an option as an integer from ``least`` to ``most``."""
         found = self.text(name)
         if found is None:
             return default
@@ -194,7 +194,7 @@ class Options:
     @overload
     def size(self, name: str, default: None = None, *, least: int = ...) -> int | None: ...
     def size(self, name: str, default: int | None = None, *, least: int = 1) -> int | None:
-        """Give bytes: a number, or one with a unit, such as ``64m`` (2^20)."""
+        """Return an option in bytes: a number, or one with a unit, such as ``64m`` (2^20)."""
         found = self.text(name)
         if found is None:
             return default
@@ -206,7 +206,7 @@ class Options:
     @overload
     def seconds(self, name: str, default: None = None) -> float | None: ...
     def seconds(self, name: str, default: float | None = None) -> float | None:
-        """Give a time above zero: seconds, or a number with a unit, such as ``500ms`` or ``2m``."""
+        """Return a positive time: seconds, or a number with a unit, such as ``500ms`` or ``2m``."""
         found = self.text(name)
         if found is None:
             return default
@@ -228,7 +228,7 @@ class Options:
         return value
 
     def instant(self, name: str) -> int | None:
-        """Give a time as microseconds since 1970: milliseconds as Kafka has them, or as in RFC 3339.
+        """Return a time in microseconds since 1970: milliseconds as Kafka has them, or as in RFC 3339.
 
         A time without a zone is UTC.
         """
@@ -245,7 +245,7 @@ class Options:
         return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH) // timedelta(microseconds=1)
 
     def listed(self, name: str, separator: str = ",") -> list[str]:
-        """Give several texts: a JSON list, or a text with separators; none where the option is not there."""
+        """Return a list of texts: a JSON list, or a text with separators; empty if the option is missing."""
         found = self.text(name)
         if found is None or not found.strip():
             return []
@@ -260,13 +260,13 @@ class Options:
         return [item.strip() for item in found.split(separator) if item.strip()]
 
     def keyexprs(self, name: str) -> list[str]:
-        """Give several key expressions."""
+        """Return a list of key expressions."""
         found = self.listed(name)
         self.check_keyexprs(name, found)
         return found
 
     def check_keyexprs(self, name: str, given: Iterable[str]) -> None:
-        """Refuse a value of which a part is no key expression."""
+        """Refuse a value with a part that is no key expression."""
         from zwire.zenoh import KeyExpr
 
         for text in given:
@@ -276,7 +276,7 @@ class Options:
                 raise self.error(name, f"has {text!r}: {error}") from None
 
     def columns(self, rows: RowSchema, *, default: Iterable[str] | None = None) -> RowSchema:
-        """Give the schema that the option ``columns`` asks for: names with commas between, or ``all``."""
+        """Return the schema for the option ``columns``: names separated by commas, or ``all``."""
         names = self.listed("columns")
         if not names:
             return rows if default is None else rows.select(default)
@@ -288,12 +288,12 @@ class Options:
             raise self.error("columns", f"is wrong: {error}") from None
 
     def secret(self, name: str) -> str | None:
-        """Give the reference to a secret; a secret that is there itself is refused."""
+        """Return the reference to a secret; a literal secret is refused."""
         found = self.text(name)
         return None if found is None else check_referred(f"{self.source}: {name}", found)
 
     def no_session(self, need: str) -> None:
-        """Refuse options of a session where none is opened without what is needed."""
+        """Refuse options of a session where none is opened because ``need`` is missing."""
         for name in ("endpoints", "config"):
             if name in self._values:
                 raise self.error(name, f"is for {need}; there are none")
@@ -301,13 +301,13 @@ class Options:
             raise self.error(_ZENOH + path, f"is for {need}; there are none")
 
     def session(self) -> str:
-        """Give the configuration of the session as canonical JSON, for ``zwire.spark.session``.
+        """Return the configuration of the session as canonical JSON, for ``zwire.spark.session``.
 
         ``config`` is JSON5, ``endpoints`` are those to connect to, ``zenoh.*`` are single keys; the later
-        ones win. Secrets in it are named, not given.
+        ones win. Secrets are given by reference.
 
         Raises:
-            ConfigError: It is wrong, or holds a secret.
+            ConfigError: The configuration is wrong, or holds a literal secret.
         """
         from zwire.zenoh import Config
 
@@ -324,8 +324,8 @@ class Options:
         try:
             config.insert_json5(path, value)
         except ConfigError as first:
-            # Most texts are no JSON5. Of what is no text either the first reason says more, unless it is the
-            # key that is wrong.
+            # Most texts are no JSON5. If the text is no valid value either, the first error is better, unless
+            # the key is wrong.
             try:
                 config.insert_json5(path, json.dumps(value))
             except ConfigError as second:
@@ -338,5 +338,5 @@ class Options:
 
 
 def is_set(given: Mapping[str, str], *names: str) -> bool:
-    """Whether one of some options is there; for what has to be known before the others can be checked."""
+    """Whether one of some options is given; for decisions before the others can be checked."""
     return any(name.lower() in given for name in names)

@@ -1,4 +1,4 @@
-"""The format ``zwire.pcap``: captures as tables, a row for each message, decoded where the partitions are."""
+"""The format ``zwire.pcap``: captures as tables, a row for each message, decoded in the partitions."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class PcapDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Give the name of the format."""
+        """Return the name of the format."""
         return NAME
 
     def schema(self) -> StructType:
-        """Check the options, and give the columns that they ask for."""
+        """Check the options, and return the columns that they ask for."""
         options = Options(NAME, self.options, KNOWN)
         listed(options)
         Wanted(options)
@@ -64,7 +64,7 @@ class PcapDataSource(DataSource):
         return options.columns(rows.DECODE).spark()
 
     def reader(self, schema: StructType) -> PcapReader:
-        """Give what reads the captures."""
+        """Return the reader of captures."""
         options = Options(NAME, self.options, KNOWN)
         kind = PushingPcapReader if options.pushdown() else PcapReader
         return kind(options, chosen(NAME, rows.DECODE, schema))
@@ -82,7 +82,7 @@ def _errors(options: Options) -> OnBadCapture:
 
 
 class Wanted:
-    """The rows that options ask for. What could not be decoded is always wanted."""
+    """The selection of rows by options. Rows of undecodable bytes are always selected."""
 
     def __init__(self, options: Options) -> None:
         self.start = options.instant("startingTimestamp")
@@ -93,7 +93,7 @@ class Wanted:
         self.keys = KeyFilter(keyexprs) if keyexprs else None
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Give the rows that are wanted."""
+        """Return the selected rows."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -115,7 +115,7 @@ class Wanted:
 
 
 class Captures(InputPartition):
-    """Paths of captures; one of them is never cut, since a session is understood from its beginning."""
+    """Paths of captures; a capture is never split, since a session is decoded from its beginning."""
 
     def __init__(self, paths: list[str]) -> None:
         super().__init__(paths)
@@ -123,7 +123,7 @@ class Captures(InputPartition):
 
 
 class PcapReader(DataSourceReader):
-    """Decodes the captures of each partition in bounded memory, whatever their size."""
+    """Decodes the captures of each partition in bounded memory, regardless of their size."""
 
     def __init__(self, options: Options, columns: RowSchema) -> None:
         self.options = options
@@ -136,12 +136,12 @@ class PcapReader(DataSourceReader):
         return listed(self.options)
 
     def partitions(self) -> list[InputPartition]:
-        """Spread the files that are there now."""
+        """Spread the present files over partitions."""
         return [Captures(paths) for paths in packed(self._files(), self.options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Decode; what no filter takes out goes to Spark."""
-        # Where there is no file Spark makes a partition of its own.
+        """Decode, and yield the rows that the filters leave over."""
+        # Without files Spark makes a partition of its own.
         paths = partition.paths if isinstance(partition, Captures) else []
         keys = [] if self.keys is None else fetch(f"{NAME}: keys", self.keys).split()
         made = decode_options(ports=_ports(self.options), errors=_errors(self.options), keys=keys)
@@ -152,17 +152,17 @@ class PcapReader(DataSourceReader):
 
 
 class PushingPcapReader(PcapReader):
-    """The same, and takes the filters that it can apply itself, so that fewer rows go through Spark.
+    """The same reader, with the filters that it can apply itself, so that fewer rows go through Spark.
 
     Files that a filter on ``file`` leaves out are not opened.
 
-    Spark 4.1 to 4.3 keeps what it has pushed down with the DataFrame that ``load()`` gave, and uses it for
-    the next query of that DataFrame as well, whatever the filters of that are. So it is off by default, the
-    guide warns of it, and options do the same without that.
+    Spark 4.1 to 4.3 keeps pushed-down filters with the DataFrame of ``load()``, and uses them for
+    the next query of that DataFrame as well, whatever its own filters are. So pushdown is off by default,
+    the guide warns of it, and options do the same without that problem.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - the name is Spark's
-        """Take what is exact here, and give the rest back."""
+        """Take the filters that can be applied exactly, and return the others."""
         taken, left = split(filters, self.columns)
         self.filters = Filters(taken)
         return left

@@ -1,4 +1,4 @@
-"""Between rows of ours and the schema that a query has in Spark."""
+"""Mapping between row schemas and the schema of a query in Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def chosen(source: str, rows: RowSchema, schema: StructType) -> RowSchema:
-    """Give the columns that Spark asks for: those of the option ``columns``, or of a schema of the user.
+    """Return the columns that Spark asks for: those of the option ``columns``, or of the user's schema.
 
     Raises:
         ConfigError: A column is unknown, of another type, or must not be null.

@@ -61,20 +61,20 @@ KNOWN = (
 )
 
 _NAMES = UUID("6f1d6f0e-3c68-4a43-9a44-6b2a3dfb5d0c")
-"""In which names of jobs that are no UUIDs become some."""
+"""Namespace in which names of jobs that are no UUIDs become UUIDs."""
 
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """How rows are published, and what has to be known of them before a task is done."""
+    """Options of publishing rows, and of the confirmation before a task is done."""
 
     put: PutOptions
     counted: bool
-    """``ack=barrier``: somebody else has to say that nothing was lost."""
+    """``ack=barrier``: a hop or receivers have to confirm that nothing was lost."""
     receipts: str | None
     receivers: int
     marked: bool
-    """``idempotence=attachment``."""
+    """Value of the option ``idempotence=attachment``."""
     ids: tuple[str, ...]
     query: UUID | None
     batch: int
@@ -83,26 +83,26 @@ class SinkOptions:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What became of the rows of a partition."""
+    """The result for the rows of a partition."""
 
     query: UUID
     batch: int
     partition: int
     rows: int
-    """Published."""
+    """Rows published."""
     bytes: int
-    """Payload of those."""
+    """Bytes of their payload."""
     dropped: int
-    """Bad rows that were skipped, and what congestion control dropped."""
+    """Bad rows that were skipped, and rows dropped by congestion control."""
     seconds: float
-    """From the first row to what is known of the last."""
+    """Seconds from the first row to the confirmation of the last."""
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
     """Check the options of a sink.
 
     Raises:
-        ConfigError: One is wrong, or does not go with another.
+        ConfigError: An option is wrong, or contradicts another.
     """
     options = Options("zwire", given, KNOWN)
     ack = options.choice("ack", ("none", "link", "barrier"), "link")
@@ -180,14 +180,14 @@ def _as_uuid(name: str) -> UUID:
 
 
 def writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
-    """Give the writer of a batch."""
+    """Return the writer of a batch."""
     options = _checked(given, schema, overwrite=overwrite)
     # Chosen once, so that it is the same in each attempt of each task.
     return BatchWriter(options, options.query or uuid4())
 
 
 def stream_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
-    """Give the writer of the batches of a stream."""
+    """Return the writer of the batches of a stream."""
     options = _checked(given, schema, overwrite=overwrite)
     if options.query is not None:
         raise ConfigError(
@@ -204,7 +204,7 @@ def _checked(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -
 
 
 def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch], query: UUID, batch: int) -> Written:
-    """Publish the rows of a task, and see to it that they have arrived as far as was asked for."""
+    """Publish the rows of a task, and wait for the requested confirmation."""
     if not options.marked:
         refuse_second_copies("zwire", "give idempotence=attachment, or turn it off")
     number = partition()
@@ -240,7 +240,7 @@ def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch], query: UUID,
 def _mark(
     options: SinkOptions, messages: Sequence[WriterCommitMessage | None], status: str, batch: int
 ) -> None:
-    """Say that a batch is complete, or will not be; waits until the next hop knows."""
+    """Publish that a batch is complete, or aborted; wait until the next hop knows."""
     found = [message for message in messages if isinstance(message, Written)]
     if options.markers is None:
         return
@@ -274,7 +274,7 @@ def _mark_aborted(options: SinkOptions, messages: Sequence[WriterCommitMessage |
     try:
         _mark(options, messages, "aborted", batch)
     except TransportError as error:
-        # Why the batch is aborted matters more, and perhaps it is this.
+        # The reason of the abort matters more, and may be this error.
         _log.warning("batch %d is aborted, and its marker is not out: %s", batch, error)
 
 
@@ -290,11 +290,11 @@ class BatchWriter(DataSourceArrowWriter):
         return _write(self.options, iterator, self.query, self.options.batch)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All is published."""
+        """Publish that the batch is complete."""
         _mark(self.options, messages, "committed", self.options.batch)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """A task has failed for good."""
+        """Publish that the batch is aborted: a task has failed for good."""
         _mark_aborted(self.options, messages, self.options.batch)
 
 
@@ -306,9 +306,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self.columns = columns
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Publish a partition of a batch; of rows as well, which is what Spark 4.0 gives."""
+        """Publish a partition of a batch; also given as rows, as Spark 4.0 does."""
         context = TaskContext.get()
-        # Only a task knows of which batch it is.
+        # Only a task knows the number of its batch.
         query = None if context is None else context.getLocalProperty("sql.streaming.queryId")
         batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
         if query is None or batch is None:
@@ -316,9 +316,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return _write(self.options, to_arrow(iterator, self.columns), UUID(query), int(batch))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
-        """All of a batch is published."""
+        """Publish that a batch is complete."""
         _mark(self.options, messages, "committed", batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
-        """A batch has failed; Spark writes it again, under its number, when the query is started again."""
+        """Publish that a batch is aborted; Spark writes it again, under its number, after a restart."""
         _mark_aborted(self.options, messages, batchId)

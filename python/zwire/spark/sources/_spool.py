@@ -1,4 +1,4 @@
-"""Spools as tables: what there is when a job begins, or the part of it that options ask for."""
+"""Spools as tables: the rows present when a job begins, or a range given by options."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Marks = Mapping[str, Mapping[int, Mapping[str, int]]]
 
 FOLDERS = (Option("spool", "spools", "path"),)
-"""Which spools are read."""
+"""The option with the spools to read."""
 
 READ = (
     *FOLDERS,
@@ -42,7 +42,7 @@ READ = (
     Option("maxPartitions"),
     *SESSION,
 )
-"""What batches and streams take."""
+"""Options of both batches and streams."""
 
 BATCH = (*READ, Option("endingOffsets"), Option("endingTimestamp"), Option("pushdown"))
 
@@ -59,7 +59,7 @@ DEFAULT = {
         "offset",
     )
 }
-"""The columns that are read where nothing else is asked for, if there are many."""
+"""Default columns of tables with many columns."""
 
 
 _EDGES: Mapping[str | int, str] = {
@@ -71,10 +71,10 @@ _EDGES: Mapping[str | int, str] = {
 
 
 def folders(options: Options) -> list[str]:
-    """Give where the spools are.
+    """Return the places of the spools.
 
-    That is folders, as paths that mean the same in every process of this machine, and ``zwire:<id>`` for
-    those behind range servers; ``zwire:`` alone is the only one that is served.
+    Places are folders, as paths that mean the same in every process of this machine, and ``zwire:<id>`` for
+    spools behind range servers; ``zwire:`` alone is the only one that is served.
     """
     found = []
     for name in options.listed("spool"):
@@ -99,39 +99,39 @@ def remote(options: Options) -> bool:
 
 
 def settings(options: Options) -> str | None:
-    """Give the configuration of the session by which range servers are asked; ``None`` if there are none."""
+    """Return the configuration of the session to range servers; ``None`` if there are none."""
     return options.session() if remote(options) else None
 
 
 def open_all(options: Options, table: str) -> Logs:
-    """Look at all spools."""
+    """Open all spools."""
     return Logs(folders(options), table, settings(options))
 
 
 def columns(options: Options, table: str, there: RowSchema, *, several: bool = False) -> RowSchema:
-    """Give the columns that options ask for."""
+    """Return the columns that options ask for."""
     default = [name for name in DEFAULT.get(table, there.names[:-1]) if name in there.names]
-    # Offsets tell rows apart in one spool only.
+    # Offsets identify rows within one spool only.
     return options.columns(there, default=[*default, SPOOL] if several else default)
 
 
 def reading(options: Options, table: str, schema: StructType) -> Reading:
-    """Give how tasks read, for the columns that Spark asks for. Looks at no spool."""
+    """Return the parameters of reading, for the columns that Spark asks for. Opens no spool."""
     wanted = chosen(options.source, columns_of(TABLES[table]), schema)
     return Reading(table, wanted, options.flag("failOnDataLoss", default=True), settings(options))
 
 
 def max_partitions(options: Options) -> int:
-    """Give how many tasks there are at most."""
-    # The driver does not know the executors here; its own machine is a guess that serves local sessions.
+    """Return the largest number of tasks."""
+    # The driver does not know the executors here; its own machine is a guess that suits local sessions.
     return options.integer("maxPartitions", 2 * (os.cpu_count() or 1), least=1)
 
 
 def edges(options: Options, which: str, logs: Logs, marks: Marks, default: str) -> Places:
-    """Give the offsets that ``<which>Offsets`` or ``<which>Timestamp`` ask for, there or not.
+    """Return the offsets given by ``<which>Offsets`` or ``<which>Timestamp``, available or not.
 
     Raises:
-        ConfigError: Both are given, or one cannot be understood.
+        ConfigError: Both are given, or one is malformed.
     """
     wanted = _asked(options, which, marks) or default
     time = options.instant(f"{which}Timestamp")
@@ -147,7 +147,7 @@ def edges(options: Options, which: str, logs: Logs, marks: Marks, default: str) 
 
 
 def _asked(options: Options, which: str, marks: Marks) -> str | Places | None:
-    """Give what ``<which>Offsets`` asks for, after checking that it can be meant."""
+    """Return the value of ``<which>Offsets``, after a check that it is possible."""
     name = f"{which}Offsets"
     found = asked(options, name)
     if found is not None and options.instant(f"{which}Timestamp") is not None:
@@ -169,7 +169,7 @@ def bounded(
     marks: Mapping[int, Mapping[str, int]],
     lost: Callable[[OffsetOutOfRange], None],
 ) -> Offsets:
-    """Give the offsets that are there and next to these; ``lost`` is told of those that are not."""
+    """Return the nearest available offsets; ``lost`` is called for those that are not available."""
     found = {}
     for shard, mark in marks.items():
         offset = offsets[shard]
@@ -180,7 +180,7 @@ def bounded(
 
 
 def check(options: Options, logs: Logs, wanted: RowSchema) -> None:
-    """Refuse columns that a spool was told not to keep."""
+    """Refuse columns that a spool does not keep."""
     there = logs.columns().names
     for name in wanted.names:
         if name not in there:
@@ -190,7 +190,7 @@ def check(options: Options, logs: Logs, wanted: RowSchema) -> None:
 
 
 def check_batch(options: Options, logs: Logs) -> None:
-    """Refuse wrong options of batches, and of streams what they have in common with these."""
+    """Refuse wrong options of batches, and common ones of streams."""
     marks = logs.marks()
     for which in ("starting", "ending"):
         options.instant(f"{which}Timestamp")
@@ -201,7 +201,7 @@ def check_batch(options: Options, logs: Logs) -> None:
 
 
 def reader(given: Mapping[str, str], schema: StructType, source: str, table: str) -> SpoolReader:
-    """Give the reader of what is in spools."""
+    """Return the reader of rows of spools."""
     options = Options(source, given, BATCH)
     kind = PushingSpoolReader if options.pushdown() else SpoolReader
     return kind(options, reading(options, table, schema))
@@ -216,10 +216,10 @@ class SpoolReader(DataSourceReader):
         self.filters = Filters()
 
     def partitions(self) -> list[InputPartition]:
-        """Spread what is there now."""
+        """Plan partitions over the rows present now."""
         logs = open_all(self.options, self.reading.table)
         check(self.options, logs, self.reading.columns)
-        # Once: what is deleted from here on is missed by whoever reads it, not by this.
+        # Read the marks once: a later deletion is missed by the tasks that read the rows, not by this check.
         marks = logs.marks()
         start = edges(self.options, "starting", logs, marks, "earliest")
         end = edges(self.options, "ending", logs, marks, "latest")
@@ -234,22 +234,22 @@ class SpoolReader(DataSourceReader):
             raise error
 
     def _narrow(self, logs: Logs, start: Places, end: Places) -> None:
-        """Leave out what filters take out anyway."""
+        """Leave out ranges that the filters exclude."""
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read; Spark makes a partition of its own where there is none."""
+        """Read the rows; Spark makes a partition of its own where there is none."""
         spans = partition.spans if isinstance(partition, Part) else []
         yield from self.reading.read(spans, self.filters)
 
 
 class PushingSpoolReader(SpoolReader):
-    """The same, and takes the filters that it can apply itself; some of them leave parts of a spool unread.
+    """The same reader, with the filters that it can apply itself; some of them leave parts of a spool unread.
 
-    It has the problem of all that is pushed down, see ``zwire.pcap``.
+    It has the problem of all pushed-down filters, see ``zwire.pcap``.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - the name is Spark's
-        """Take what is exact here, and give the rest back."""
+        """Take the filters that can be applied exactly, and return the others."""
         taken, left = split(filters, columns_of(TABLES[self.reading.table]))
         self.filters = Filters(taken)
         return left
@@ -258,7 +258,7 @@ class PushingSpoolReader(SpoolReader):
         import pyarrow as pa
 
         if self.reading.table == "gaps":
-            return  # shards and offsets there are those of what is missing
+            return  # in a log of gaps, shards and offsets are those of the missing rows
         about = Filters(each for each in self.filters.filters if column_of(each) in (SPOOL, "shard"))
         shards = [(name, shard) for name in end for shard in end[name]]
         names = {
@@ -273,7 +273,7 @@ class PushingSpoolReader(SpoolReader):
             self._cut(each, logs, start, end)
 
     def _cut(self, each: Filter, logs: Logs, start: Places, end: Places) -> None:
-        """Use what a filter says of offsets and times. Clocks are set back, so a time is no upper bound."""
+        """Use a filter on offsets or times. Clocks may be set back, so a time is no upper bound."""
         kind, column = type(each).__name__, column_of(each)
         low = kind in ("EqualTo", "EqualNullSafe", "In", "GreaterThan", "GreaterThanOrEqual")
         high = kind in ("EqualTo", "EqualNullSafe", "In", "LessThan", "LessThanOrEqual")
@@ -297,7 +297,7 @@ class PushingSpoolReader(SpoolReader):
 
 
 def out_of_range(log: Log, shard: int, offset: int, mark: Mapping[str, int]) -> OffsetOutOfRange:
-    """Make the error that says that offsets are not there."""
+    """Make the error for unavailable offsets."""
     name = "the log of gaps" if shard == GAPS else f"shard {shard}"
     return OffsetOutOfRange(
         f"{name}, offset {offset}: spool {log.id} in {log.folder} holds offsets {mark['earliest']} to"

@@ -1,4 +1,4 @@
-"""Spools as streams: what Spark calls in the process that plans a query, and in those that read for it."""
+"""Spools as streams: the reader in the process that plans a query, and in the processes of its tasks."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ else:
         )
 
         ADMISSION = True
-    except ImportError:  # before Spark 4.2, which says neither where a batch begins nor how long it may be
+    except ImportError:  # before Spark 4.2, which passes neither the start of a batch nor its limit
         ADMISSION = False
 
         class SupportsTriggerAvailableNow:
-            """Stands for what is not there."""
+            """Stand-in for the missing class."""
 
 
 _log = logging.getLogger("zwire.spark")
@@ -59,11 +59,11 @@ STREAM = (
 )
 
 _PATIENCE = 30.0
-"""Seconds for which a folder may be out of reach; an error would end the query."""
+"""Seconds for which a folder may be unreachable; an error would end the query."""
 
 
 def known(table: str) -> tuple[Option, ...]:
-    """Give the options of streams of a table."""
+    """Return the options of streams of a table."""
     return (*STREAM, *EMBED) if table == "samples" else STREAM
 
 
@@ -84,15 +84,15 @@ def check_stream(options: Options, table: str) -> None:
 
 
 def reader(given: Mapping[str, str], schema: StructType, source: str, table: str) -> SpoolStreamReader:
-    """Give what follows spools. It looks at nothing before Spark calls it."""
+    """Return the reader of a stream. Opens nothing before Spark calls it."""
     return SpoolStreamReader(source, dict(given), table, schema)
 
 
 class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans batches out of spools, and reads them.
+    """Plans batches over spools, and reads them.
 
-    There are three of it: one lives with the query beside the driver and plans; one is only pickled; copies
-    of that read in the tasks.
+    There are three kinds of instances: one lives with the query beside the driver and plans; one is only
+    pickled; copies of that read in the tasks.
     """
 
     def __init__(self, source: str, given: Mapping[str, str], table: str, schema: StructType) -> None:
@@ -105,7 +105,7 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reached = 0.0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave behind what belongs to the process that plans."""
+        """Pickle without the state of the planning process."""
         return type(self), (self.source, self.given, self.table, self.schema)
 
     def _options(self) -> Options:
@@ -127,13 +127,13 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._follower
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - the name is Spark's
-        """Give where a new query begins."""
+        """Return the first position of a new query."""
         return self._live().initial().to_json()
 
     def latestOffset(  # noqa: N802 - the name is Spark's
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
-        """Give where the next batch ends; Spark before 4.2 says neither start nor limit."""
+        """Return the end of the next batch; Spark before 4.2 passes neither start nor limit."""
         live = self._live()
         options = live.options
         rows, size = options.integer("maxRowsPerTrigger"), options.size("maxBytesPerTrigger")
@@ -148,13 +148,13 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             found = live.latest(begin, rows, size)
         except SpoolError as error:
-            # Loss and damage have types of their own; this is a file system that does not answer.
+            # Losses and damage have types of their own; this error is a file system that does not answer.
             if start is None or type(error) is not SpoolError or not self._is_patient():
                 raise
             _log.warning("%s: %s", self.source, error)
             return start
         self._reached = 0.0
-        # The same text, so that Spark sees that there is nothing new.
+        # Return the same text, so that Spark sees that there is nothing new.
         return start if start is not None and found is begin else found.to_json()
 
     def _is_patient(self) -> bool:
@@ -166,7 +166,7 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return True
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - the name is Spark's
-        """Give the limit of a batch; there can be one only, so the other one is known to ``latestOffset``."""
+        """Return the limit of a batch; Spark takes one only, so ``latestOffset`` applies the other."""
         options = self._live().options
         rows, size = options.integer("maxRowsPerTrigger"), options.size("maxBytesPerTrigger")
         if rows is not None:
@@ -174,15 +174,15 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if size is None else ReadMaxBytes(size)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - the name is Spark's
-        """Go no further than to what there is now."""
+        """Set the present ends as the limit of the query."""
         self._live().stop_at_what_is_there()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - the name is Spark's
-        """Give what there is, and in front of what the query is: for ``lastProgress``."""
+        """Return the present ends, and the backlog: for ``lastProgress``."""
         return self._live().report()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Spread a batch over tasks; none if there is nothing in it."""
+        """Spread a batch over tasks; none for an empty one."""
         return [*self._live().plan(Position.from_json(start), Position.from_json(end))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -191,11 +191,11 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield from reading(self._options(), self.table, self.schema).read(partition.spans)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Tell the spools what need not be kept for this query."""
+        """Commit the position to the spools: earlier rows need not be kept for this query."""
         self._live().commit(Position.from_json(end))
 
     def stop(self) -> None:
-        """Let go of everything; a second time does nothing."""
+        """Close everything; repeated calls have no effect."""
         self._follower = None
         embedded, self._embedded = self._embedded, None
         if embedded is not None:

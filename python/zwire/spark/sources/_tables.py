@@ -1,4 +1,4 @@
-"""What formats have in common that read a table of a spool."""
+"""Base of the formats that read a table of a spool."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def schema(given: Mapping[str, str], source: str, table: str) -> StructType:
-    """Check the options of a batch or a stream, and give the columns that they ask for."""
+    """Check the options of a batch or a stream, and return the columns that they ask for."""
     from zwire.spark.sources._logs import TABLES, columns_of
     from zwire.spark.sources._spool import BATCH, check_batch, columns, open_all
     from zwire.spark.sources._stream import check_stream, known
 
-    # It is not known here which of both it will be.
+    # Whether it will be a batch or a stream is not known here.
     options = Options(source, given, (*BATCH, *known(table)))
     check_stream(options, table)
     if table == "samples" and "keyexprs" in options:
-        # There is perhaps no spool yet; the one that will be has everything.
+        # A spool may not exist yet; a later one has all columns.
         return columns(options, table, columns_of(TABLES[table])).spark()
     logs = open_all(options, table)
     check_batch(options, logs)
@@ -40,21 +40,21 @@ class SpoolTable(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Give the name of the format."""
+        """Return the name of the format."""
         return cls.FORMAT
 
     def schema(self) -> StructType:
-        """Give the columns that a read has, and check its options."""
+        """Return the columns of a read, and check its options."""
         return schema(self.options, self.FORMAT, self.TABLE)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Give what reads a batch."""
+        """Return the reader of a batch."""
         from zwire.spark.sources import _spool
 
         return _spool.reader(self.options, schema, self.FORMAT, self.TABLE)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-        """Give what follows spools."""
+        """Return the reader of a stream."""
         from zwire.spark.sources import _stream
 
         return _stream.reader(self.options, schema, self.FORMAT, self.TABLE)

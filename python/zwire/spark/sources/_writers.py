@@ -1,4 +1,4 @@
-"""What writers of all formats have in common."""
+"""Parts common to the writers of all formats."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 else:
     try:
         from pyspark.sql.datasource import DataSourceStreamArrowWriter
-    except ImportError:  # Spark 4.0 has one for rows only
+    except ImportError:  # Spark 4.0 has a base class for rows only
         from pyspark.sql.datasource import DataSourceStreamWriter as DataSourceStreamArrowWriter
 
 __all__ = ["DataSourceStreamArrowWriter", "append_only", "partition", "refuse_second_copies", "row_schema"]
 
 
 def append_only(source: str, *, overwrite: bool) -> None:
-    """Refuse a mode that would take back what is sent.
+    """Refuse a mode that would take back messages already sent.
 
     Raises:
         ConfigError: The mode is ``overwrite``.
@@ -33,26 +33,26 @@ def append_only(source: str, *, overwrite: bool) -> None:
 
 
 def refuse_second_copies(source: str, hint: str) -> None:
-    """Fail a task of which Spark may start a second copy beside it, since both would send.
+    """Fail a task that Spark may run twice at the same time, since both copies would send.
 
     Raises:
         ConfigError: ``spark.speculation`` is on.
     """
     context = TaskContext.get()
-    # Spark hands its settings to tasks as it hands them their batch.
+    # Spark passes its settings to tasks together with their batch.
     if context is not None and context.getLocalProperty("spark.speculation") == "true":
         problem = f"{source}: with spark.speculation a second copy of a task sends its rows as well: {hint}"
         raise ConfigError(problem, path="spark.speculation")
 
 
 def partition() -> int:
-    """Give the partition of this task."""
+    """Return the partition number of this task."""
     context = TaskContext.get()
     return 0 if context is None else int(context.partitionId())
 
 
 def row_schema(schema: StructType) -> RowSchema:
-    """Give the columns of a DataFrame as a schema that rows are made into."""
+    """Return the columns of a DataFrame as a row schema."""
     made = []
     for field in schema:
         kind = plain(field.dataType.simpleString())
@@ -61,5 +61,5 @@ def row_schema(schema: StructType) -> RowSchema:
 
 
 def plain(kind: str) -> str:
-    """Give the type that values have: ``varchar(9)`` and ``char(9)`` are ``string``."""
+    """Return the type of the values: ``varchar(9)`` and ``char(9)`` are ``string``."""
     return "string" if kind.startswith(("varchar", "char")) else kind

@@ -1,4 +1,4 @@
-"""The format ``zre``: rows as shouts to groups, or whispers to peers, and events out of spools."""
+"""The format ``zre``: rows as shouts to groups, or whispers to peers, and events read from spools."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class ZreDataSource(SpoolTable):
     TABLE = "zre"
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Give what tells a DataFrame."""
+        """Return the writer of a DataFrame."""
         from zwire.spark.sources import _zre_sink
 
         return _zre_sink.writer(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's
-        """Give what tells the batches of a stream."""
+        """Return the writer of the batches of a stream."""
         from zwire.spark.sources import _zre_sink
 
         return _zre_sink.stream_writer(self.options, schema, overwrite=overwrite)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 NAME = "zre"
 
 _NODE = "zre."
-"""What begins like this is a field of the node's configuration."""
+"""Prefix of options that are fields of the node's configuration."""
 
 KNOWN = (
     Option("group"),
@@ -49,26 +49,26 @@ KNOWN = (
 
 @dataclass
 class Told(WriterCommitMessage):
-    """What became of the rows of a partition."""
+    """The result for the rows of a partition."""
 
     partition: int
     summary: ToldSummary
 
 
 def writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
-    """Give the writer of a batch."""
+    """Return the writer of a batch."""
     return BatchWriter(*_checked(given, schema, overwrite=overwrite))
 
 
 def stream_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
-    """Give the writer of the batches of a stream."""
+    """Return the writer of the batches of a stream."""
     return StreamWriter(*_checked(given, schema, overwrite=overwrite), row_schema(schema))
 
 
 def _checked(
     given: Mapping[str, str], schema: StructType, *, overwrite: bool
 ) -> tuple[TellOptions, str | None]:
-    """Check everything, and give the options and the column that says for whom a row is."""
+    """Check everything; return the options and the name of the destination column."""
     node = {name.lower(): given[name] for name in given if name.lower().startswith(_NODE)}
     options = Options(NAME, {name: given[name] for name in given if name.lower() not in node}, KNOWN)
     kinds = {field.name: field.dataType.simpleString() for field in schema}
@@ -97,7 +97,7 @@ def _checked(
 
 
 def _config(options: Options, node: Mapping[str, str]) -> dict[str, Any]:
-    """Give the fields of a node: those of ``config``, and single ones on top of them."""
+    """Return the fields of a node: those of ``config``, overridden by single ones."""
     from zwire.zre import Config
 
     try:
@@ -120,7 +120,7 @@ def _config(options: Options, node: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _value(kind: str, text: str) -> Any:  # noqa: ANN401 - whatever a field holds
-    """Read a field: JSON, but for texts, and lists of texts with commas between."""
+    """Parse a field: JSON, except for texts, and for lists of texts separated by commas."""
     if kind.startswith("str") and "Sequence" not in kind:
         return text
     try:
@@ -132,33 +132,33 @@ def _value(kind: str, text: str) -> Any:  # noqa: ANN401 - whatever a field hold
 
 
 class _Teller:
-    """What the writers share."""
+    """Parts shared by the writers."""
 
     def __init__(self, options: TellOptions, to: str | None) -> None:
         self.options = options
         self.to = to
 
     def tell(self, batches: Iterable[pa.RecordBatch]) -> Told:
-        """Tell the rows of a task. There is nobody in ZRE whom a commit could be told."""
+        """Send the rows of a task. ZRE has no receiver for a commit."""
         refuse_second_copies(NAME, "turn it off")
         return Told(partition(), tell(self.options, told_rows(batches, self.to)))
 
 
 class BatchWriter(_Teller, DataSourceArrowWriter):
-    """Tells a DataFrame."""
+    """Sends a DataFrame."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Told:
-        """Tell a partition."""
+        """Send a partition."""
         return self.tell(iterator)
 
 
 class StreamWriter(_Teller, DataSourceStreamArrowWriter):
-    """Tells the batches of a stream."""
+    """Sends the batches of a stream."""
 
     def __init__(self, options: TellOptions, to: str | None, columns: RowSchema) -> None:
         super().__init__(options, to)
         self.columns = columns
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Told:
-        """Tell a partition of a batch; of rows as well, which is what Spark 4.0 gives."""
+        """Send a partition of a batch; also given as rows, as Spark 4.0 does."""
         return self.tell(to_arrow(iterator, self.columns))

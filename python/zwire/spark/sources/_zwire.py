@@ -1,6 +1,6 @@
-"""The format ``zwire``: what is asked for, read from a spool, followed, or published.
+"""The format ``zwire``: replies to queries, rows of spools, streams, or publications.
 
-Which of them an option decides; each is in a module of its own, and loaded when it is used.
+An option selects which; each is in a module of its own, loaded on use.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class ZwireDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Give the name of the format."""
+        """Return the name of the format."""
         return NAME
 
     def schema(self) -> StructType:
-        """Give the columns that a read has, and check its options."""
+        """Return the columns of a read, and check its options."""
         if self._asks():
             from zwire.spark.sources import _get
 
@@ -45,7 +45,7 @@ class ZwireDataSource(DataSource):
         raise self._undecided()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Give what reads a batch."""
+        """Return the reader of a batch."""
         if self._asks():
             from zwire.spark.sources import _get
 
@@ -57,19 +57,19 @@ class ZwireDataSource(DataSource):
         raise self._undecided()
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-        """Give what follows spools."""
+        """Return the reader of a stream."""
         from zwire.spark.sources import _stream
 
         return _stream.reader(self.options, schema, NAME, "samples")
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Give what publishes a DataFrame."""
+        """Return the writer of a DataFrame."""
         from zwire.spark.sources import _sink
 
         return _sink.writer(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's
-        """Give what publishes the batches of a stream."""
+        """Return the writer of the batches of a stream."""
         from zwire.spark.sources import _sink
 
         return _sink.stream_writer(self.options, schema, overwrite=overwrite)
@@ -83,7 +83,7 @@ class ZwireDataSource(DataSource):
     def _undecided(self) -> ConfigError:
         from zwire.spark.sources import _get, _stream
 
-        # The option that would decide may be there, and misspelt.
+        # The deciding option may be given, and misspelt.
         Options(NAME, self.options, (*_get.KNOWN, *_stream.known("samples")))
         return ConfigError(
             f"{NAME}: give selector (or selectors) or the folder of a spool to say what is read",

@@ -7,6 +7,17 @@ use thiserror::Error;
 /// Longest endpoint in bytes: some messages carry locators behind a one-byte length.
 pub const MAX_ENDPOINT_LEN: usize = 255;
 
+/// Protocols of endpoints that this build supports, for error texts.
+pub(crate) const PROTOCOLS: &[&str] = &[
+    "tcp",
+    "udp",
+    "tls",
+    "ws",
+    "quic",
+    #[cfg(unix)]
+    "unixsock-stream",
+];
+
 /// Part of an endpoint, for error texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {

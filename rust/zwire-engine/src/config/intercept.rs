@@ -29,12 +29,12 @@ const PRIORITY: [&str; 7] =
 const RELIABILITY: [&str; 2] = ["best_effort", "reliable"];
 
 /// JSON object of the configuration, with its path.
-struct Entry<'a> {
+struct InterceptEntry<'a> {
     path: String,
     map: &'a Map<String, Value>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> InterceptEntry<'a> {
     /// Checks that a value is an object without other names than these.
     fn new(path: String, value: &'a Value, names: &[&str]) -> Result<Self> {
         let Some(map) = value.as_object() else { return Err(wrong(&path, "an object", value)) };
@@ -146,7 +146,7 @@ fn size(path: &str, value: &Value) -> Result<usize> {
 pub(super) fn downsampling(path: &str, value: &Value) -> Result<Vec<Downsampling>> {
     const NAMES: [&str; 6] = ["id", "interfaces", "link_protocols", "flows", "messages", "rules"];
     all(path, value, |path, value| {
-        let entry = Entry::new(path.to_owned(), value, &NAMES)?;
+        let entry = InterceptEntry::new(path.to_owned(), value, &NAMES)?;
         Ok(Downsampling {
             filter: entry.filter(DATA, true)?,
             rates: entry.need("rules", |path, value| some(path, value, rate))?,
@@ -155,7 +155,7 @@ pub(super) fn downsampling(path: &str, value: &Value) -> Result<Vec<Downsampling
 }
 
 fn rate(path: &str, value: &Value) -> Result<Rate> {
-    let entry = Entry::new(path.to_owned(), value, &["key_expr", "freq"])?;
+    let entry = InterceptEntry::new(path.to_owned(), value, &["key_expr", "freq"])?;
     let freq = entry.need("freq", |path, value| {
         let freq = value.as_f64().filter(|freq| *freq >= 0.0 && freq.is_finite());
         freq.ok_or_else(|| wrong(path, "messages a second", value))
@@ -172,7 +172,7 @@ pub(super) fn low_pass(path: &str, value: &Value) -> Result<Vec<LowPass>> {
     const NAMES: [&str; 7] =
         ["id", "interfaces", "link_protocols", "flows", "messages", "key_exprs", "size_limit"];
     all(path, value, |path, value| {
-        let entry = Entry::new(path.to_owned(), value, &NAMES)?;
+        let entry = InterceptEntry::new(path.to_owned(), value, &NAMES)?;
         Ok(LowPass {
             filter: entry.filter(DATA, true)?,
             keys: entry.need("key_exprs", key_exprs)?,
@@ -195,9 +195,9 @@ pub(super) fn qos_network(path: &str, value: &Value) -> Result<Vec<QosNetwork>> 
         "overwrite",
     ];
     all(path, value, |path, value| {
-        let entry = Entry::new(path.to_owned(), value, &NAMES)?;
+        let entry = InterceptEntry::new(path.to_owned(), value, &NAMES)?;
         let qos = entry.get("qos", |path, value| {
-            let entry = Entry::new(
+            let entry = InterceptEntry::new(
                 path.to_owned(),
                 value,
                 &["priority", "congestion_control", "express", "reliability"],
@@ -215,13 +215,17 @@ pub(super) fn qos_network(path: &str, value: &Value) -> Result<Vec<QosNetwork>> 
             only,
             reliability,
             overwrite: entry.need("overwrite", |path, value| {
-                parts(&Entry::new(path.to_owned(), value, &["priority", "congestion_control", "express"])?)
+                parts(&InterceptEntry::new(
+                    path.to_owned(),
+                    value,
+                    &["priority", "congestion_control", "express"],
+                )?)
             })?,
         })
     })
 }
 
-fn parts(entry: &Entry<'_>) -> Result<Overwrite> {
+fn parts(entry: &InterceptEntry<'_>) -> Result<Overwrite> {
     use CongestionControl::{Block, BlockFirst, Drop};
     Ok(Overwrite {
         // The list of names omits Control, the first priority, which applications must not use.
@@ -244,7 +248,7 @@ fn range(path: &str, value: &Value) -> Result<RangeInclusive<usize>> {
 fn rules(path: &str, value: &Value) -> Result<Vec<(String, AccessRule)>> {
     const NAMES: [&str; 5] = ["id", "permission", "flows", "messages", "key_exprs"];
     all(path, value, |path, value| {
-        let entry = Entry::new(path.to_owned(), value, &NAMES)?;
+        let entry = InterceptEntry::new(path.to_owned(), value, &NAMES)?;
         let rule = AccessRule {
             allow: entry.need("permission", |path, value| word(path, value, &["deny", "allow"]))? == 1,
             flows: entry.flows()?,
@@ -258,14 +262,14 @@ fn rules(path: &str, value: &Value) -> Result<Vec<(String, AccessRule)>> {
 fn subjects(path: &str, value: &Value) -> Result<Vec<(String, Links)>> {
     const NAMES: [&str; 6] = ["id", "zids", "interfaces", "link_protocols", "cert_common_names", "usernames"];
     all(path, value, |path, value| {
-        let entry = Entry::new(path.to_owned(), value, &NAMES)?;
+        let entry = InterceptEntry::new(path.to_owned(), value, &NAMES)?;
         Ok((entry.need("id", text)?, entry.links()?))
     })
 }
 
 fn policies(path: &str, value: &Value) -> Result<Vec<(Vec<String>, Vec<String>)>> {
     all(path, value, |path, value| {
-        let entry = Entry::new(path.to_owned(), value, &["id", "rules", "subjects"])?;
+        let entry = InterceptEntry::new(path.to_owned(), value, &["id", "rules", "subjects"])?;
         let names = |name| entry.need(name, |path, value| some(path, value, text));
         Ok((names("rules")?, names("subjects")?))
     })

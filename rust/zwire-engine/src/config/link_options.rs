@@ -5,8 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use zwire_proto::zenoh::{Priority, Reliability};
 
-use super::{ConnectRules, Endpoint, EndpointError, Part, TlsSettings, nearest::nearest, tls::TLS_CONFIG};
-use crate::net::io::PROTOCOLS;
+use super::{
+    ConnectRules, Endpoint, EndpointError, Part, TlsSettings, endpoint::PROTOCOLS, nearest::nearest,
+    tls::TLS_CONFIG,
+};
 
 /// Config parameters of every endpoint.
 const RULES: &[&str] =

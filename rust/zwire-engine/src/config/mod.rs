@@ -24,6 +24,7 @@ mod typed;
 mod values;
 mod yaml;
 
+pub(crate) use endpoint::PROTOCOLS;
 pub use endpoint::{Endpoint, EndpointError, Locator, MAX_ENDPOINT_LEN, Part};
 pub use error::ConfigError;
 pub use keys::{Entries, KEYS, Key, Kind, NOT_ACTED_ON, defaults_json};

@@ -8,9 +8,10 @@ use zwire_proto::zenoh::{Priority, WhatAmI, intercept::Policy};
 
 use super::{
     AdminSpace, Aggregation, AutoConnect, Budget, Config, ConfigError, Connect, ConnectRules, Endpoint,
-    EndpointError, Gossip, Handler, KEYS, Key, Link, LinkOptions, Listen, Local, Multicast,
-    MulticastScouting, NodeConfig, Pem, Retry, ReturnConditions, Roles, Scouting, Secret, SnResolution,
-    Target, TargetGroup, Timestamping, TlsSettings, Unicast, UserPassword, intercept, tree, values,
+    EndpointError, GossipScouting, HandlerDefaults, KEYS, Key, LinkConfig, LinkOptions, Listen, Local,
+    Multicast, MulticastScouting, NodeConfig, Pem, Retry, ReturnConditions, Roles, Scouting, Secret,
+    SnResolution, Target, TargetGroup, Timestamping, TlsSettings, Unicast, UserPassword, intercept, tree,
+    values,
 };
 
 type Result<T> = core::result::Result<T, ConfigError>;
@@ -25,7 +26,7 @@ impl Config {
     /// # Errors
     /// Values that exclude each other, invalid endpoint parameters, an unreadable file of users.
     pub fn resolve(&self) -> Result<NodeConfig> {
-        let get = Reader { config: self, mode: self.mode() };
+        let get = TreeReader { config: self, mode: self.mode() };
         let link = get.link()?;
         get.read("gateway/south", values::south)?;
         let config = NodeConfig {
@@ -126,12 +127,12 @@ impl NodeConfig {
 }
 
 /// Reader of checked values for one mode.
-struct Reader<'a> {
+struct TreeReader<'a> {
     config: &'a Config,
     mode: WhatAmI,
 }
 
-impl Reader<'_> {
+impl TreeReader<'_> {
     /// # Panics
     /// For a path that is not in the table, which any test would reveal.
     fn key(&self, path: &'static str) -> &'static Key {
@@ -215,7 +216,7 @@ impl Reader<'_> {
         self.read(path, |path, value| values::float(kind, path, value))
     }
 
-    fn connect(&self, link: &Link) -> Result<Connect> {
+    fn connect(&self, link: &LinkConfig) -> Result<Connect> {
         let rules = ConnectRules {
             budget: budget(self.int("connect/timeout_ms")?),
             exit_on_failure: self.bool("connect/exit_on_failure")?,
@@ -236,7 +237,7 @@ impl Reader<'_> {
         Ok(Connect { groups: resolved, rules })
     }
 
-    fn listen(&self, link: &Link) -> Result<Listen> {
+    fn listen(&self, link: &LinkConfig) -> Result<Listen> {
         let rules = ConnectRules {
             budget: budget(self.int("listen/timeout_ms")?),
             exit_on_failure: self.bool("listen/exit_on_failure")?,
@@ -267,7 +268,7 @@ impl Reader<'_> {
                 strategy: self.strategy("scouting/multicast/autoconnect_strategy")?,
                 listen: self.bool("scouting/multicast/listen")?,
             },
-            gossip: Gossip {
+            gossip: GossipScouting {
                 enabled: self.bool("scouting/gossip/enabled")?,
                 multihop: self.bool("scouting/gossip/multihop")?,
                 target: self.roles("scouting/gossip/target")?,
@@ -298,7 +299,7 @@ impl Reader<'_> {
         })
     }
 
-    fn link(&self) -> Result<Link> {
+    fn link(&self) -> Result<LinkConfig> {
         let resolution = self.text("transport/link/tx/sequence_number_resolution")?;
         let mut queue_size = [0; Priority::COUNT];
         for (size, path) in queue_size.iter_mut().zip([
@@ -313,7 +314,7 @@ impl Reader<'_> {
         ]) {
             *size = self.int(path)?;
         }
-        Ok(Link {
+        Ok(LinkConfig {
             protocols: self.optional("transport/link/protocols", values::words)?,
             sn_resolution: match resolution.as_deref() {
                 Some("8bit") => SnResolution::Bits8,
@@ -406,7 +407,7 @@ impl Reader<'_> {
         Ok(Local {
             tap: self.text("zwire/tap")?.map(Into::into),
             queue_bytes_per_priority: self.int("zwire/queue/bytes_per_priority")?,
-            handler: Handler {
+            handler: HandlerDefaults {
                 capacity_messages: self.int("zwire/handler/capacity_messages")?,
                 capacity_bytes: self.int("zwire/handler/capacity_bytes")?,
                 block_deadline: self.ms("zwire/handler/block_deadline_ms")?,
@@ -426,7 +427,7 @@ fn budget(ms: i64) -> Budget {
     }
 }
 
-fn target(path: &str, endpoint: Endpoint, rules: ConnectRules, link: &Link) -> Result<Target> {
+fn target(path: &str, endpoint: Endpoint, rules: ConnectRules, link: &LinkConfig) -> Result<Target> {
     let wrap = |source: EndpointError| ConfigError::Endpoint { path: path.to_owned(), source };
     let options = LinkOptions::of(&endpoint).map_err(wrap)?;
     let rules = rules.overridden_by(&endpoint).map_err(wrap)?;

@@ -44,17 +44,17 @@ struct Root(Value);
 
 impl<'de> Deserialize<'de> for Root {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Node { depth: 0 }.deserialize(deserializer).map(Self)
+        TextNode { depth: 0 }.deserialize(deserializer).map(Self)
     }
 }
 
 /// A value at a known depth. Unlike the visitor of `Value` this counts the depth, and refuses numbers
 /// that JSON lacks (NaN, infinities) and duplicate names in an object.
-struct Node {
+struct TextNode {
     depth: usize,
 }
 
-impl Node {
+impl TextNode {
     fn inner<E: serde::de::Error>(&self) -> Result<Self, E> {
         if self.depth == MAX_DEPTH {
             return Err(E::custom(format_args!("nested deeper than {MAX_DEPTH} levels")));
@@ -63,14 +63,14 @@ impl Node {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Node {
+impl<'de> DeserializeSeed<'de> for TextNode {
     type Value = Value;
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Node {
+impl<'de> Visitor<'de> for TextNode {
     type Value = Value;
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON5 value")

@@ -50,7 +50,7 @@ pub struct NodeConfig {
     /// Multicast groups (`transport/multicast/*`).
     pub multicast: Multicast,
     /// Links and batches (`transport/link/*`).
-    pub link: Link,
+    pub link: LinkConfig,
     /// User and password (`transport/auth/usrpwd/*`).
     pub usrpwd: UserPassword,
     /// The admin space (`adminspace/*`).
@@ -191,7 +191,7 @@ pub struct Scouting {
     /// `scouting/multicast/*`.
     pub multicast: MulticastScouting,
     /// `scouting/gossip/*`.
-    pub gossip: Gossip,
+    pub gossip: GossipScouting,
 }
 
 /// `scouting/multicast/*`.
@@ -215,7 +215,7 @@ pub struct MulticastScouting {
 
 /// `scouting/gossip/*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gossip {
+pub struct GossipScouting {
     /// Whether locators of other nodes are passed on.
     pub enabled: bool,
     /// Whether they are passed on over more than one hop.
@@ -378,7 +378,7 @@ pub struct Unicast {
 
 /// `transport/link/*`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Link {
+pub struct LinkConfig {
     /// Protocols that may be used; `None` allows all supported ones.
     pub protocols: Option<Vec<String>>,
     /// Offered resolution of sequence numbers.
@@ -413,7 +413,7 @@ pub struct Link {
     pub tls: TlsSettings,
 }
 
-impl Link {
+impl LinkConfig {
     /// TLS settings of an endpoint with these options.
     #[must_use]
     pub fn tls_at(&self, options: &LinkOptions) -> TlsSettings {
@@ -493,7 +493,7 @@ pub struct Local {
     /// Bound of the queue of each link, per priority, in bytes.
     pub queue_bytes_per_priority: usize,
     /// Default bounds of handlers.
-    pub handler: Handler,
+    pub handler: HandlerDefaults,
     /// Threads of the runtime; set by the first session of a process.
     pub threads: usize,
     /// Idle time after which a pooled session closes; `None` means never.
@@ -502,7 +502,7 @@ pub struct Local {
 
 /// `zwire/handler/*`: the queue between the receive loop and the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handler {
+pub struct HandlerDefaults {
     /// Messages that the queue holds.
     pub capacity_messages: usize,
     /// Payload and attachment bytes that the queue holds; one message always fits.

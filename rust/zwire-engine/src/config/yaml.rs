@@ -43,10 +43,10 @@ type Problem = Cow<'static, str>;
 /// List or object that is not complete yet.
 struct Open {
     anchor: usize,
-    content: Content,
+    content: YamlContent,
 }
 
-enum Content {
+enum YamlContent {
     List(Vec<Value>),
     /// Object, with the name of the next value.
     Object(Map<String, Value>, Option<String>),
@@ -87,14 +87,16 @@ impl Tree {
                 self.put(value, anchor)
             }
             Event::SequenceStart(anchor, tag) => {
-                self.begin(anchor, tag.as_deref(), Content::List(Vec::new()))
+                self.begin(anchor, tag.as_deref(), YamlContent::List(Vec::new()))
             }
             Event::MappingStart(anchor, tag) => {
-                self.begin(anchor, tag.as_deref(), Content::Object(Map::new(), None))
+                self.begin(anchor, tag.as_deref(), YamlContent::Object(Map::new(), None))
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some(Open { anchor, content: Content::List(list) }) => self.put(Value::Array(list), anchor),
-                Some(Open { anchor, content: Content::Object(map, _) }) => {
+                Some(Open { anchor, content: YamlContent::List(list) }) => {
+                    self.put(Value::Array(list), anchor)
+                }
+                Some(Open { anchor, content: YamlContent::Object(map, _) }) => {
                     self.put(Value::Object(map), anchor)
                 }
                 None => Ok(()),
@@ -102,11 +104,11 @@ impl Tree {
         }
     }
 
-    fn begin(&mut self, anchor: usize, tag: Option<&Tag>, content: Content) -> Result<(), Problem> {
+    fn begin(&mut self, anchor: usize, tag: Option<&Tag>, content: YamlContent) -> Result<(), Problem> {
         if self.wants_name() {
             return Err("the name of a key must be a scalar".into());
         }
-        let own = if matches!(content, Content::List(_)) { "seq" } else { "map" };
+        let own = if matches!(content, YamlContent::List(_)) { "seq" } else { "map" };
         if tag.is_some_and(|tag| !(tag.is_yaml_core_schema() && tag.suffix == own)) {
             return Err("an unknown tag".into());
         }
@@ -118,14 +120,14 @@ impl Tree {
     }
 
     fn wants_name(&self) -> bool {
-        matches!(self.open.last(), Some(Open { content: Content::Object(_, None), .. }))
+        matches!(self.open.last(), Some(Open { content: YamlContent::Object(_, None), .. }))
     }
 
     /// Whether the next value belongs to a key of text type.
     fn wants_text(&self) -> bool {
         let mut path = String::new();
         for open in &self.open {
-            let Content::Object(_, Some(name)) = &open.content else { return false };
+            let YamlContent::Object(_, Some(name)) = &open.content else { return false };
             if !path.is_empty() {
                 path.push('/');
             }
@@ -142,8 +144,8 @@ impl Tree {
         }
         match self.open.last_mut().map(|open| &mut open.content) {
             None => self.root = Some(value),
-            Some(Content::List(list)) => list.push(value),
-            Some(Content::Object(map, name)) => match name.take() {
+            Some(YamlContent::List(list)) => list.push(value),
+            Some(YamlContent::Object(map, name)) => match name.take() {
                 Some(name) => {
                     map.insert(name, value);
                 }

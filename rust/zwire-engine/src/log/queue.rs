@@ -62,7 +62,7 @@ enum Consumer {
     Idle,
 }
 
-struct State {
+struct LogState {
     entries: VecDeque<Entry>,
     /// Number of entries dropped because too many waited.
     lost: u64,
@@ -87,7 +87,7 @@ pub struct Taken {
 /// The log of this process.
 pub struct Log {
     birth: Birth,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
     wake: Condvar,
     quiet: Condvar,
 }
@@ -106,7 +106,7 @@ impl Log {
     fn new() -> Self {
         Self {
             birth: Birth::here(),
-            state: Mutex::new(State {
+            state: Mutex::new(LogState {
                 entries: VecDeque::new(),
                 lost: 0,
                 sites: HashMap::new(),
@@ -178,7 +178,7 @@ impl Log {
     }
 
     /// Wakes the consumer, or starts it.
-    fn call(&self, mut state: MutexGuard<'_, State>) {
+    fn call(&self, mut state: MutexGuard<'_, LogState>) {
         match state.consumer {
             Consumer::None => {
                 state.consumer = Consumer::Busy;
@@ -277,7 +277,7 @@ impl Log {
     }
 }
 
-impl State {
+impl LogState {
     /// Whether a record is among the first of its period. If not, it is counted.
     fn passes(&mut self, record: &Record, now: Duration) -> bool {
         let Some(burst) = self.burst else { return true };
@@ -404,7 +404,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    fn messages(state: &State) -> Vec<String> {
+    fn messages(state: &LogState) -> Vec<String> {
         state.entries.iter().map(|entry| entry.record.text()).collect()
     }
 

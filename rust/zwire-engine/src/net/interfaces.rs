@@ -97,7 +97,7 @@ fn glob(pattern: &[u8], name: &[u8]) -> bool {
 
 /// Whether an interface is used for discovery, and why not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum InterfaceVerdict {
     /// The interface is used.
     Used,
     /// The interface is down, or has no carrier.
@@ -114,7 +114,7 @@ pub enum Verdict {
     NotSelected,
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for InterfaceVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Used => "used",
@@ -149,7 +149,7 @@ pub struct Candidate {
     /// Broadcast address, the destination of beacons.
     pub broadcast: Ipv4Addr,
     /// Whether the interface is used.
-    pub verdict: Verdict,
+    pub verdict: InterfaceVerdict,
 }
 
 impl Candidate {
@@ -214,23 +214,23 @@ const fn is_link_local(address: Ipv6Addr) -> bool {
     address.segments()[0] & 0xffc0 == 0xfe80
 }
 
-fn verdict(purpose: Purpose, flags: InterfaceFlags, address: Ipv4Addr, prefix: u32) -> Verdict {
+fn verdict(purpose: Purpose, flags: InterfaceFlags, address: Ipv4Addr, prefix: u32) -> InterfaceVerdict {
     if !flags.contains(InterfaceFlags::UP) || !flags.contains(InterfaceFlags::RUNNING) {
-        Verdict::Down
+        InterfaceVerdict::Down
     } else if flags.contains(InterfaceFlags::LOOPBACK) {
-        Verdict::Loopback
+        InterfaceVerdict::Loopback
     } else if purpose == Purpose::Multicast && !flags.contains(InterfaceFlags::MULTICAST) {
-        Verdict::NoMulticast
+        InterfaceVerdict::NoMulticast
     } else if purpose == Purpose::Broadcast
         && (flags.contains(InterfaceFlags::POINTTOPOINT)
             || !flags.contains(InterfaceFlags::BROADCAST)
             || prefix > 30)
     {
-        Verdict::NoBroadcast
+        InterfaceVerdict::NoBroadcast
     } else if address.is_link_local() {
-        Verdict::LinkLocal
+        InterfaceVerdict::LinkLocal
     } else {
-        Verdict::Used
+        InterfaceVerdict::Used
     }
 }
 
@@ -245,26 +245,42 @@ fn judge(all: &mut [Candidate], selectors: &[Selector]) {
         let meant = chosen.clone().any(|selector| match &selector.what {
             Selected::Name(name) => *name == candidate.name,
             Selected::Address(_) => true,
-            Selected::Network(_) => candidate.verdict == Verdict::Loopback,
+            Selected::Network(_) => candidate.verdict == InterfaceVerdict::Loopback,
         });
         if excluded || choosy && chosen.count() == 0 {
-            candidate.verdict = Verdict::NotSelected;
-        } else if meant && candidate.verdict != Verdict::Down {
-            candidate.verdict = Verdict::Used;
+            candidate.verdict = InterfaceVerdict::NotSelected;
+        } else if meant && candidate.verdict != InterfaceVerdict::Down {
+            candidate.verdict = InterfaceVerdict::Used;
         }
     }
-    if !all.iter().any(|candidate| candidate.verdict == Verdict::Used) {
-        for candidate in all.iter_mut().filter(|candidate| candidate.verdict == Verdict::Loopback) {
-            candidate.verdict = Verdict::Used;
+    if !all.iter().any(|candidate| candidate.verdict == InterfaceVerdict::Used) {
+        for candidate in all.iter_mut().filter(|candidate| candidate.verdict == InterfaceVerdict::Loopback) {
+            candidate.verdict = InterfaceVerdict::Used;
         }
     }
+}
+
+/// Names of the interfaces that have an address; empty if the system does not tell.
+pub(crate) fn interfaces_with(address: IpAddr) -> Vec<String> {
+    let address = address.to_canonical();
+    let Ok(all) = getifaddrs::getifaddrs() else { return Vec::new() };
+    let mut names: Vec<String> = all
+        .filter(|interface| match &interface.address {
+            Address::V4(v4) => IpAddr::V4(v4.address) == address,
+            Address::V6(v6) => IpAddr::V6(v6.address) == address,
+            Address::Mac(_) => false,
+        })
+        .map(|interface| interface.name)
+        .collect();
+    names.dedup();
+    names
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn candidate(name: &str, address: &str, verdict: Verdict) -> Candidate {
+    fn candidate(name: &str, address: &str, verdict: InterfaceVerdict) -> Candidate {
         let address: Ipv4Addr = address.parse().unwrap();
         let broadcast = Ipv4Addr::from_bits(address.to_bits() | 0xff);
         Candidate { name: name.to_owned(), address, prefix: 24, broadcast, verdict }
@@ -273,15 +289,15 @@ mod tests {
     fn used(selectors: &[&str]) -> Vec<String> {
         let selectors: Vec<Selector> = selectors.iter().map(|text| text.parse().unwrap()).collect();
         let mut all = vec![
-            candidate("lo", "127.0.0.1", Verdict::Loopback),
-            candidate("eth0", "10.0.0.5", Verdict::Used),
-            candidate("eth1", "10.0.1.5", Verdict::Used),
-            candidate("docker0", "172.17.0.1", Verdict::Used),
-            candidate("tun0", "10.8.0.2", Verdict::NoBroadcast),
-            candidate("wlan0", "192.168.1.7", Verdict::Down),
+            candidate("lo", "127.0.0.1", InterfaceVerdict::Loopback),
+            candidate("eth0", "10.0.0.5", InterfaceVerdict::Used),
+            candidate("eth1", "10.0.1.5", InterfaceVerdict::Used),
+            candidate("docker0", "172.17.0.1", InterfaceVerdict::Used),
+            candidate("tun0", "10.8.0.2", InterfaceVerdict::NoBroadcast),
+            candidate("wlan0", "192.168.1.7", InterfaceVerdict::Down),
         ];
         judge(&mut all, &selectors);
-        all.retain(|candidate| candidate.verdict == Verdict::Used);
+        all.retain(|candidate| candidate.verdict == InterfaceVerdict::Used);
         all.into_iter().map(|candidate| candidate.name).collect()
     }
 
@@ -303,11 +319,11 @@ mod tests {
     #[test]
     fn the_loopback_when_there_is_nothing_else() {
         let mut all = vec![
-            candidate("lo", "127.0.0.1", Verdict::Loopback),
-            candidate("wlan0", "192.168.1.7", Verdict::Down),
+            candidate("lo", "127.0.0.1", InterfaceVerdict::Loopback),
+            candidate("wlan0", "192.168.1.7", InterfaceVerdict::Down),
         ];
         judge(&mut all, &[]);
-        assert_eq!(all[0].verdict, Verdict::Used);
+        assert_eq!(all[0].verdict, InterfaceVerdict::Used);
     }
 
     #[test]
@@ -339,7 +355,13 @@ mod tests {
         let all = list(Purpose::Broadcast, &["lo*".parse().unwrap()]).unwrap();
         let lo = all.iter().find(|candidate| candidate.address == Ipv4Addr::LOCALHOST).unwrap();
         assert_eq!((lo.prefix, lo.broadcast), (8, Ipv4Addr::new(127, 255, 255, 255)));
-        assert_eq!(lo.verdict, Verdict::Used);
+        assert_eq!(lo.verdict, InterfaceVerdict::Used);
         assert!(addresses().unwrap().contains(&Ipv4Addr::LOCALHOST.into()));
+    }
+
+    #[test]
+    fn the_loopback_address_is_of_an_interface() {
+        assert_eq!(interfaces_with("127.0.0.1".parse().unwrap()).len(), 1);
+        assert!(interfaces_with("192.0.2.1".parse().unwrap()).is_empty());
     }
 }

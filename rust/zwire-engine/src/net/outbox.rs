@@ -150,7 +150,7 @@ pub(crate) struct Outbox<B> {
     progress: Arc<Watch>,
 }
 
-type Guard<'a, W> = MutexGuard<'a, Sending<<W as Wire>::Backlog>>;
+type SendingGuard<'a, W> = MutexGuard<'a, Sending<<W as Wire>::Backlog>>;
 
 impl<B: Backlog> Outbox<B> {
     /// `loaded`: the backlog has messages from before; the task writes them when it starts. `progress` is told
@@ -196,7 +196,7 @@ impl<B: Backlog> Outbox<B> {
     }
 
     /// As [`Self::flush`], under a lock that the caller has taken.
-    pub(crate) fn flush_locked<W: Wire<Backlog = B>>(&self, wire: &W, sending: Guard<'_, W>) {
+    pub(crate) fn flush_locked<W: Wire<Backlog = B>>(&self, wire: &W, sending: SendingGuard<'_, W>) {
         if !sending.dead && !sending.is_taken() {
             self.write_out(wire, sending, ROUNDS);
         }
@@ -207,7 +207,7 @@ impl<B: Backlog> Outbox<B> {
     pub(crate) fn settle<W: Wire<Backlog = B>>(
         &self,
         wire: &W,
-        mut sending: Guard<'_, W>,
+        mut sending: SendingGuard<'_, W>,
         now: Duration,
         at_once: bool,
         limit: Duration,
@@ -233,7 +233,12 @@ impl<B: Backlog> Outbox<B> {
     }
 
     /// Writes until nothing is left, the socket is full, or `rounds` are over.
-    fn write_out<'a, W: Wire<Backlog = B>>(&'a self, wire: &W, mut sending: Guard<'a, W>, rounds: usize) {
+    fn write_out<'a, W: Wire<Backlog = B>>(
+        &'a self,
+        wire: &W,
+        mut sending: SendingGuard<'a, W>,
+        rounds: usize,
+    ) {
         sending.busy = true;
         sending.flush_at = None;
         let mut left = rounds;

@@ -3,7 +3,7 @@
 //! No packets are captured: the bytes written to and read from each connection are wrapped in synthetic
 //! packets, so neither root nor a capture library is needed.
 
-use crate::{net::io::Ends, rt::runtime::Birth};
+use crate::{net::io::ends::Ends, rt::runtime::Birth};
 use bytes::Bytes;
 use core::time::Duration;
 use parking_lot::Mutex;
@@ -30,7 +30,7 @@ struct Conversation {
     ours: Direction,
 }
 
-struct State {
+struct TapState {
     path: PathBuf,
     file: File,
     writer: PcapWriter,
@@ -45,7 +45,7 @@ struct State {
 /// Capture file being written.
 pub(crate) struct Tap {
     birth: Birth,
-    state: Mutex<State>,
+    state: Mutex<TapState>,
 }
 
 impl Tap {
@@ -55,7 +55,7 @@ impl Tap {
     /// The file cannot be created.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let file = File::create(path)?;
-        let state = State {
+        let state = TapState {
             path: path.to_owned(),
             file,
             writer: PcapWriter::new(),
@@ -71,7 +71,7 @@ impl Tap {
 
     /// Changes the state, and writes to the file if it is due. A forked child writes nothing: the file
     /// belongs to its parent, which may also have held the lock.
-    fn with(&self, write: impl FnOnce(&mut State, Duration)) {
+    fn with(&self, write: impl FnOnce(&mut TapState, Duration)) {
         if !self.birth.is_here() {
             return;
         }
@@ -124,7 +124,7 @@ impl TappedConnection {
     }
 
     pub(crate) fn sent(&self, parts: &[Bytes]) {
-        self.tap.with(|State { connections, writer, .. }, now| {
+        self.tap.with(|TapState { connections, writer, .. }, now| {
             if let Some(Conversation { frames, ours }) = connections.get_mut(&self.id) {
                 for part in parts {
                     frames.data(now, *ours, part, writer);
@@ -134,7 +134,7 @@ impl TappedConnection {
     }
 
     pub(crate) fn received(&self, bytes: &[u8]) {
-        self.tap.with(|State { connections, writer, .. }, now| {
+        self.tap.with(|TapState { connections, writer, .. }, now| {
             if let Some(Conversation { frames, ours }) = connections.get_mut(&self.id) {
                 frames.data(now, ours.reverse(), bytes, writer);
             }
@@ -143,7 +143,7 @@ impl TappedConnection {
 
     /// Ends the connection in the file; later bytes are not recorded. Idempotent.
     pub(crate) fn close(&self) {
-        self.tap.with(|State { connections, writer, .. }, now| {
+        self.tap.with(|TapState { connections, writer, .. }, now| {
             if let Some(Conversation { mut frames, ours }) = connections.remove(&self.id) {
                 frames.close(now, ours, writer);
             }
@@ -176,7 +176,7 @@ const fn initial_seq(id: u64) -> [u32; 2] {
     [client, !client]
 }
 
-impl State {
+impl TapState {
     fn write_out(&mut self) {
         let bytes = self.writer.take();
         if self.failed || bytes.is_empty() {

@@ -1,7 +1,7 @@
 //! TCP: connecting and listening with the options of an endpoint (`zenoh-behaviour` 1.1, 1.2).
 
 use crate::{
-    config::{Link, Target},
+    config::{LinkConfig, Target},
     error::ConnectReason,
     net::race::{STAGGER, race},
 };
@@ -46,7 +46,7 @@ pub(crate) async fn resolve(address: &str) -> Result<Vec<SocketAddr>, ConnectRea
 }
 
 /// Applies the options of the endpoint, or else those for all links.
-pub(crate) fn options(socket: &SockRef<'_>, target: &Target, link: &Link, v6: bool) -> io::Result<()> {
+pub(crate) fn options(socket: &SockRef<'_>, target: &Target, link: &LinkConfig, v6: bool) -> io::Result<()> {
     let of_all = match target.endpoint.protocol() {
         "tls" => (link.tls.so_sndbuf, link.tls.so_rcvbuf),
         _ => (link.so_sndbuf, link.so_rcvbuf),
@@ -114,7 +114,7 @@ pub(crate) fn is_drained(stream: &TcpStream) -> bool {
 ///
 /// # Errors
 /// Reason of the last address.
-pub(crate) async fn connect(target: &Target, link: &Link) -> Result<TcpStream, ConnectReason> {
+pub(crate) async fn connect(target: &Target, link: &LinkConfig) -> Result<TcpStream, ConnectReason> {
     let addresses = resolve(target.endpoint.address()).await?;
     let addresses = addresses.into_iter().take(MAX_ADDRESSES);
     let attempts: Vec<_> = addresses.map(|address| connect_one(target, link, address)).collect();
@@ -123,7 +123,7 @@ pub(crate) async fn connect(target: &Target, link: &Link) -> Result<TcpStream, C
     })
 }
 
-async fn connect_one(target: &Target, link: &Link, address: SocketAddr) -> io::Result<TcpStream> {
+async fn connect_one(target: &Target, link: &LinkConfig, address: SocketAddr) -> io::Result<TcpStream> {
     let attempt = connect_to(address, |socket| {
         options(&SockRef::from(socket), target, link, address.is_ipv6())?;
         target.options.bind.map_or(Ok(()), |bind| socket.bind(bind))
@@ -154,7 +154,7 @@ pub(crate) async fn connect_to(
 ///
 /// # Errors
 /// Reason why none is usable.
-pub(crate) async fn listen(target: &Target, link: &Link) -> Result<TcpListener, ConnectReason> {
+pub(crate) async fn listen(target: &Target, link: &LinkConfig) -> Result<TcpListener, ConnectReason> {
     let mut last = ConnectReason::Unresolved;
     for address in resolve(target.endpoint.address()).await? {
         match listen_one(target, link, address) {
@@ -165,7 +165,7 @@ pub(crate) async fn listen(target: &Target, link: &Link) -> Result<TcpListener, 
     Err(last)
 }
 
-fn listen_one(target: &Target, link: &Link, address: SocketAddr) -> io::Result<TcpListener> {
+fn listen_one(target: &Target, link: &LinkConfig, address: SocketAddr) -> io::Result<TcpListener> {
     listen_on(address, &|socket, address| options(&SockRef::from(socket), target, link, address.is_ipv6()))
 }
 

@@ -170,7 +170,7 @@ impl<T> IntoIterator for Out<T> {
     }
 }
 
-struct Inner<T> {
+struct QueueInner<T> {
     items: VecDeque<T>,
     /// Empty list that replaces `items` when all of them are taken.
     spare: VecDeque<T>,
@@ -186,7 +186,7 @@ struct Inner<T> {
     waker: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
-impl<T: Weigh> Inner<T> {
+impl<T: Weigh> QueueInner<T> {
     fn take_first(&mut self) -> Option<T> {
         let item = self.items.pop_front()?;
         self.bytes -= item.weight();
@@ -209,7 +209,7 @@ impl<T: Weigh> Inner<T> {
 
 /// A bounded queue between threads, and between tasks and threads.
 pub struct Queue<T> {
-    inner: Mutex<Inner<T>>,
+    inner: Mutex<QueueInner<T>>,
     bounds: Bounds,
     readable: Condvar,
     space: Condvar,
@@ -225,16 +225,16 @@ pub struct Queue<T> {
 }
 
 /// Guard that counts a waiting producer.
-struct Waiting<'a>(&'a AtomicUsize);
+struct QueueWaiter<'a>(&'a AtomicUsize);
 
-impl<'a> Waiting<'a> {
+impl<'a> QueueWaiter<'a> {
     fn new(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::AcqRel);
         Self(count)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for QueueWaiter<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -263,7 +263,7 @@ impl<T: Weigh> Queue<T> {
 
     fn make(bounds: Bounds, name: Option<Text>) -> Arc<Self> {
         Arc::new(Self {
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(QueueInner {
                 items: VecDeque::new(),
                 spare: VecDeque::new(),
                 bytes: 0,
@@ -286,17 +286,17 @@ impl<T: Weigh> Queue<T> {
         })
     }
 
-    fn over(&self, inner: &Inner<T>) -> bool {
+    fn over(&self, inner: &QueueInner<T>) -> bool {
         inner.items.len() > self.bounds.messages || (inner.bytes > self.bounds.bytes && inner.items.len() > 1)
     }
 
-    fn full(&self, inner: &Inner<T>) -> bool {
+    fn full(&self, inner: &QueueInner<T>) -> bool {
         inner.items.len() >= self.bounds.messages || inner.bytes >= self.bounds.bytes
     }
 
     /// Waiting producers continue when a quarter is free, or the queue is empty: waking them for each
     /// item would cost more than handing it over.
-    fn roomy(&self, inner: &Inner<T>) -> bool {
+    fn roomy(&self, inner: &QueueInner<T>) -> bool {
         let Bounds { messages, bytes, .. } = self.bounds;
         inner.items.is_empty()
             || (inner.items.len() <= messages - messages / 4 && inner.bytes <= bytes - bytes / 4)
@@ -349,7 +349,7 @@ impl<T: Weigh> Queue<T> {
 
     /// Handles an item that does not fit.
     #[cold]
-    fn refuse(&self, mut inner: MutexGuard<'_, Inner<T>>) -> Pushed {
+    fn refuse(&self, mut inner: MutexGuard<'_, QueueInner<T>>) -> Pushed {
         if inner.closed {
             return Pushed::Closed;
         }
@@ -471,7 +471,7 @@ impl<T: Weigh> Queue<T> {
             Overflow::Hold => None,
             Overflow::DropNewest | Overflow::DropOldest | Overflow::Latest => return,
         };
-        let _waiting = Waiting::new(&self.waiting);
+        let _waiting = QueueWaiter::new(&self.waiting);
         loop {
             let notified = self.space_async.notified();
             tokio::pin!(notified);
@@ -495,7 +495,7 @@ impl<T: Weigh> Queue<T> {
     pub fn wait_space_blocking(&self) {
         let Overflow::Wait { deadline } = self.bounds.overflow else { return };
         let end = Instant::now() + deadline;
-        let _waiting = Waiting::new(&self.waiting);
+        let _waiting = QueueWaiter::new(&self.waiting);
         let mut inner = self.inner.lock();
         while !(inner.closed || inner.stalled || self.roomy(&inner)) {
             if self.space.wait_until(&mut inner, end).timed_out() {
@@ -522,7 +522,7 @@ impl<T: Weigh> Queue<T> {
     }
 
     /// Handles the removal of items: ends a stall, and wakes waiting producers.
-    fn taken(&self, mut inner: MutexGuard<'_, Inner<T>>) {
+    fn taken(&self, mut inner: MutexGuard<'_, QueueInner<T>>) {
         inner.stalled = false;
         let wake = self.waiting.load(Ordering::Acquire) > 0 && self.roomy(&inner);
         drop(inner);

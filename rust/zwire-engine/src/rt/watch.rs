@@ -1,6 +1,6 @@
 //! [`Watch`]: lets threads and event loops wait for a state of the machines.
 
-use crate::rt::{deferred::Waker, queue::INTERRUPT_PERIOD};
+use crate::rt::queue::INTERRUPT_PERIOD;
 use core::{
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
@@ -35,18 +35,21 @@ struct Listeners {
     all: Vec<(u64, Waker)>,
 }
 
-/// Listener that ends with the wait of a task.
-struct Listening<'a>(&'a Watch, u64);
+/// Wakes a waiter of an event loop; must be quick, and is called from any thread.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
-impl Drop for Listening<'_> {
+/// Listener that ends with the wait of a task.
+struct ListenScope<'a>(&'a Watch, u64);
+
+impl Drop for ListenScope<'_> {
     fn drop(&mut self) {
         self.0.forget(self.1);
     }
 }
 
-struct Waiting<'a>(&'a AtomicUsize);
+struct WaiterCount<'a>(&'a AtomicUsize);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaiterCount<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -86,7 +89,7 @@ impl Watch {
     pub(crate) async fn until(&self, end: tokio::time::Instant, mut look: impl FnMut() -> bool) -> bool {
         let changed = Arc::new(Notify::new());
         let waker = changed.clone();
-        let _listening = Listening(self, self.listen(Arc::new(move || waker.notify_one())));
+        let _listening = ListenScope(self, self.listen(Arc::new(move || waker.notify_one())));
         loop {
             if look() {
                 return true;
@@ -108,7 +111,7 @@ impl Watch {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         // Before the first look, so that a thread which changes the state after it sees the waiter.
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let _waiting = Waiting(&self.waiting);
+        let _waiting = WaiterCount(&self.waiting);
         let mut next_check = Instant::now() + INTERRUPT_PERIOD;
         loop {
             let seen = *self.changes.lock();

@@ -8,9 +8,9 @@ use crate::{
     rt::queue::{Bounds, Overflow, Queue},
     zenoh::{
         connectivity::LinkInfo,
-        core::{Core, Side},
+        core::{SessionCore, Side},
         query::Query,
-        shared::Shared,
+        shared::SessionShared,
         stats,
     },
 };
@@ -36,7 +36,7 @@ const WAITING: usize = 64;
 const VERSION: &str = concat!("zwire v", env!("CARGO_PKG_VERSION"));
 
 /// Starts the admin space if the configuration enables it.
-pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
+pub(crate) fn start(shared: &Arc<SessionShared>) -> Result<(), Error> {
     let admin = shared.config.adminspace;
     if !admin.enabled || !admin.read {
         return Ok(());
@@ -47,7 +47,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
     let asked = Arc::new(Notify::new());
     let waker = asked.clone();
     queue.set_waker(Some(Arc::new(move || waker.notify_one())));
-    let mut effects = crate::zenoh::core::Effects::default();
+    let mut effects = crate::zenoh::effects::Effects::default();
     shared.with_core(&mut effects, |core, now, _| -> Result<(), Error> {
         let id = core.api.declare_queryable(now, key, QueryableOptions::default())?;
         core.queries.insert(id, queue.clone());
@@ -58,7 +58,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
     Ok(())
 }
 
-async fn run(shared: Weak<Shared>, queue: Arc<Queue<Query>>, asked: Arc<Notify>) {
+async fn run(shared: Weak<SessionShared>, queue: Arc<Queue<Query>>, asked: Arc<Notify>) {
     loop {
         asked.notified().await;
         loop {
@@ -119,7 +119,7 @@ impl Answer<'_> {
     }
 }
 
-fn answer(shared: &Shared, query: &Query) {
+fn answer(shared: &SessionShared, query: &Query) {
     let answer = Answer { query, prefix: prefix(shared.zid, shared.config.mode) };
     let parameters = Parameters::new(query.parameters.clone());
     if answer.wants("") {
@@ -164,7 +164,7 @@ const fn name(topic: Topic) -> &'static str {
     }
 }
 
-fn declarers(core: &Core, topic: Topic) -> BTreeMap<KeyExpr, Declarers> {
+fn declarers(core: &SessionCore, topic: Topic) -> BTreeMap<KeyExpr, Declarers> {
     match &core.side {
         Side::Node(side) => side.node.declarers(topic),
         Side::Client(_) => {
@@ -181,7 +181,7 @@ fn declarers_json(by: &Declarers) -> Value {
     json!({ "routers": list(&by.routers), "peers": list(&by.peers), "clients": list(&by.clients) })
 }
 
-fn root(shared: &Shared, with_stats: bool) -> Value {
+fn root(shared: &SessionShared, with_stats: bool) -> Value {
     let core = shared.core.lock();
     let mut links: Vec<(ZenohId, Vec<&Arc<LinkInfo>>)> = Vec::new();
     for link in core.connectivity.links() {
@@ -233,7 +233,7 @@ const fn region(own: WhatAmI, remote: WhatAmI) -> &'static str {
     }
 }
 
-fn weight(core: &Core, neighbour: ZenohId, whatami: WhatAmI) -> Value {
+fn weight(core: &SessionCore, neighbour: ZenohId, whatami: WhatAmI) -> Value {
     const DEFAULT: u16 = 100;
     let Side::Node(side) = &core.side else { return Value::Null };
     if (side.node.whatami(), whatami) != (WhatAmI::Router, WhatAmI::Router) {
@@ -248,7 +248,7 @@ fn weight(core: &Core, neighbour: ZenohId, whatami: WhatAmI) -> Value {
     json!({ "actual_weight": actual, "src_weight": said(own), "dst_weight": said(theirs) })
 }
 
-fn graphs(core: &Core) -> Vec<(&'static str, Graph)> {
+fn graphs(core: &SessionCore) -> Vec<(&'static str, Graph)> {
     let Side::Node(side) = &core.side else { return Vec::new() };
     match side.node.whatami() {
         WhatAmI::Router => vec![("north", side.node.routers()), ("south:0:peer", side.node.peers())],
@@ -256,7 +256,7 @@ fn graphs(core: &Core) -> Vec<(&'static str, Graph)> {
     }
 }
 
-fn successors(core: &mut Core) -> Vec<(ZenohId, ZenohId, ZenohId)> {
+fn successors(core: &mut SessionCore) -> Vec<(ZenohId, ZenohId, ZenohId)> {
     match &mut core.side {
         Side::Node(side) if side.node.whatami() == WhatAmI::Router => side.node.successors(),
         _ => Vec::new(),
@@ -277,7 +277,7 @@ fn dot(graph: &Graph) -> String {
     text
 }
 
-fn metrics(shared: &Shared, answer: &Answer<'_>, compressed: bool) {
+fn metrics(shared: &SessionShared, answer: &Answer<'_>, compressed: bool) {
     const SCHEMA: &str = " version=1.0.0; charset=utf-8";
     let text = open_metrics(&stats::collect(&shared.core.lock()), shared.zid, shared.config.mode);
     let openmetrics = Encoding::APPLICATION_OPENMETRICS_TEXT;

@@ -4,10 +4,7 @@
 use crate::{
     error::Error,
     rt::clock,
-    zenoh::{
-        core::{Core, Effects},
-        session::Session,
-    },
+    zenoh::{core::SessionCore, effects::Effects, session::Session},
 };
 use zwire_proto::{
     Now,
@@ -74,7 +71,7 @@ impl Session {
         &self,
         qos: Qos,
         publication: P,
-        publish: impl FnOnce(P, &mut Core, Now, &mut Effects) -> Result<(), SessionError>,
+        publish: impl FnOnce(P, &mut SessionCore, Now, &mut Effects) -> Result<(), SessionError>,
     ) -> Result<AtOnce<P>, Error> {
         let shared = self.shared();
         shared.check()?;

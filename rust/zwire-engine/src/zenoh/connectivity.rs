@@ -1,19 +1,15 @@
 //! Connected nodes: links as reported to the application, and events when they come up or go down.
 
 use crate::{
+    net::interfaces::interfaces_with,
     rt::queue::{Queue, Weigh},
-    zenoh::link::Link,
+    zenoh::link::{Link, LinkEnd},
 };
-use core::{fmt, net::IpAddr};
 use std::{
     collections::{HashSet, VecDeque},
-    io,
     sync::Arc,
 };
-use zwire_proto::zenoh::{
-    Priority, Reliability, WhatAmI, ZenohId, link::LinkError, node::FaceError, session::NorthError,
-    wire::CloseReason,
-};
+use zwire_proto::zenoh::{Priority, Reliability, WhatAmI, ZenohId};
 
 /// Description of a link, for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,114 +60,6 @@ impl LinkInfo {
             user: link.auth_identifier().map(str::to_owned),
             priorities: params.qos_link.priorities.or(all),
             reliability: params.qos_link.reliability.unwrap_or(reliable),
-        }
-    }
-}
-
-/// Names of the interfaces that have an address; empty if the system does not tell.
-pub(crate) fn interfaces_with(address: IpAddr) -> Vec<String> {
-    let address = address.to_canonical();
-    let Ok(all) = getifaddrs::getifaddrs() else { return Vec::new() };
-    let mut names: Vec<String> = all
-        .filter(|interface| match &interface.address {
-            getifaddrs::Address::V4(v4) => IpAddr::V4(v4.address) == address,
-            getifaddrs::Address::V6(v6) => IpAddr::V6(v6.address) == address,
-            getifaddrs::Address::Mac(_) => false,
-        })
-        .map(|interface| interface.name)
-        .collect();
-    names.dedup();
-    names
-}
-
-/// Reason for the end of a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LinkEnd {
-    /// Closed locally.
-    Closed,
-    /// The peer closed it.
-    ByPeer(CloseReason),
-    /// The connection ended without a CLOSE message.
-    Lost,
-    /// The operating system reported an error.
-    Io(String),
-    /// No data was received within the lease that the peer had announced.
-    Silent,
-    /// The peer violated the protocol.
-    Protocol(PeerFault),
-    /// The peer did not take the data sent to it in time.
-    Unresponsive,
-}
-
-/// Rule that a peer has broken, which costs it its link.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PeerFault {
-    /// Of the framing or the sequence of its messages.
-    #[error(transparent)]
-    Link(#[from] LinkError),
-    /// Of the bounds that a node keeps for each neighbour.
-    #[error(transparent)]
-    Face(#[from] FaceError),
-    /// Of the bounds that a client keeps for its router.
-    #[error(transparent)]
-    North(#[from] NorthError),
-}
-
-impl PeerFault {
-    /// Reason in the CLOSE that the peer gets; `None`: it gets none.
-    #[must_use]
-    pub const fn close_reason(&self) -> Option<CloseReason> {
-        match self {
-            Self::Link(error) => error.close_reason(),
-            Self::Face(error) => error.close_reason(),
-            Self::North(error) => Some(error.close_reason()),
-        }
-    }
-}
-
-impl LinkEnd {
-    /// Reason for an error of a connection. The system of a peer that dies with unread data reports a
-    /// reset instead of an end of file: both are `Lost`.
-    #[must_use]
-    pub fn of(error: &io::Error) -> Self {
-        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-        match error.kind() {
-            BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof => Self::Lost,
-            _ => Self::Io(error.to_string()),
-        }
-    }
-}
-
-impl LinkEnd {
-    /// All results of [`Self::word`].
-    pub const WORDS: [&'static str; 7] =
-        ["closed", "closed-by-peer", "lost", "io", "silent", "protocol", "unresponsive"];
-
-    /// Short name of the reason, as used in statistics.
-    #[must_use]
-    pub const fn word(&self) -> &'static str {
-        match self {
-            Self::Closed => "closed",
-            Self::ByPeer(_) => "closed-by-peer",
-            Self::Lost => "lost",
-            Self::Io(_) => "io",
-            Self::Silent => "silent",
-            Self::Protocol(_) => "protocol",
-            Self::Unresponsive => "unresponsive",
-        }
-    }
-}
-
-impl fmt::Display for LinkEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Closed => f.write_str("closed here"),
-            Self::ByPeer(reason) => write!(f, "closed by the peer: {reason}"),
-            Self::Lost => f.write_str("the connection ended without a goodbye"),
-            Self::Io(error) => f.write_str(error),
-            Self::Silent => f.write_str("the lease of the peer expired"),
-            Self::Protocol(fault) => fault.fmt(f),
-            Self::Unresponsive => f.write_str("the peer did not take what was sent to it"),
         }
     }
 }
@@ -229,7 +117,7 @@ pub(crate) struct Connectivity {
     known: HashSet<ZenohId>,
     /// Nodes seen before, in the order of their first link.
     met: VecDeque<ZenohId>,
-    listeners: Vec<(u64, Listener)>,
+    listeners: Vec<(u64, ConnectivityListener)>,
     last: u64,
     /// Number of times that a known node has connected again.
     pub(crate) reconnected: u64,
@@ -237,7 +125,7 @@ pub(crate) struct Connectivity {
     pub(crate) ended: [u64; LinkEnd::WORDS.len()],
 }
 
-enum Listener {
+enum ConnectivityListener {
     Transports(Arc<Queue<TransportEvent>>),
     Links(Arc<Queue<LinkEvent>>),
 }
@@ -288,11 +176,11 @@ impl Connectivity {
         for turn in [up, !up] {
             for (_, listener) in &self.listeners {
                 match listener {
-                    Listener::Transports(queue) if turn && transport => {
+                    ConnectivityListener::Transports(queue) if turn && transport => {
                         queue.push(TransportEvent { change: change.clone(), link: link.clone() });
                         queue.signal();
                     }
-                    Listener::Links(queue) if !turn => {
+                    ConnectivityListener::Links(queue) if !turn => {
                         queue.push(LinkEvent { change: change.clone(), link: link.clone() });
                         queue.signal();
                     }
@@ -310,7 +198,7 @@ impl Connectivity {
                 queue.signal();
             }
         }
-        self.listen(Listener::Transports(queue))
+        self.listen(ConnectivityListener::Transports(queue))
     }
 
     pub(crate) fn listen_links(&mut self, queue: Arc<Queue<LinkEvent>>, history: bool) -> u64 {
@@ -318,10 +206,10 @@ impl Connectivity {
             queue.push(LinkEvent { change: Change::Connected, link: link.clone() });
             queue.signal();
         }
-        self.listen(Listener::Links(queue))
+        self.listen(ConnectivityListener::Links(queue))
     }
 
-    fn listen(&mut self, listener: Listener) -> u64 {
+    fn listen(&mut self, listener: ConnectivityListener) -> u64 {
         self.last += 1;
         self.listeners.push((self.last, listener));
         self.last
@@ -340,10 +228,10 @@ impl Connectivity {
     }
 }
 
-fn end(listener: Listener) {
+fn end(listener: ConnectivityListener) {
     match listener {
-        Listener::Transports(queue) => queue.close(),
-        Listener::Links(queue) => queue.close(),
+        ConnectivityListener::Transports(queue) => queue.close(),
+        ConnectivityListener::Links(queue) => queue.close(),
     }
 }
 
@@ -430,20 +318,5 @@ mod tests {
             connectivity.down(&link(number, 1), LinkEnd::Lost);
         }
         assert_eq!((connectivity.known.len(), connectivity.met.len()), (REMEMBERED, REMEMBERED));
-    }
-
-    #[test]
-    fn a_connection_that_is_reset_is_lost() {
-        for kind in [io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe] {
-            assert_eq!(LinkEnd::of(&kind.into()), LinkEnd::Lost);
-        }
-        let unreachable = io::Error::from(io::ErrorKind::HostUnreachable);
-        assert_eq!(LinkEnd::of(&unreachable), LinkEnd::Io(unreachable.to_string()));
-    }
-
-    #[test]
-    fn the_loopback_address_is_of_an_interface() {
-        assert_eq!(interfaces_with("127.0.0.1".parse().unwrap()).len(), 1);
-        assert!(interfaces_with("192.0.2.1".parse().unwrap()).is_empty());
     }
 }

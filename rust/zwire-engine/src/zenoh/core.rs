@@ -1,16 +1,15 @@
-//! [`Core`]: the machines of one node behind one lock, and what their outputs are turned into.
+//! [`SessionCore`]: the machines of one node behind one lock, and the dispatch of their outputs.
 
 use crate::{
-    net::burst::{Burst, Moment},
-    rt::queue::{Pushed, Queue, Weigh},
+    rt::queue::{Pushed, Queue},
     zenoh::{
         advanced::Advanced,
-        connectivity::{Connectivity, PeerFault},
-        link::{Link, Sent, Urgency},
+        connectivity::Connectivity,
+        effects::{Effects, Garbage, Heard, Replies, Signal, Wait, give},
+        link::{Link, PeerFault, PushOutcome, Urgency},
         origins::Origins,
-        query::{InboundQuery, Query},
-        shared::Shared,
-        stats::{ConsumerKind, Past},
+        query::{InboundQuery, Query, QueryHost},
+        totals::{ConsumerKind, Past},
     },
 };
 // Its hash is quicker than that of the standard library. The keys in here are numbers of ours.
@@ -18,18 +17,17 @@ use core::time::Duration;
 use hashbrown::HashMap;
 use std::{
     collections::VecDeque,
-    sync::{Arc, OnceLock, Weak},
+    sync::{Arc, Weak},
 };
 use zwire_proto::{
-    Now, Text,
+    Now,
     zenoh::{
-        KeyExpr, Priority, Qos, Reliability, WhatAmI, ZenohId,
-        advanced::{Miss, Publisher, Subscriber},
+        KeyExpr, Qos, Reliability,
         intercept::refusal,
         node::{FaceId, Node, NodeEvent},
         session::{
-            BarrierEnd, BarrierId, DataSink, EntityId, Event, GetEnd, GetId, Locality, Publication,
-            Published, Reply, Sample, Session, SessionError, Stamps,
+            BarrierEnd, BarrierId, DataSink, EntityId, Event, GetId, Locality, Publication, Published,
+            Sample, Session, SessionError, Stamps,
         },
         wire::{NetworkMessage, PushBody, ResponseFinal},
     },
@@ -38,232 +36,7 @@ use zwire_proto::{
 /// The face of the session in the same process.
 pub(crate) const LOCAL: FaceId = FaceId(0);
 
-impl Weigh for Sample {
-    fn weight(&self) -> usize {
-        // The struct itself and its share of the key.
-        size_of::<Self>() + self.payload.len() + self.attachment.as_ref().map_or(0, bytes::Bytes::len)
-    }
-
-    fn key(&self) -> Option<&str> {
-        Some(self.key.as_str())
-    }
-}
-
-impl Weigh for Reply {
-    fn weight(&self) -> usize {
-        size_of::<Self>()
-            + match &self.result {
-                Ok(sample) => sample.payload.len(),
-                Err(error) => error.payload.len(),
-            }
-    }
-
-    fn key(&self) -> Option<&str> {
-        self.result.as_ref().ok().map(|sample| sample.key.as_str())
-    }
-}
-
-impl Weigh for bool {
-    fn weight(&self) -> usize {
-        1
-    }
-}
-
-/// The replies of one get.
-#[derive(Clone)]
-pub struct Replies {
-    /// Closed when the get is over.
-    pub queue: Arc<Queue<Reply>>,
-    /// Set before the queue is closed.
-    pub done: Arc<OnceLock<GetEnd>>,
-}
-
-/// What has to be done once the lock is released.
-#[derive(Default)]
-pub(crate) struct Effects {
-    flush: Vec<(Arc<Link>, Urgency)>,
-    pub(crate) waits: Vec<Wait>,
-    signals: Vec<Signal>,
-    /// Samples of a link for one subscriber, which go into its queue together.
-    staged: VecDeque<Sample>,
-    staged_for: Option<Arc<Queue<Sample>>>,
-    /// What the node said of other nodes.
-    pub(crate) events: Vec<Heard>,
-    /// A lane was full.
-    pub(crate) congested: bool,
-    /// Something happened that a [`Watch`](crate::rt::watch::Watch) may wait for.
-    pub(crate) told: bool,
-    /// When a thread of the application publishes; `None` for what links bring, which leaves at once.
-    moment: Option<Moment>,
-    /// More follow at once: to see to each would be for nothing.
-    pub(crate) many: bool,
-    /// Something was queued that nobody has to see to.
-    gathered: bool,
-    garbage: Vec<Garbage>,
-}
-
-impl Effects {
-    fn settle_later(&mut self, link: &Arc<Link>, urgency: Urgency) {
-        // Messages of one input mostly go to few links.
-        match self.flush.iter_mut().rev().find(|(known, _)| Arc::ptr_eq(known, link)) {
-            Some((_, known)) => {
-                if urgency == Urgency::Now || *known == Urgency::Later {
-                    *known = urgency;
-                }
-            }
-            None => self.flush.push((link.clone(), urgency)),
-        }
-    }
-
-    /// A command of the application comes.
-    pub(crate) fn begin(&mut self, now: Now) {
-        self.moment = Some(Moment::at(now.mono));
-    }
-
-    /// Messages of a link come.
-    pub(crate) const fn forward(&mut self) {
-        self.moment = None;
-    }
-
-    /// Whether nothing has to be written, waited for, told or dropped.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.flush.is_empty()
-            && self.waits.is_empty()
-            && self.signals.is_empty()
-            && self.events.is_empty()
-            && self.garbage.is_empty()
-            && !self.told
-    }
-
-    /// What is staged goes into its queue.
-    pub(crate) fn hand_over(&mut self) {
-        let Some(queue) = &self.staged_for else { return };
-        if self.staged.is_empty() {
-            return;
-        }
-        let garbage = &mut self.garbage;
-        let pushed = queue.push_many(&mut self.staged, |sample| garbage.push(Garbage::Sample(sample)));
-        let queue = queue.clone();
-        self.pushed(&queue, pushed);
-    }
-
-    /// The consumer of `queue` is to be told, and waited for if it is over its bound.
-    fn pushed(&mut self, queue: &Arc<Queue<Sample>>, pushed: Pushed) {
-        if !matches!(self.signals.last(), Some(Signal::Samples(last)) if Arc::ptr_eq(last, queue)) {
-            self.signals.push(Signal::Samples(queue.clone()));
-        }
-        if pushed == Pushed::Over
-            && !matches!(self.waits.last(), Some(Wait::Samples(last)) if Arc::ptr_eq(last, queue))
-        {
-            self.waits.push(Wait::Samples(queue.clone()));
-        }
-    }
-
-    /// Writes what was queued, and drops what was displaced.
-    pub(crate) fn settle(&mut self, now: Duration) {
-        let gathered = core::mem::take(&mut self.gathered);
-        if gathered || !self.flush.is_empty() {
-            let moment = self.moment.unwrap_or_else(|| Moment::at(now));
-            let mut wrote = false;
-            for (link, urgency) in self.flush.drain(..) {
-                // What arrived together leaves together: nothing more is to come.
-                let urgency = if self.moment.is_some() { urgency } else { Urgency::Now };
-                wrote |= link.settle(moment, urgency);
-            }
-            if self.moment.is_some() {
-                Burst::note(moment.now, wrote);
-            }
-        }
-        for signal in self.signals.drain(..) {
-            match signal {
-                Signal::Samples(queue) => queue.signal(),
-                Signal::Queries(queue) => queue.signal(),
-                Signal::Replies(queue) => queue.signal(),
-                Signal::Misses(queue) => queue.signal(),
-            }
-        }
-        self.garbage.clear();
-    }
-
-    /// Dropped once the lock is released.
-    pub(crate) fn garbage(&mut self, garbage: Garbage) {
-        self.garbage.push(garbage);
-    }
-
-    /// Waits for everything that is over its bound, each link at most so long.
-    pub(crate) async fn wait_all(&mut self, patience: Duration) {
-        for wait in self.waits.drain(..) {
-            match wait {
-                Wait::Link(link, priority) => link.wait_space(priority, patience).await,
-                Wait::Samples(queue) => queue.wait_space().await,
-                Wait::Queries(queue) => queue.wait_space().await,
-                Wait::Replies(queue) => queue.wait_space().await,
-                Wait::Misses(queue) => queue.wait_space().await,
-            }
-        }
-    }
-
-    /// The consumer of `queue` is told once the lock is released.
-    pub(crate) fn signal(&mut self, signal: Signal) {
-        // What arrives together mostly goes to the same queue.
-        if self.signals.last() != Some(&signal) {
-            self.signals.push(signal);
-        }
-    }
-}
-
-/// What the node said of another node.
-pub(crate) enum Heard {
-    /// It has told what it had to tell at first.
-    Ready(ZenohId),
-    /// Time stamps of its clock lie too far in the future; they came from a neighbour, or from here.
-    Ahead { clock: ZenohId, via: Option<ZenohId>, ahead: Duration, dropped: bool },
-    /// A neighbour told of it.
-    Of { zid: ZenohId, whatami: WhatAmI, locators: Vec<Text> },
-}
-
-/// A queue whose consumer has to be told.
-pub(crate) enum Signal {
-    Samples(Arc<Queue<Sample>>),
-    Queries(Arc<Queue<Query>>),
-    Replies(Arc<Queue<Reply>>),
-    Misses(Arc<Queue<Miss>>),
-}
-
-impl PartialEq for Signal {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Samples(a), Self::Samples(b)) => Arc::ptr_eq(a, b),
-            (Self::Queries(a), Self::Queries(b)) => Arc::ptr_eq(a, b),
-            (Self::Replies(a), Self::Replies(b)) => Arc::ptr_eq(a, b),
-            (Self::Misses(a), Self::Misses(b)) => Arc::ptr_eq(a, b),
-            _ => false,
-        }
-    }
-}
-
-/// Dropped outside of the lock: dropping a query talks to the core.
-#[allow(dead_code, reason = "held for its drop")]
-pub(crate) enum Garbage {
-    Sample(Sample),
-    Query(Query),
-    Reply(Reply),
-    Queries(Arc<Queue<Query>>),
-    Body(PushBody),
-    Publisher(Box<Publisher>),
-    Subscriber(Box<Subscriber>),
-}
-
-/// Something that is over its bound and deserves a wait.
-pub(crate) enum Wait {
-    Link(Arc<Link>, Priority),
-    Samples(Arc<Queue<Sample>>),
-    Queries(Arc<Queue<Query>>),
-    Replies(Arc<Queue<Reply>>),
-    Misses(Arc<Queue<Miss>>),
-}
-
-/// Who is on the other side of the API session.
+/// Side that the API session exchanges messages with.
 pub(crate) enum Side {
     /// A client: its only link, while there is one.
     Client(Option<Arc<Link>>),
@@ -282,7 +55,7 @@ impl NodeSide {
         Self { node, links: HashMap::new(), next_face: LOCAL.0 + 1 }
     }
 
-    /// Takes what the node has to say of others.
+    /// Takes the events of the node about other nodes.
     fn hear(&mut self, effects: &mut Effects) {
         while let Some(event) = self.node.poll_event() {
             match event {
@@ -310,35 +83,35 @@ impl NodeSide {
 }
 
 /// The machines of one node.
-pub(crate) struct Core {
+pub(crate) struct SessionCore {
     pub(crate) api: Session,
     pub(crate) side: Side,
     pub(crate) samples: HashMap<EntityId, Arc<Queue<Sample>>>,
     pub(crate) queries: HashMap<EntityId, Arc<Queue<Query>>>,
     pub(crate) gets: HashMap<GetId, Replies>,
     pub(crate) advanced: Advanced,
-    /// The other ends of links, by the numbers that samples have.
+    /// Locators of the other ends of links, by the link numbers of samples.
     pub(crate) origins: Arc<Origins>,
     /// The number of a client's link; those of nodes are their faces.
     client_link: u32,
     pub(crate) matching: HashMap<EntityId, Vec<Arc<Queue<bool>>>>,
     pub(crate) connectivity: Connectivity,
-    /// What was counted by what is there no more.
+    /// Counters of links and queues that no longer exist.
     pub(crate) past: Past,
-    /// What consumers are, and on which key.
+    /// Kind and key of each consumer.
     pub(crate) consumers: HashMap<EntityId, (ConsumerKind, KeyExpr)>,
-    /// Barriers that somebody waits for, and how they ended.
+    /// Barriers that callers wait for, and how they ended.
     pub(crate) barriers: HashMap<BarrierId, Option<BarrierEnd>>,
     // Emptied by `pump`, kept for their memory.
     events: VecDeque<Event>,
     from_api: VecDeque<(NetworkMessage, Reliability)>,
     from_node: VecDeque<(FaceId, NetworkMessage, Reliability)>,
     back: Vec<(FaceId, NetworkMessage)>,
-    shared: Weak<Shared>,
+    host: Weak<dyn QueryHost>,
 }
 
-impl Core {
-    pub(crate) fn new(api: Session, side: Side, shared: Weak<Shared>) -> Self {
+impl SessionCore {
+    pub(crate) fn new(api: Session, side: Side, host: Weak<dyn QueryHost>) -> Self {
         let one_link = matches!(side, Side::Client(_));
         Self {
             api,
@@ -358,11 +131,11 @@ impl Core {
             from_api: VecDeque::new(),
             from_node: VecDeque::new(),
             back: Vec::new(),
-            shared,
+            host,
         }
     }
 
-    /// A message of a link, of which nothing is left.
+    /// Handles a message of a link and takes its content.
     pub(crate) fn handle_message(
         &mut self,
         now: Now,
@@ -386,7 +159,7 @@ impl Core {
         result
     }
 
-    /// A client has a link.
+    /// Counts the new link of a client.
     pub(crate) fn client_link_up(&mut self, locator: &str) {
         self.client_link = self.client_link.wrapping_add(1).max(1);
         self.origins.add(self.client_link, locator);
@@ -486,7 +259,7 @@ impl Core {
     /// Whole queues are taken, not single messages, which are large: the machines pass nothing on
     /// out of order, so it does not matter that several wait together.
     pub(crate) fn pump(&mut self, now: Now, effects: &mut Effects) {
-        // So it is after each publication.
+        // Fast path: publications leave nothing in the output queues.
         if self.is_drained() {
             return;
         }
@@ -546,7 +319,7 @@ impl Core {
         }
     }
 
-    /// Whether no machine has anything to say.
+    /// Whether the output queues of all machines are empty.
     fn is_drained(&self) -> bool {
         self.api.is_drained()
             && !self.advanced.wants()
@@ -556,7 +329,7 @@ impl Core {
             }
     }
 
-    /// The answer to a message that was held back, as if the other end had given it.
+    /// Handles the answer to a message that the policy refused, as if the peer had sent it.
     fn hear_back(&mut self, now: Now, face: FaceId, message: NetworkMessage) {
         let result = match &mut self.side {
             Side::Client(_) => self.api.handle_message(now, message, Reliability::Reliable).map_err(drop),
@@ -598,7 +371,7 @@ impl Core {
                     accept_any_key,
                     stamps,
                 };
-                let query = Query::new(self.shared.clone(), query);
+                let query = Query::new(self.host.clone(), query);
                 match self.queries.get(&queryable) {
                     Some(queue) => {
                         let (pushed, out) = queue.push(query);
@@ -648,7 +421,7 @@ impl Core {
         }
     }
 
-    /// What data may have made the node say, and what is missing of it.
+    /// Takes the events of the node that data caused, and asks for samples that are missing.
     pub(crate) fn hear(&mut self, now: Now, effects: &mut Effects) {
         if self.advanced.wants() {
             self.pump(now, effects);
@@ -658,7 +431,7 @@ impl Core {
         }
     }
 
-    /// How many are at the other end of a publisher or querier, as far as this node knows.
+    /// Number of counterparts of a publisher or querier that this node knows.
     pub(crate) fn count_matching(&self, id: EntityId) -> Option<usize> {
         let matches = self.api.matches(id)?;
         let remote = match &self.side {
@@ -679,7 +452,7 @@ impl Core {
         }
     }
 
-    /// Forgets the handlers of an entity and ends them.
+    /// Removes the queues of an entity and closes them.
     pub(crate) fn forget(&mut self, entity: EntityId, effects: &mut Effects) {
         self.consumers.remove(&entity);
         if let Some(queue) = self.samples.remove(&entity) {
@@ -690,7 +463,7 @@ impl Core {
         if let Some(queue) = self.queries.remove(&entity) {
             queue.close();
             self.past.queries_dropped += queue.dropped();
-            // What nobody will take any more is finished when the last owner drops it.
+            // Queries without a consumer are finished when the last owner of the queue drops them.
             effects.garbage.push(Garbage::Queries(queue));
         }
         for queue in self.matching.remove(&entity).into_iter().flatten() {
@@ -718,7 +491,7 @@ impl Core {
     }
 }
 
-/// What stands where a message was taken away.
+/// Placeholder for a message that was taken out.
 const NOTHING: NetworkMessage =
     NetworkMessage::ResponseFinal(ResponseFinal { id: 0, qos: Qos::DEFAULT, timestamp: None });
 
@@ -740,23 +513,6 @@ impl ToSubscribers<'_> {
     }
 }
 
-/// A sample into a queue.
-#[inline]
-pub(crate) fn give(queue: &Arc<Queue<Sample>>, sample: Sample, effects: &mut Effects) {
-    // What a link brings mostly is for the same subscriber as what it has just brought.
-    if effects.moment.is_none() && queue.takes_many() {
-        if !effects.staged_for.as_ref().is_some_and(|staged_for| Arc::ptr_eq(staged_for, queue)) {
-            effects.hand_over();
-            effects.staged_for = Some(queue.clone());
-        }
-        effects.staged.push_back(sample);
-        return;
-    }
-    let garbage = &mut effects.garbage;
-    let pushed = queue.push_or(sample, |sample| garbage.push(Garbage::Sample(sample)));
-    effects.pushed(queue, pushed);
-}
-
 /// Publications of our own session to the links that want them.
 struct Outwards<'a> {
     now: Now,
@@ -769,7 +525,7 @@ impl DataSink for Outwards<'_> {
     fn push(&mut self, message: &mut NetworkMessage, reliability: Reliability) {
         let effects = &mut *self.subscribers.effects;
         match &mut *self.side {
-            // Nobody waits for an answer to data.
+            // No peer waits for an answer to data.
             Side::Client(Some(link)) => drop(send(link, message, reliability, effects)),
             // The session knows that it has no link, and sends nothing.
             Side::Client(None) => {}
@@ -795,7 +551,8 @@ impl DataSink for Outwards<'_> {
     }
 }
 
-/// What comes back for a message that the policy of the node holds back, if somebody waits for an answer.
+/// Sends a message on a link. Returns the answer to a message that the policy of the node refuses, if its sender
+/// waits for one.
 fn send(
     link: &Arc<Link>,
     message: &NetworkMessage,
@@ -807,19 +564,19 @@ fn send(
         _ => None,
     };
     match link.push(message, reliability, collect) {
-        Sent::Refused => return refusal(message),
-        Sent::Dropped => {
-            // One that was waited for in vain is not worth another look.
+        PushOutcome::Refused => return refusal(message),
+        PushOutcome::Dropped => {
+            // A lane whose grace expired gets no second one until it has drained.
             effects.congested |= !link.is_weary(message.qos().priority());
             return None;
         }
-        Sent::Gathered => {
+        PushOutcome::Gathered => {
             effects.gathered = true;
             return None;
         }
-        Sent::Queued => {}
-        Sent::Full => effects.congested |= !link.is_weary(message.qos().priority()),
-        Sent::Over => {
+        PushOutcome::Queued => {}
+        PushOutcome::Full => effects.congested |= !link.is_weary(message.qos().priority()),
+        PushOutcome::Over => {
             effects.congested = true;
             let priority = message.qos().priority();
             let known = |w: &Wait| matches!(w, Wait::Link(l, p) if *p == priority && Arc::ptr_eq(l, link));

@@ -34,7 +34,7 @@ const READ_BYTES: usize = 1024;
 const HTTP: &[u8] = b"GET ";
 
 /// A connection, and the capture that records it.
-struct Wire {
+struct HandshakeWire {
     io: Io,
     tap: Option<TappedConnection>,
 }
@@ -45,7 +45,7 @@ enum Role {
 }
 
 /// Check that a connection does not become a second session with the same node.
-enum Gate<F> {
+enum Admission<F> {
     Open(Arc<Contacts>),
     Admit(F),
 }
@@ -76,8 +76,8 @@ pub(crate) async fn open(
     limit: Duration,
     contacts: &Arc<Contacts>,
 ) -> Result<Established, ConnectReason> {
-    let gate = Gate::<fn(&Remote) -> Result<Contact, CloseReason>>::Open(contacts.clone());
-    match timeout(limit, run(Wire { io, tap }, Role::Opener(opener), gate)).await {
+    let gate = Admission::<fn(&Remote) -> Result<Contact, CloseReason>>::Open(contacts.clone());
+    match timeout(limit, run(HandshakeWire { io, tap }, Role::Opener(opener), gate)).await {
         Ok(result) => result,
         Err(_) => Err(ConnectReason::TimedOut(limit)),
     }
@@ -94,8 +94,8 @@ pub(crate) async fn accept(
     limit: Duration,
     admit: impl FnMut(&Remote) -> Result<Contact, CloseReason>,
 ) -> Result<Established, ConnectReason> {
-    let gate = Gate::Admit(admit);
-    match timeout(limit, run(Wire { io, tap }, Role::Acceptor(acceptor), gate)).await {
+    let gate = Admission::Admit(admit);
+    match timeout(limit, run(HandshakeWire { io, tap }, Role::Acceptor(acceptor), gate)).await {
         Ok(result) => result,
         // After a timeout the peer gets no CLOSE.
         Err(_) => Err(ConnectReason::TimedOut(limit)),
@@ -103,9 +103,9 @@ pub(crate) async fn accept(
 }
 
 async fn run(
-    mut wire: Wire,
+    mut wire: HandshakeWire,
     mut role: Role,
-    mut gate: Gate<impl FnMut(&Remote) -> Result<Contact, CloseReason>>,
+    mut gate: Admission<impl FnMut(&Remote) -> Result<Contact, CloseReason>>,
 ) -> Result<Established, ConnectReason> {
     let mut buf = BytesMut::new();
     let framer = StreamFramer::handshake();
@@ -137,7 +137,7 @@ async fn run(
         first = false;
         match role.handle_batch(batch) {
             Ok(Step::Continue) => {
-                if let (Role::Opener(opener), Gate::Open(contacts)) = (&role, &gate)
+                if let (Role::Opener(opener), Admission::Open(contacts)) = (&role, &gate)
                     && let Some(remote) = opener.remote()
                 {
                     match contacts.open(remote) {
@@ -150,7 +150,7 @@ async fn run(
                 }
             }
             Ok(Step::Admit(remote)) => {
-                if let (Role::Acceptor(acceptor), Gate::Admit(admit)) = (&mut role, &mut gate) {
+                if let (Role::Acceptor(acceptor), Admission::Admit(admit)) = (&mut role, &mut gate) {
                     match admit(&remote) {
                         Ok(contact) => {
                             let params = acceptor.admit()?;
@@ -183,7 +183,7 @@ async fn run(
         }
     };
     tracing::debug!(zid = %params.remote.zid, whatami = %params.remote.whatami, "handshake done");
-    let Wire { io, tap } = wire;
+    let HandshakeWire { io, tap } = wire;
     Ok(Established { io, params, rest: buf, tap, contact })
 }
 
@@ -195,7 +195,7 @@ fn close_reason(reason: &ConnectReason) -> CloseReason {
     }
 }
 
-impl Wire {
+impl HandshakeWire {
     /// Appends the next bytes, at least one. `first`: nothing was received so far.
     async fn read(&mut self, buf: &mut BytesMut, first: bool) -> Result<(), ConnectReason> {
         let before = buf.len();

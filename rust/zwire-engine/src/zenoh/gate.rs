@@ -13,14 +13,14 @@ use zwire_proto::zenoh::ZenohId;
 ///
 /// After `open` has returned the gate is closed and keeps no state.
 pub(crate) struct Gate {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<GateState>>,
     changed: Arc<Notify>,
     /// Whether to wait for declarations as well, not only for sessions.
     declares: bool,
 }
 
 #[derive(Default)]
-struct State {
+struct GateState {
     closed: bool,
     begun: usize,
     outstanding: usize,
@@ -31,7 +31,7 @@ struct State {
 
 /// A connection that has begun. Dropped when it need not be waited for any more.
 pub(crate) struct Ticket {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<GateState>>,
     changed: Arc<Notify>,
 }
 

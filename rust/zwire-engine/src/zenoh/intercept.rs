@@ -1,12 +1,9 @@
 //! Applies the access policy of a node to its links.
 
-use crate::{
-    rt::clock,
-    zenoh::{connectivity::interfaces_with, link::Link},
-};
+use crate::rt::clock;
 use parking_lot::Mutex;
 use zwire_proto::zenoh::{
-    Reliability, ZenohId,
+    Reliability,
     intercept::{Egress, Interceptor, LinkFacts, Policy, refusal},
     wire::NetworkMessage,
 };
@@ -18,27 +15,15 @@ pub(crate) struct Guard(Option<Box<Mutex<Interceptor>>>);
 
 impl Guard {
     /// Interceptor for the link to a node, or to the members of a group.
-    pub(crate) fn of(policy: &Policy, link: &Link, zid: Option<ZenohId>) -> Self {
-        if policy.is_empty() {
-            return Self::default();
-        }
-        let interfaces = link.addresses.map_or_else(Vec::new, |(local, _)| interfaces_with(local.ip()));
-        let facts = LinkFacts {
-            zid,
-            interfaces: &interfaces,
-            protocol: link.local.split_once('/').map_or("", |(protocol, _)| protocol),
-            common_name: link.io().name(),
-            username: link.params.user.as_ref().map(zwire_proto::Text::as_str),
-        };
-        Self(Interceptor::new(policy, &facts).map(|machine| Box::new(Mutex::new(machine))))
+    pub(crate) fn of(policy: &Policy, facts: &LinkFacts<'_>) -> Self {
+        Self(Interceptor::new(policy, facts).map(|machine| Box::new(Mutex::new(machine))))
     }
 
-    /// Removes refused messages from the list. Replies that their senders wait for are sent on `link`.
-    pub(crate) fn admit(&self, messages: &mut Vec<(NetworkMessage, Reliability)>, link: &Link) {
-        let Some(machine) = &self.0 else { return };
-        let now = clock::now();
+    /// Removes refused messages from the list. Returns the answers that their senders wait for.
+    pub(crate) fn admit(&self, messages: &mut Vec<(NetworkMessage, Reliability)>) -> Vec<NetworkMessage> {
         let mut answers = Vec::new();
-        {
+        if let Some(machine) = &self.0 {
+            let now = clock::now();
             let mut machine = machine.lock();
             messages.retain_mut(|(message, reliability)| {
                 let taken = machine.ingress(now, message, *reliability);
@@ -48,12 +33,7 @@ impl Guard {
                 taken
             });
         }
-        if !answers.is_empty() {
-            for answer in &answers {
-                link.push(answer, Reliability::Reliable, None);
-            }
-            link.flush();
-        }
+        answers
     }
 
     /// Decides what happens to an outgoing message.

@@ -10,12 +10,13 @@ use crate::{
     net::io::{Group, Io, group_of},
     rt::clock,
     zenoh::{
-        connectivity::{LinkEnd, LinkInfo},
-        core::{Effects, Side},
-        driver,
+        connectivity::LinkInfo,
+        core::Side,
+        effects::Effects,
         intercept::Guard,
-        link::Link,
-        shared::Shared,
+        link::{Link, LinkEnd},
+        link_settings::{link_policy, patience, stranger_bytes},
+        shared::SessionShared,
     },
 };
 use bytes::BytesMut;
@@ -66,7 +67,7 @@ pub(crate) fn targets(config: &NodeConfig) -> Vec<(SocketAddr, Target)> {
 ///
 /// # Errors
 /// A group cannot be joined, and the configuration makes that fatal.
-pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
+pub(crate) fn start(shared: &Arc<SessionShared>) -> Result<(), Error> {
     for (group, target) in targets(&shared.config) {
         let joined = {
             let _runtime = shared.runtime.enter();
@@ -84,7 +85,7 @@ pub(crate) fn start(shared: &Arc<Shared>) -> Result<(), Error> {
     Ok(())
 }
 
-fn group_config(shared: &Shared) -> io::Result<GroupConfig> {
+fn group_config(shared: &SessionShared) -> io::Result<GroupConfig> {
     let config = &shared.config;
     let mut sn = [0; 4];
     getrandom::fill(&mut sn).map_err(|_| io::Error::other("no randomness"))?;
@@ -98,20 +99,20 @@ fn group_config(shared: &Shared) -> io::Result<GroupConfig> {
         initial_sn: u32::from_le_bytes(sn),
         max_members: config.multicast.max_sessions,
         max_message_size: config.link.max_message_size,
-        reassembly_bytes: driver::stranger_bytes(config),
+        reassembly_bytes: stranger_bytes(config),
         ..GroupConfig::new(shared.zid, config.mode)
     })
 }
 
-fn start_group(shared: &Arc<Shared>, target: &Target, sockets: Group) -> io::Result<()> {
+fn start_group(shared: &Arc<SessionShared>, target: &Target, sockets: Group) -> io::Result<()> {
     let config = group_config(shared)?;
     let now = clock::now();
     let tx = config.sender(TxConfig { bytes_per_priority: usize::MAX, keep_alive: 1 }, now);
-    let policy = driver::link_policy(&shared.config);
+    let policy = link_policy(&shared.config);
     let link =
         Link::new(Io::Group(Box::new(sockets)), config.params(), tx, &policy, None, shared.progress.clone())?;
     // One guard for sending: all members of the group receive the same messages.
-    link.set_guard(Guard::of(&shared.config.intercept, &link, None));
+    link.set_policy(&shared.config.intercept, None);
     let own = Remote { zid: shared.zid, whatami: shared.config.mode };
     let mut effects = Effects::default();
     let face = shared.with_core(&mut effects, |core, now, _| match &mut core.side {
@@ -151,7 +152,7 @@ struct Member {
 
 /// Receiving side of a group.
 struct Ears {
-    shared: Weak<Shared>,
+    shared: Weak<SessionShared>,
     locator: String,
     link: Arc<Link>,
     face: FaceId,
@@ -254,7 +255,7 @@ impl Ears {
         let shared = self.shared.upgrade()?;
         match speaker.and_then(|member| self.members.get(&member)) {
             Some(Member { face, info, guard }) => {
-                guard.admit(messages, &self.link);
+                self.link.send_answers(&guard.admit(messages));
                 if let Err(reason) = shared.deliver(*face, messages, effects) {
                     // A group has no connection to close; further messages of the member are still
                     // received.
@@ -273,7 +274,7 @@ impl Ears {
     async fn settle(&self, effects: &mut Effects) -> Option<()> {
         let shared = self.shared.upgrade()?;
         shared.settle(effects);
-        effects.wait_all(driver::patience(&shared.config)).await;
+        effects.wait_all(patience(&shared.config)).await;
         Some(())
     }
 
@@ -292,7 +293,7 @@ impl Ears {
         Some(())
     }
 
-    fn joined(&mut self, shared: &Shared, member: MemberId, remote: Remote, from: SocketAddr) {
+    fn joined(&mut self, shared: &SessionShared, member: MemberId, remote: Remote, from: SocketAddr) {
         let info = Arc::new(LinkInfo {
             zid: remote.zid,
             whatami: remote.whatami,
@@ -302,8 +303,7 @@ impl Ears {
         });
         tracing::debug!(zid = %remote.zid, group = self.locator, "a member has joined a multicast group");
         let kind = FaceKind::Member { group: self.face };
-        let mut effects = Effects::default();
-        effects.told = true;
+        let mut effects = Effects { told: true, ..Effects::default() };
         let face = shared.with_core(&mut effects, |core, now, _| {
             core.connectivity.up(info.clone());
             let Side::Node(side) = &mut core.side else { return None };
@@ -312,14 +312,13 @@ impl Ears {
             side.node.handle_face_up(now, face, remote, kind);
             Some(face)
         });
-        let guard = Guard::of(&shared.config.intercept, &self.link, Some(remote.zid));
+        let guard = self.link.guard(&shared.config.intercept, Some(remote.zid));
         self.members.extend(face.map(|face| (member, Member { face, info, guard })));
     }
 
-    fn left(&mut self, shared: &Shared, member: MemberId, end: LinkEnd) {
+    fn left(&mut self, shared: &SessionShared, member: MemberId, end: LinkEnd) {
         let Some(Member { face, info, .. }) = self.members.remove(&member) else { return };
-        let mut effects = Effects::default();
-        effects.told = true;
+        let mut effects = Effects { told: true, ..Effects::default() };
         shared.with_core(&mut effects, |core, now, _| {
             core.connectivity.down(&info, end);
             if let Side::Node(side) = &mut core.side {

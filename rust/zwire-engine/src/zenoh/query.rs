@@ -1,10 +1,6 @@
 //! [`Query`]: a query that this session has to answer.
 
-use crate::{
-    error::Error,
-    rt::{clock, queue::Weigh},
-    zenoh::{core::Effects, shared::Shared},
-};
+use crate::{error::Error, rt::queue::Weigh};
 use bytes::Bytes;
 use std::{
     ops::Deref,
@@ -45,17 +41,38 @@ pub struct InboundQuery {
     pub stamps: Option<Box<Stamps>>,
 }
 
+/// Session that queries are answered through.
+pub(crate) trait QueryHost: Send + Sync {
+    /// # Errors
+    /// The session is closed or of another process.
+    fn check(&self) -> Result<(), Error>;
+
+    /// # Errors
+    /// The query is over, or the key does not fit.
+    fn reply(
+        &self,
+        query: QueryId,
+        reply: QueryReply,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error>;
+
+    fn new_timestamp(&self) -> Timestamp;
+
+    /// Sends the RESPONSE_FINAL of a query.
+    fn finish_query(&self, query: QueryId);
+}
+
 /// A query that this session has to answer. Dropping it finishes the answer: the asker gets the
 /// RESPONSE_FINAL that it waits for even if the handler has failed.
 pub struct Query {
-    shared: Weak<Shared>,
+    host: Weak<dyn QueryHost>,
     query: InboundQuery,
     finished: AtomicBool,
 }
 
 impl Query {
-    pub(crate) const fn new(shared: Weak<Shared>, query: InboundQuery) -> Self {
-        Self { shared, query, finished: AtomicBool::new(false) }
+    pub(crate) const fn new(host: Weak<dyn QueryHost>, query: InboundQuery) -> Self {
+        Self { host, query, finished: AtomicBool::new(false) }
     }
 
     /// Sends one reply.
@@ -63,14 +80,12 @@ impl Query {
     /// # Errors
     /// The session is closed or of another process, the query is finished, or the key does not fit.
     pub fn reply(&self, reply: QueryReply, interrupted: &mut dyn FnMut() -> bool) -> Result<(), Error> {
-        let shared = self.shared.upgrade().ok_or(Error::Closed)?;
-        shared.check()?;
+        let host = self.host.upgrade().ok_or(Error::Closed)?;
+        host.check()?;
         if self.finished.load(Ordering::Acquire) {
             return Err(Error::Undeclared { what: "query" });
         }
-        let mut effects = Effects::default();
-        shared.with_core(&mut effects, |core, now, _| core.api.reply(now, self.query.id, reply))?;
-        shared.wait_blocking(&mut effects, interrupted)
+        host.reply(self.query.id, reply, interrupted)
     }
 
     /// Timestamp by the clock of the session that has to answer.
@@ -78,17 +93,17 @@ impl Query {
     /// # Errors
     /// The session is closed or of another process.
     pub fn new_timestamp(&self) -> Result<Timestamp, Error> {
-        let shared = self.shared.upgrade().ok_or(Error::Closed)?;
-        shared.check()?;
-        Ok(shared.core.lock().api.new_timestamp(clock::now()))
+        let host = self.host.upgrade().ok_or(Error::Closed)?;
+        host.check()?;
+        Ok(host.new_timestamp())
     }
 
     /// Finishes the answer. Idempotent.
     pub fn finish(&self) {
         if !self.finished.swap(true, Ordering::AcqRel)
-            && let Some(shared) = self.shared.upgrade()
+            && let Some(host) = self.host.upgrade()
         {
-            shared.finish_query(self.query.id);
+            host.finish_query(self.query.id);
         }
     }
 }

@@ -1,9 +1,12 @@
 //! [`Session`]: the handle that language bindings hold; every method may be called from any thread.
 
 use crate::{
-    config::{self, Budget, Config, Destination, NodeConfig, PublicationQos},
+    config::{self, Budget, Config, Destination, NodeConfig, PublicationQos, Target},
     error::Error,
-    net::{io::group_of, tap::Tap},
+    net::{
+        io::{Io, LinkListener, group_of},
+        tap::Tap,
+    },
     rt::{
         clock,
         queue::{Bounds, Overflow, Queue, Weigh},
@@ -12,17 +15,18 @@ use crate::{
     },
     zenoh::{
         admin,
+        connect::{client, dial::error_of, keep},
         connectivity::{LinkEvent, LinkInfo, TransportEvent},
-        connector,
-        core::{Core, Effects, LOCAL, Replies, Side},
-        driver,
+        core::{LOCAL, SessionCore, Side},
+        effects::{Effects, Replies},
         link::Link,
-        multicast,
+        listen, multicast,
         origins::Origins,
         query::Query,
         scouting::{self, Station},
-        shared::Shared,
-        stats::{ConsumerKind, Report},
+        shared::SessionShared,
+        stats::Report,
+        totals::ConsumerKind,
         waits::{BarrierWait, MatchingWait},
     },
 };
@@ -65,7 +69,7 @@ pub enum Handler {
     Channel(usize, Full),
 }
 
-/// Policy for an item that does not fit into a [`Handler::Channel`].
+/// Policy for an item that does not fit into a [`HandlerDefaults::Channel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     /// The sender waits, up to this deadline or the configured one; then the newest items are dropped.
@@ -84,13 +88,13 @@ pub struct Session {
     /// Closes the session when the last handle is dropped; tasks never hold it. First field, so that it
     /// is dropped while the others still exist.
     #[allow(dead_code, reason = "held for its drop")]
-    owner: Arc<Owner>,
-    shared: Arc<Shared>,
+    owner: Arc<SessionOwner>,
+    shared: Arc<SessionShared>,
 }
 
-struct Owner(std::sync::Weak<Shared>);
+struct SessionOwner(std::sync::Weak<SessionShared>);
 
-impl Drop for Owner {
+impl Drop for SessionOwner {
     fn drop(&mut self) {
         if let Some(shared) = self.0.upgrade() {
             shared.shut_down(LINGER, &mut || false);
@@ -108,7 +112,7 @@ impl Session {
             tracing::warn!(key, "this key of the configuration has no effect");
         }
         let config = config.resolve()?;
-        driver::check_endpoints(&config)?;
+        check_endpoints(&config)?;
         runtime::set_workers(config.zwire.threads);
         let runtime = runtime::handle()?;
         let zid = match config.zid {
@@ -122,8 +126,10 @@ impl Session {
                     .map_err(|e| Error::Tap { path: path.display().to_string(), source: Arc::new(e) })?,
             )),
         };
-        let shared = Shared::new(config, runtime, zid, tap);
-        let session = Self { owner: Arc::new(Owner(Arc::downgrade(&shared))), shared };
+        let shared = SessionShared::new(config, runtime, zid, tap);
+        // Set once, before there is a neighbour.
+        let _ = shared.on_gossip.set(scouting::gossiped);
+        let session = Self { owner: Arc::new(SessionOwner(Arc::downgrade(&shared))), shared };
         session.start(interrupted)?;
         tracing::info!(zid = %session.shared.zid, mode = %session.shared.config.mode, "session opened");
         Ok(session)
@@ -140,7 +146,7 @@ impl Session {
             let link = {
                 let shared = shared.clone();
                 wait_for(&shared.runtime.clone(), interrupted, async move {
-                    connector::connect_client(&shared).await
+                    client::connect_client(&shared).await
                 })?
             };
             let link = match link {
@@ -151,7 +157,7 @@ impl Session {
                     None
                 }
             };
-            let task = shared.runtime.spawn(connector::supervise_client(weak, link));
+            let task = shared.runtime.spawn(client::supervise_client(weak, link));
             shared.adopt([task.abort_handle()]);
             return Ok(());
         }
@@ -174,7 +180,7 @@ impl Session {
                 {
                     let (weak, target) = (weak.clone(), target.clone());
                     wait_for(&shared.runtime, interrupted, async move {
-                        driver::listen(&weak, &target, now).await
+                        listen::listen(&weak, &target, now).await
                     })?
                 };
             if let Err(reason) = bound {
@@ -187,7 +193,7 @@ impl Session {
                     let (weak, target) = (weak.clone(), target.clone());
                     let task = async move {
                         tokio::time::sleep(rules.retry.delay(0)).await;
-                        if let Err(reason) = driver::listen(&weak, &target, rules.budget).await {
+                        if let Err(reason) = listen::listen(&weak, &target, rules.budget).await {
                             tracing::warn!(endpoint = %target.endpoint, %reason, "listening failed for good: no further attempt is made");
                         }
                     };
@@ -198,22 +204,22 @@ impl Session {
         scouting::update_locators(shared);
         let scouts = self.discover(interrupted)? && shared.config.open.connect_scouted;
         let mut needed = Vec::new();
-        for targets in connector::independent(shared) {
+        for targets in keep::independent(shared) {
             let (sender, first) = oneshot::channel();
             if targets.first().is_some_and(|target| target.rules.exit_on_failure) {
                 needed.push(first);
             }
-            let task = connector::keep_connected(weak.clone(), targets, shared.gate.ticket(), sender);
+            let task = keep::keep_connected(weak.clone(), targets, shared.gate.ticket(), sender);
             shared.adopt([shared.runtime.spawn(task).abort_handle()]);
         }
-        let expects = scouts || connector::independent(shared).next().is_some();
+        let expects = scouts || keep::independent(shared).next().is_some();
         let delay = shared.config.scouting.delay;
         let gate = shared.clone();
         let opened = wait_for(&shared.runtime, interrupted, async move {
             for first in needed {
                 // The sender is dropped if the session closes meanwhile.
                 if let Ok(Err(failures)) = first.await {
-                    return Err(connector::error_of(failures));
+                    return Err(error_of(failures));
                 }
             }
             if expects {
@@ -247,7 +253,7 @@ impl Session {
     pub(crate) fn command<R>(
         &self,
         interrupted: &mut dyn FnMut() -> bool,
-        f: impl FnOnce(&mut Core, Now, &mut Effects) -> Result<R, Error>,
+        f: impl FnOnce(&mut SessionCore, Now, &mut Effects) -> Result<R, Error>,
     ) -> Result<R, Error> {
         self.shared.check()?;
         let mut effects = Effects::default();
@@ -256,7 +262,10 @@ impl Session {
         Ok(result)
     }
 
-    pub(crate) fn declare<R>(&self, f: impl FnOnce(&mut Core, Now) -> Result<R, Error>) -> Result<R, Error> {
+    pub(crate) fn declare<R>(
+        &self,
+        f: impl FnOnce(&mut SessionCore, Now) -> Result<R, Error>,
+    ) -> Result<R, Error> {
         // Declarations are few and use priority Control: they never wait for room.
         self.command(&mut || false, |core, now, effects| {
             effects.told = true;
@@ -264,7 +273,7 @@ impl Session {
         })
     }
 
-    pub(crate) const fn shared(&self) -> &Arc<Shared> {
+    pub(crate) const fn shared(&self) -> &Arc<SessionShared> {
         &self.shared
     }
 
@@ -801,7 +810,7 @@ fn missed_error(missed: Missed, what: &'static str, timeout: Option<Duration>) -
 }
 
 /// Bounds of the queue behind a handler.
-pub(crate) fn bounds(defaults: &config::Handler, handler: Handler) -> Bounds {
+pub(crate) fn bounds(defaults: &config::HandlerDefaults, handler: Handler) -> Bounds {
     let wait = Overflow::Wait { deadline: defaults.block_deadline };
     let (messages, overflow) = match handler {
         Handler::Default => (defaults.capacity_messages, wait),
@@ -870,4 +879,20 @@ pub(crate) fn random_zid() -> Result<ZenohId, Error> {
     // Never zero: one bit is always set.
     bytes[0] |= 1;
     ZenohId::from_wire(&bytes).ok_or(Error::Closed)
+}
+
+/// Checks certificates and keys of the endpoints: unusable ones are an error of `open`, not of each
+/// attempt.
+fn check_endpoints(config: &NodeConfig) -> Result<(), Error> {
+    let name = |target: &Target| target.endpoint.as_str().to_owned();
+    for target in config.connect.targets() {
+        Io::check(target, &config.link)
+            .map_err(|reason| Error::Connect { endpoint: name(target), reason })?;
+    }
+    for target in &config.listen.targets {
+        LinkListener::check(target, &config.link)
+            .map_err(|reason| Error::Bind { endpoint: name(target), reason })?;
+    }
+    multicast::check(config)?;
+    Ok(())
 }

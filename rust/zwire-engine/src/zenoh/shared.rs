@@ -1,24 +1,27 @@
-//! [`Shared`]: everything behind a session: the core and its lock, timers, tasks.
+//! [`SessionShared`]: everything behind a session: the core and its lock, timers, tasks.
 
 use crate::{
     config::NodeConfig,
     error::Error,
-    net::{io::Guard, tap::Tap},
+    net::{io::PortGuard, tap::Tap},
     rt::{
-        clock, deferred,
+        clock,
         queue::INTERRUPT_PERIOD,
         runtime::Birth,
         timer::{Timed, Timer},
         watch::Watch,
     },
     zenoh::{
-        connectivity::{LinkEnd, LinkInfo, PeerFault},
+        connectivity::LinkInfo,
         contacts::{Contact, Contacts},
-        core::{Core, Effects, Heard, NodeSide, Side, Wait},
+        core::{NodeSide, SessionCore, Side},
+        deferred,
+        effects::{Effects, Heard, Wait},
         gate::Gate,
-        link::Link,
+        link::{Link, LinkEnd, PeerFault},
+        query::QueryHost,
         reassembly::Pool,
-        scouting::{self, Dials, Via},
+        scouting::dials::Dials,
     },
 };
 use core::{
@@ -29,15 +32,15 @@ use core::{
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
-    sync::{Arc, Weak},
+    sync::{Arc, OnceLock, Weak},
 };
 use tokio::{runtime::Handle, task::AbortHandle};
 use zwire_proto::{
     Now, Text,
     zenoh::{
-        CongestionControl, Qos, Reliability, Remote, WhatAmI, ZenohId,
+        CongestionControl, Qos, Reliability, Remote, Timestamp, WhatAmI, ZenohId,
         node::{FaceId, GossipConfig, Node, NodeConfig as RoutingConfig, NodeMode},
-        session::{EntityId, QueryId, Session as Api, SessionConfig},
+        session::{EntityId, QueryId, QueryReply, Session as Api, SessionConfig},
         wire::{CloseReason, NetworkMessage, PushBody},
     },
 };
@@ -64,21 +67,21 @@ impl Drop for Holding {
 }
 
 /// Everything behind a session; tasks hold it weakly.
-pub(crate) struct Shared {
+pub(crate) struct SessionShared {
     pub(crate) birth: Birth,
     pub(crate) zid: ZenohId,
     pub(crate) config: NodeConfig,
     pub(crate) runtime: Handle,
     pub(crate) tap: Option<Arc<Tap>>,
     pub(crate) reassembly: Arc<Pool>,
-    /// What `open` waits for.
+    /// Conditions that `open` waits for.
     pub(crate) gate: Gate,
-    /// With whom there is a session.
+    /// Nodes that there is a session with.
     pub(crate) contacts: Arc<Contacts>,
-    /// Who may come in, where a password is asked for.
+    /// Users and passwords that are let in, where a password is demanded.
     pub(crate) users: Option<Arc<HashMap<Text, Text>>>,
-    pub(crate) core: Mutex<Core>,
-    /// Queries that were dropped while somebody held the core.
+    pub(crate) core: Mutex<SessionCore>,
+    /// Queries that were dropped while a thread held the core.
     finished: Mutex<Vec<QueryId>>,
     /// Whether there are any.
     some_finished: AtomicBool,
@@ -95,16 +98,21 @@ pub(crate) struct Shared {
     pub(crate) locators: Mutex<Vec<Text>>,
     /// Nodes that were found.
     pub(crate) dials: Arc<Dials>,
+    /// Called for each node that a neighbour tells of.
+    pub(crate) on_gossip: OnceLock<OnGossip>,
     me: Weak<Self>,
 }
+
+/// Handler of a node that a neighbour tells of.
+pub(crate) type OnGossip = fn(&Arc<SessionShared>, ZenohId, WhatAmI, Vec<Text>);
 
 /// Where a session listens.
 pub(crate) struct Listening {
     pub(crate) locator: String,
-    pub(crate) guard: Option<Guard>,
+    pub(crate) guard: Option<PortGuard>,
 }
 
-impl Shared {
+impl SessionShared {
     /// The machines of a node that is not connected to anything yet.
     pub(crate) fn new(config: NodeConfig, runtime: Handle, zid: ZenohId, tap: Option<Arc<Tap>>) -> Arc<Self> {
         let users = config.usrpwd.dictionary.as_ref().map(|users| {
@@ -112,7 +120,8 @@ impl Shared {
             Arc::new(pairs.collect::<HashMap<Text, Text>>())
         });
         let gate = Gate::new(config.open.declares);
-        Arc::new_cyclic(|weak| {
+        Arc::new_cyclic(|weak: &Weak<Self>| {
+            let host: Weak<dyn QueryHost> = weak.clone();
             let api = Api::new(SessionConfig {
                 queries_default_timeout: config.queries_default_timeout,
                 namespace: config.namespace.clone(),
@@ -142,7 +151,7 @@ impl Shared {
                     ..RoutingConfig::new(zid, mode)
                 })))),
             };
-            Shared {
+            SessionShared {
                 birth: Birth::here(),
                 zid,
                 config,
@@ -152,7 +161,7 @@ impl Shared {
                 gate,
                 contacts: Contacts::new(zid),
                 users,
-                core: Mutex::new(Core::new(api, side, weak.clone())),
+                core: Mutex::new(SessionCore::new(api, side, host)),
                 finished: Mutex::new(Vec::new()),
                 some_finished: AtomicBool::new(false),
                 congested: AtomicBool::new(false),
@@ -164,6 +173,7 @@ impl Shared {
                 listening: Mutex::new(Vec::new()),
                 locators: Mutex::new(Vec::new()),
                 dials: Arc::default(),
+                on_gossip: OnceLock::new(),
                 me: weak.clone(),
             }
         })
@@ -183,7 +193,7 @@ impl Shared {
     pub(crate) fn with_core<R>(
         &self,
         effects: &mut Effects,
-        f: impl FnOnce(&mut Core, Now, &mut Effects) -> R,
+        f: impl FnOnce(&mut SessionCore, Now, &mut Effects) -> R,
     ) -> R {
         let now = clock::now();
         let result = self.turn(self.core.lock(), now, effects, f);
@@ -195,10 +205,10 @@ impl Shared {
     #[inline]
     pub(crate) fn turn<R>(
         &self,
-        mut core: MutexGuard<'_, Core>,
+        mut core: MutexGuard<'_, SessionCore>,
         now: Now,
         effects: &mut Effects,
-        f: impl FnOnce(&mut Core, Now, &mut Effects) -> R,
+        f: impl FnOnce(&mut SessionCore, Now, &mut Effects) -> R,
     ) -> R {
         let _holding = Holding::new();
         effects.begin(now);
@@ -209,7 +219,7 @@ impl Shared {
         result
     }
 
-    /// What a command leaves to do when the machines are left.
+    /// Performs the effects of a command after the lock is released.
     pub(crate) fn settle_command(&self, now: Now, effects: &mut Effects) {
         self.note(effects);
         self.handle_events(effects);
@@ -251,7 +261,7 @@ impl Shared {
         effects.settle(clock::mono());
     }
 
-    /// What the node said of others. No lock is held.
+    /// Handles events of the node about other nodes. No lock is held.
     fn handle_events(&self, effects: &mut Effects) {
         for event in effects.events.drain(..) {
             match event {
@@ -264,8 +274,8 @@ impl Shared {
                     if dropped { "dropped" } else { "replaced" }
                 ),
                 Heard::Of { zid, whatami, locators } => {
-                    if let Some(shared) = self.me.upgrade() {
-                        scouting::discovered(&shared, Via::Gossip, zid, whatami, locators);
+                    if let (Some(shared), Some(found)) = (self.me.upgrade(), self.on_gossip.get()) {
+                        found(&shared, zid, whatami, locators);
                     }
                 }
             }
@@ -281,22 +291,7 @@ impl Shared {
         }
     }
 
-    /// A query was dropped. It is finished at once, unless this very thread holds a core: then the
-    /// holder finishes it before it lets go.
-    pub(crate) fn finish_query(&self, query: QueryId) {
-        if !self.birth.is_here() {
-            return;
-        }
-        if HOLDS_CORE.get() {
-            self.finished.lock().push(query);
-            self.some_finished.store(true, Ordering::Release);
-        } else {
-            let mut effects = Effects::default();
-            self.with_core(&mut effects, |core, now, _| core.api.finish(now, query));
-        }
-    }
-
-    fn finish_dropped(&self, core: &mut Core, now: Now, effects: &mut Effects) {
+    fn finish_dropped(&self, core: &mut SessionCore, now: Now, effects: &mut Effects) {
         while self.some_finished.load(Ordering::Acquire) {
             self.some_finished.store(false, Ordering::Release);
             let queries = core::mem::take(&mut *self.finished.lock());
@@ -307,7 +302,7 @@ impl Shared {
         }
     }
 
-    fn arm(&self, core: &Core) {
+    fn arm(&self, core: &SessionCore) {
         self.timer.arm(core.poll_timeout());
     }
 
@@ -330,8 +325,7 @@ impl Shared {
     }
 
     pub(crate) fn link_down(&self, face: FaceId, link: &Arc<Link>, info: &LinkInfo) {
-        let mut effects = Effects::default();
-        effects.told = true;
+        let mut effects = Effects { told: true, ..Effects::default() };
         let alone = self.with_core(&mut effects, |core, now, _| {
             core.connectivity.down(info, link.end());
             core.past.link(link);
@@ -362,7 +356,7 @@ impl Shared {
         effects: &mut Effects,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
-        deferred::put_off(self, effects);
+        deferred::put_off(&self.runtime, self.config.link.wait_before_close, effects);
         let limit = self.config.link.wait_before_close;
         for wait in effects.waits.drain(..) {
             match wait {
@@ -402,7 +396,7 @@ impl Shared {
         self.congested.store(false, Ordering::Release);
         let links = self.core.lock().links();
         for link in links.iter().filter(|link| link.is_congested(qos.priority())) {
-            // Who was waited for in vain is not waited for again.
+            // A link whose grace period expired gets no second one until it has drained.
             if link.is_weary(qos.priority()) {
                 continue;
             }
@@ -429,8 +423,7 @@ impl Shared {
         if !self.birth.is_here() || self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        let mut effects = Effects::default();
-        effects.told = true;
+        let mut effects = Effects { told: true, ..Effects::default() };
         let links = self.with_core(&mut effects, |core, now, effects| {
             core.api.close(now);
             core.pump(now, effects);
@@ -472,7 +465,7 @@ impl Shared {
         for link in &links {
             link.close();
             if !link.is_group() {
-                // Who reads from it has no time to say so.
+                // The task that reads from it is aborted before it could log the end.
                 link.tell_end(false);
             }
         }
@@ -487,7 +480,43 @@ impl Shared {
     }
 }
 
-impl Timed for Shared {
+impl QueryHost for SessionShared {
+    fn check(&self) -> Result<(), Error> {
+        Self::check(self)
+    }
+
+    fn reply(
+        &self,
+        query: QueryId,
+        reply: QueryReply,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error> {
+        let mut effects = Effects::default();
+        self.with_core(&mut effects, |core, now, _| core.api.reply(now, query, reply))?;
+        self.wait_blocking(&mut effects, interrupted)
+    }
+
+    fn new_timestamp(&self) -> Timestamp {
+        self.core.lock().api.new_timestamp(clock::now())
+    }
+
+    /// A query was dropped. It is finished at once, unless this very thread holds a core: then the
+    /// holder finishes it before it lets go.
+    fn finish_query(&self, query: QueryId) {
+        if !self.birth.is_here() {
+            return;
+        }
+        if HOLDS_CORE.get() {
+            self.finished.lock().push(query);
+            self.some_finished.store(true, Ordering::Release);
+        } else {
+            let mut effects = Effects::default();
+            self.with_core(&mut effects, |core, now, _| core.api.finish(now, query));
+        }
+    }
+}
+
+impl Timed for SessionShared {
     const CATCH_UP: Duration = Duration::ZERO;
 
     fn timer(&self) -> &Timer {
@@ -509,7 +538,7 @@ impl Timed for Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SessionShared {
     fn drop(&mut self) {
         // No caller is left that could wait: queued messages get one chance to be written.
         self.shut_down(Duration::ZERO, &mut || false);

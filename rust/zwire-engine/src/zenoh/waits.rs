@@ -1,18 +1,18 @@
 //! [`BarrierWait`] and [`MatchingWait`]: session states that threads and event loops wait for.
 
-use crate::{error::Error, rt::deferred::Waker, zenoh::shared::Shared};
+use crate::{error::Error, rt::watch::Waker, zenoh::shared::SessionShared};
 use std::sync::Arc;
 use zwire_proto::zenoh::session::{BarrierEnd, BarrierId, EntityId};
 
 /// Outstanding barrier; see [`Session::barrier`](crate::Session::barrier).
 pub struct BarrierWait {
-    shared: Arc<Shared>,
+    shared: Arc<SessionShared>,
     id: BarrierId,
     listener: Option<u64>,
 }
 
 impl BarrierWait {
-    pub(crate) const fn new(shared: Arc<Shared>, id: BarrierId) -> Self {
+    pub(crate) const fn new(shared: Arc<SessionShared>, id: BarrierId) -> Self {
         Self { shared, id, listener: None }
     }
 
@@ -54,14 +54,14 @@ impl Drop for BarrierWait {
 
 /// Wait for a number of counterparts; see [`Session::wait_matching`](crate::Session::wait_matching).
 pub struct MatchingWait {
-    shared: Arc<Shared>,
+    shared: Arc<SessionShared>,
     id: EntityId,
     n: usize,
     listener: Option<u64>,
 }
 
 impl MatchingWait {
-    pub(crate) const fn new(shared: Arc<Shared>, id: EntityId, n: usize) -> Self {
+    pub(crate) const fn new(shared: Arc<SessionShared>, id: EntityId, n: usize) -> Self {
         Self { shared, id, n, listener: None }
     }
 

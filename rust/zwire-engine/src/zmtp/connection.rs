@@ -2,7 +2,7 @@
 
 use super::{
     CloseReason, ConnectionConfig, Owner,
-    establish::Established,
+    establish::ShakenStream,
     reader,
     sending::{MessageQueue, Writing, broken},
 };
@@ -48,7 +48,7 @@ pub struct ConnectionStats {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Received {
+pub(super) struct ReceivedCounters {
     pub(super) bytes: AtomicU64,
     pub(super) messages: AtomicU64,
     pub(super) reads: AtomicU64,
@@ -66,7 +66,7 @@ pub struct Connection {
     remote: SocketAddr,
     pub(super) stream: TcpStream,
     pub(super) outbox: Outbox<MessageQueue>,
-    pub(super) received: Received,
+    pub(super) received: ReceivedCounters,
     progress: Arc<Watch>,
     /// Messages were queued that a caller of [`Self::try_defer`] has to flush.
     deferred: AtomicBool,
@@ -92,11 +92,11 @@ pub(super) struct Fresh {
 impl Connection {
     /// Makes a connection, with messages that were queued before it.
     pub(super) fn fresh(
-        established: Established,
+        established: ShakenStream,
         config: &ConnectionConfig,
         waiting: VecDeque<Message>,
     ) -> io::Result<Fresh> {
-        let Established { stream, remote, params, rest } = established;
+        let ShakenStream { stream, remote, params, rest } = established;
         let now = clock::now();
         let mut tx = LinkTx::new(&params, config.tx, now);
         // The task writes messages that wait from before when it starts.
@@ -113,7 +113,7 @@ impl Connection {
             remote,
             stream,
             outbox: Outbox::new(MessageQueue::new(tx, &config.tx), loaded, config.progress.clone()),
-            received: Received::default(),
+            received: ReceivedCounters::default(),
             progress: config.progress.clone(),
             deferred: AtomicBool::new(false),
             closed: AtomicBool::new(false),

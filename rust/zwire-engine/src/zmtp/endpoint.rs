@@ -1,25 +1,13 @@
 //! Parser of ZeroMQ endpoints of the form `tcp://host:port`.
 
 use super::CloseReason;
-use crate::{error::ConnectReason, net::tcp};
+use crate::{
+    error::{ConnectReason, InvalidEndpoint},
+    net::tcp,
+};
 use std::net::SocketAddr;
-use thiserror::Error;
 
 const SCHEME: &str = "tcp://";
-
-/// Text that is not a valid endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum InvalidEndpoint {
-    /// Another transport than TCP, or none.
-    #[error("{0:?} is not of the form tcp://host:port")]
-    Scheme(String),
-    /// No port, or an invalid one.
-    #[error("{0:?} has no port between 0 and 65535")]
-    Port(String),
-    /// A wildcard host or port in an endpoint to connect to.
-    #[error("{0:?} does not say where to connect to")]
-    Anywhere(String),
-}
 
 fn split(endpoint: &str) -> Result<(&str, &str), InvalidEndpoint> {
     let address = endpoint.strip_prefix(SCHEME);

@@ -19,7 +19,7 @@ use zwire_proto::zmtp::{
 const READ_BYTES: usize = 1024;
 
 /// Connection with a completed handshake, and the bytes read after it.
-pub(super) struct Established {
+pub(super) struct ShakenStream {
     pub(super) stream: TcpStream,
     pub(super) remote: SocketAddr,
     pub(super) params: LinkParams,
@@ -64,7 +64,7 @@ pub(super) async fn establish(
     stream: TcpStream,
     config: &ConnectionConfig,
     owner: &Arc<dyn Owner>,
-) -> Result<Established, CloseReason> {
+) -> Result<ShakenStream, CloseReason> {
     let limit = config.handshake_timeout;
     timeout(limit, run(stream, config, owner)).await.unwrap_or(Err(CloseReason::HandshakeTimeout(limit)))
 }
@@ -73,7 +73,7 @@ async fn run(
     mut stream: TcpStream,
     config: &ConnectionConfig,
     owner: &Arc<dyn Owner>,
-) -> Result<Established, CloseReason> {
+) -> Result<ShakenStream, CloseReason> {
     let remote = stream.peer_addr()?;
     let mut machine = Handshake::new(fresh(&config.handshake)?);
     let mut buf = BytesMut::with_capacity(READ_BYTES);
@@ -92,7 +92,7 @@ async fn run(
         match step {
             Ok(Step::Done(params)) => {
                 flushed?;
-                return Ok(Established { stream, remote, params: *params, rest: buf });
+                return Ok(ShakenStream { stream, remote, params: *params, rest: buf });
             }
             Err(error) => return Err(error.into()),
             Ok(_) => flushed?,

@@ -25,23 +25,23 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A bound endpoint, and the connections accepted by it. Dropping it closes them.
 pub struct Listener {
-    inner: Arc<Inner>,
+    inner: Arc<ListenerInner>,
     accepting: AbortHandle,
     socket: Arc<TcpListener>,
     local: SocketAddr,
 }
 
-struct Inner {
+struct ListenerInner {
     runtime: Handle,
     birth: Birth,
     config: ConnectionConfig,
     owner: Arc<dyn Owner>,
-    state: Mutex<State>,
+    state: Mutex<ListenerState>,
     closed: AtomicBool,
 }
 
 #[derive(Default)]
-struct State {
+struct ListenerState {
     /// Handshakes in progress, oldest first.
     shaking: VecDeque<(u64, AbortHandle)>,
     connections: HashMap<u64, Arc<Connection>>,
@@ -68,7 +68,7 @@ impl Listener {
                 .and_then(|listener| Ok((listener.local_addr()?, listener)));
             match listening {
                 Ok((local, listener)) => {
-                    let inner = Arc::new(Inner {
+                    let inner = Arc::new(ListenerInner {
                         runtime: runtime.clone(),
                         birth: Birth::here(),
                         config,
@@ -130,7 +130,7 @@ impl fmt::Debug for Listener {
     }
 }
 
-async fn accept(inner: Arc<Inner>, listener: Arc<TcpListener>) {
+async fn accept(inner: Arc<ListenerInner>, listener: Arc<TcpListener>) {
     let mut next = 0;
     loop {
         let stream = match listener.accept().await {
@@ -173,7 +173,7 @@ async fn accept(inner: Arc<Inner>, listener: Arc<TcpListener>) {
     }
 }
 
-async fn welcome(inner: &Arc<Inner>, stream: TcpStream, id: u64) -> Result<(), CloseReason> {
+async fn welcome(inner: &Arc<ListenerInner>, stream: TcpStream, id: u64) -> Result<(), CloseReason> {
     tcp::established(&stream)?;
     let established = establish::establish(stream, &inner.config, &inner.owner).await?;
     let fresh = Connection::fresh(established, &inner.config, VecDeque::new())?;

@@ -13,8 +13,8 @@ mod reader;
 mod sending;
 mod socket;
 
+pub use crate::error::InvalidEndpoint;
 pub use connection::{Connection, ConnectionStats};
-pub use endpoint::InvalidEndpoint;
 pub use listener::Listener;
 pub use outbound::{Outbound, Reconnect, Room};
 pub(crate) use sending::Writing;

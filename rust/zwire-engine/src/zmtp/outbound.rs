@@ -71,10 +71,10 @@ impl Room {
 
 /// An endpoint to connect to, with the messages that wait for it. Dropping it closes it.
 pub struct Outbound {
-    inner: Arc<Inner>,
+    inner: Arc<OutboundInner>,
 }
 
-struct Inner {
+struct OutboundInner {
     endpoint: String,
     address: String,
     runtime: Handle,
@@ -82,13 +82,13 @@ struct Inner {
     config: ConnectionConfig,
     reconnect: Reconnect,
     owner: Arc<dyn Owner>,
-    state: Mutex<State>,
+    state: Mutex<OutboundState>,
     closed: AtomicBool,
     close_wake: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct OutboundState {
     connection: Option<Arc<Connection>>,
     /// Messages for the next connection.
     waiting: VecDeque<Message>,
@@ -108,7 +108,7 @@ impl Outbound {
         reconnect: Reconnect,
         owner: Arc<dyn Owner>,
     ) -> Result<Arc<Self>, Error> {
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(OutboundInner {
             endpoint: endpoint.to_owned(),
             address: endpoint::connect(endpoint)?,
             runtime: runtime.clone(),
@@ -263,7 +263,7 @@ impl Outbound {
     }
 }
 
-impl State {
+impl OutboundState {
     fn check(&self, config: &ConnectionConfig) -> Result<(), PushError> {
         if self.over {
             return Err(PushError::Closed);
@@ -284,7 +284,7 @@ impl State {
     }
 }
 
-impl Inner {
+impl OutboundInner {
     fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
     }
@@ -295,7 +295,7 @@ impl Inner {
         }
     }
 
-    async fn open(&self) -> Result<establish::Established, CloseReason> {
+    async fn open(&self) -> Result<establish::ShakenStream, CloseReason> {
         let limit = self.config.handshake_timeout;
         let connecting = async {
             let mut last = CloseReason::Unresolved;
@@ -315,7 +315,7 @@ impl Inner {
     /// closed.
     fn start(
         self: &Arc<Self>,
-        established: establish::Established,
+        established: establish::ShakenStream,
     ) -> io::Result<Option<(Arc<Connection>, JoinHandle<()>)>> {
         let fresh = {
             let mut state = self.state.lock();
@@ -363,7 +363,7 @@ impl Inner {
     }
 }
 
-async fn keep_connected(inner: Arc<Inner>) {
+async fn keep_connected(inner: Arc<OutboundInner>) {
     let mut attempt = 0;
     while !inner.is_closed() {
         let opened = tokio::select! {

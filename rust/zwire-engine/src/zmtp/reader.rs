@@ -55,7 +55,7 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-enum Turn {
+enum ReadTurn {
     /// No more data to read.
     Idle,
     /// There may be more to read, after other tasks had their turn.
@@ -78,12 +78,12 @@ pub(super) async fn run(
         let turn = SCRATCH.with_borrow_mut(|scratch| reader.turn(scratch));
         match turn {
             Err(reason) => return reason,
-            Ok(Turn::Yield) => tokio::task::yield_now().await,
-            Ok(Turn::Pause(pause)) => tokio::select! {
+            Ok(ReadTurn::Yield) => tokio::task::yield_now().await,
+            Ok(ReadTurn::Pause(pause)) => tokio::select! {
                 () = pause => {}
                 () = connection.closed() => return CloseReason::Local,
             },
-            Ok(Turn::Idle) => {
+            Ok(ReadTurn::Idle) => {
                 let deadline = reader.rx.poll_timeout();
                 // The deadline moves with every message; the timer is reset only when it fires, or if a
                 // peer asks for a shorter deadline.
@@ -126,7 +126,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn turn(&mut self, scratch: &mut Scratch) -> Result<Turn, CloseReason> {
+    fn turn(&mut self, scratch: &mut Scratch) -> Result<ReadTurn, CloseReason> {
         // Decode what is left first: bytes read with the handshake, or from before a pause.
         let mut turn = self.deliver(&mut scratch.inbound)?;
         for _ in 0..READS {
@@ -143,14 +143,14 @@ impl Reader<'_> {
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.put_away(scratch);
-                    return Ok(Turn::Idle);
+                    return Ok(ReadTurn::Idle);
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(sending::broken(e)),
             }
         }
         self.put_away(scratch);
-        Ok(turn.map_or(Turn::Yield, Turn::Pause))
+        Ok(turn.map_or(ReadTurn::Yield, ReadTurn::Pause))
     }
 
     /// Delivers all complete messages, or those up to a pause.

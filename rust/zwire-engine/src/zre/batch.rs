@@ -4,8 +4,9 @@
 //! that would be the rule and not the exception, so a batch waits for room.
 
 use super::{
-    core::Core,
-    node::{Node, Shared, delivery},
+    core::NodeCore,
+    node::{Node, delivery},
+    shared::NodeShared,
 };
 use crate::{
     error::Error,
@@ -28,14 +29,14 @@ const CHUNK: usize = 64;
 
 /// Where a batch goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum BatchTarget {
     /// To one peer.
     Peer(Uuid),
     /// To each peer of a group.
     Group(Text),
 }
 
-/// What became of a batch: its messages, and how many copies of them had which outcome.
+/// Outcome of a batch: number of messages, and of their copies by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Messages.
@@ -61,13 +62,13 @@ impl Sent {
     }
 }
 
-impl Core {
+impl NodeCore {
     /// The connections to the peers of a batch.
-    fn ways_of(&self, target: &Target) -> Vec<Arc<Outbound>> {
+    fn ways_of(&self, target: &BatchTarget) -> Vec<Arc<Outbound>> {
         let of = |peer: &Uuid| self.ways.get(&self.machine.dealer_of(peer)?).cloned();
         match target {
-            Target::Peer(peer) => of(peer).into_iter().collect(),
-            Target::Group(group) => self.machine.peers_of(group).filter_map(|peer| of(&peer)).collect(),
+            BatchTarget::Peer(peer) => of(peer).into_iter().collect(),
+            BatchTarget::Group(group) => self.machine.peers_of(group).filter_map(|peer| of(&peer)).collect(),
         }
     }
 }
@@ -81,13 +82,13 @@ impl Node {
     /// went before is sent.
     pub fn send_many(
         &self,
-        target: &Target,
+        target: &BatchTarget,
         contents: &mut dyn Iterator<Item = Vec<Bytes>>,
         patience: Duration,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Sent, Error> {
         let mut sent = Sent::default();
-        if let Target::Peer(peer) = target
+        if let BatchTarget::Peer(peer) = target
             && self.look(|machine| machine.peer_name(peer).is_none())?
         {
             return Err(NodeError::UnknownPeer { peer: *peer }.into());
@@ -121,7 +122,7 @@ impl Node {
     /// The node does not run, or the caller is interrupted.
     pub(super) fn wait_for_room(
         &self,
-        target: &Target,
+        target: &BatchTarget,
         messages: usize,
         patience: Duration,
         interrupted: &mut dyn FnMut() -> bool,
@@ -150,17 +151,17 @@ impl Node {
     }
 }
 
-/// One message of a batch.
+/// Sends a message of a batch.
 fn send_one(
-    shared: &Arc<Shared>,
-    core: &mut Core,
+    shared: &Arc<NodeShared>,
+    core: &mut NodeCore,
     now: Now,
-    target: &Target,
+    target: &BatchTarget,
     content: Vec<Bytes>,
     sent: &mut Sent,
 ) -> Result<(), Error> {
     match target {
-        Target::Peer(peer) => {
+        BatchTarget::Peer(peer) => {
             let outcome = core.machine.whisper(now, peer, content);
             let full = shared.settle(core, now);
             match delivery(outcome) {
@@ -171,7 +172,7 @@ fn send_one(
                 Err(error) => return Err(error),
             }
         }
-        Target::Group(group) => {
+        BatchTarget::Group(group) => {
             let shouted = core.machine.shout(now, group, content);
             let full = shared.settle(core, now);
             for (peer, delivery) in shouted?.peers {

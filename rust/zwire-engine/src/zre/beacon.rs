@@ -15,7 +15,7 @@ const MAX_AT_ONCE: usize = 64;
 
 /// Sender of beacons on one interface.
 #[derive(Debug)]
-pub(crate) struct Sender {
+pub(crate) struct BeaconSender {
     pub(crate) candidate: Candidate,
     to: SocketAddrV4,
     /// `None` if the operating system refused the socket.
@@ -25,7 +25,7 @@ pub(crate) struct Sender {
     pub(crate) error: Option<String>,
 }
 
-impl Sender {
+impl BeaconSender {
     /// Opens a socket with the address of the interface: receivers derive the endpoint from the source
     /// address.
     pub(crate) fn new(candidate: Candidate, port: u16) -> Self {

@@ -3,7 +3,7 @@
 //! A collector is a SUB that listens and subscribes to everything; a sender is a PUB that connects to
 //! each collector.
 
-use super::interfaces::{self, Purpose, Verdict};
+use super::interfaces::{self, InterfaceVerdict, Purpose};
 use crate::{
     error::Error,
     rt::{
@@ -106,7 +106,7 @@ impl LogCollector {
         let mut local = listener.local_addr();
         if local.ip().is_unspecified()
             && let Ok(all) = interfaces::list(Purpose::Broadcast, &[])
-            && let Some(found) = all.iter().find(|candidate| candidate.verdict == Verdict::Used)
+            && let Some(found) = all.iter().find(|candidate| candidate.verdict == InterfaceVerdict::Used)
         {
             local.set_ip(found.address.into());
         }
@@ -182,7 +182,7 @@ impl Owner for CollectorOwner {
 }
 
 /// A collector that records are sent to.
-struct Way {
+struct CollectorWay {
     outbound: Arc<Outbound>,
     owner: Arc<SenderOwner>,
 }
@@ -246,7 +246,7 @@ impl Owner for SenderOwner {
 
 /// Collectors that a node or [`LogSender`] sends to.
 #[derive(Default)]
-pub(crate) struct Collectors(HashMap<Bytes, Way>);
+pub(crate) struct Collectors(HashMap<Bytes, CollectorWay>);
 
 impl Collectors {
     pub(crate) fn connect(&mut self, runtime: &Handle, endpoint: Bytes) -> Result<(), Error> {
@@ -257,7 +257,7 @@ impl Collectors {
         let text = String::from_utf8_lossy(&endpoint);
         let config = config(SocketType::Pub);
         let outbound = Outbound::connect(runtime, &text, config, Reconnect::default(), owner.clone())?;
-        self.0.insert(endpoint, Way { outbound, owner });
+        self.0.insert(endpoint, CollectorWay { outbound, owner });
         Ok(())
     }
 

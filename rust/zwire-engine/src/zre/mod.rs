@@ -8,6 +8,7 @@
 //! | `core` | the machine, its sockets and its connections, behind one lock |
 //! | `effects` | writes that are due once the lock of a node is released |
 //! | `node` | the handle that applications hold |
+//! | `shared` | the node behind its lock, and the owners of its connections |
 //! | `tasks` | the tasks of a node: receiving beacons, following the interfaces |
 //! | `gossip` | clients and hub of zgossip |
 //! | `log` | ZRE/LOG: collector and sender |
@@ -19,14 +20,16 @@ mod beacon;
 mod core;
 mod effects;
 mod gossip;
+mod gossip_links;
 mod log;
 mod node;
 pub mod options;
+mod shared;
 mod tasks;
 
 pub use self::core::NodeEvent;
 pub use crate::net::interfaces;
-pub use batch::{Sent, Target};
+pub use batch::{BatchTarget, Sent};
 pub use log::{LogCollector, LogRecord, LogSender, RECORDS};
 pub use node::{Doctor, Node, SenderReport, Stats};
 pub use options::{Keys, NodeOptions};

@@ -1,17 +1,16 @@
 //! [`Node`]: what the application holds.
 
 use super::{
-    batch::Target,
-    beacon::Sender,
-    core::{Core, NodeEvent, RouterOwner, connection_config},
-    effects::NodeGuard,
-    interfaces::{self, Candidate, Purpose, Selector, Verdict},
+    batch::BatchTarget,
+    beacon::BeaconSender,
+    core::{NodeCore, NodeEvent},
+    interfaces::{self, Candidate, InterfaceVerdict, Purpose, Selector},
     options::{self, NodeOptions},
+    shared::{NodeGuard, NodeShared, NodeState, RouterOwner, connection_config},
     tasks,
 };
 use crate::{
     error::Error,
-    net::outbox::ALONE,
     rt::{
         clock,
         queue::Queue,
@@ -29,7 +28,6 @@ use core::{
 };
 use parking_lot::Mutex;
 use std::{io, sync::Arc};
-use tokio::{runtime::Handle, task::AbortHandle};
 use zwire_proto::{
     Now, Text,
     zmtp::wire::SocketType,
@@ -56,7 +54,7 @@ pub struct SenderReport {
 /// Counters since the start. All rise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Those of the machine.
+    /// Counters of the machine.
     pub machine: NodeStats,
     /// Messages that found the queue of their peer full.
     pub queue_full: u64,
@@ -71,124 +69,19 @@ pub struct Stats {
 pub struct Doctor {
     /// All interfaces.
     pub interfaces: Vec<Candidate>,
-    /// Those that beacons go out on.
+    /// Interfaces that beacons are sent on.
     pub senders: Vec<SenderReport>,
     /// Why beacons cannot be heard.
     pub deaf: Option<String>,
-    /// What was ignored, and why.
+    /// Ignored datagrams and messages, with reasons.
     pub ignored: Vec<Ignored>,
-}
-
-pub(crate) enum State {
-    /// Not started; groups that were joined all the same.
-    Idle {
-        groups: Vec<Text>,
-        headers: Vec<(Text, Text)>,
-    },
-    Running(Box<Core>),
-    Stopped,
-}
-
-impl State {
-    pub(crate) fn running(&mut self) -> Option<&mut Core> {
-        match self {
-            Self::Running(core) => Some(core),
-            Self::Idle { .. } | Self::Stopped => None,
-        }
-    }
-}
-
-pub(crate) struct Shared {
-    pub(crate) birth: Birth,
-    pub(crate) runtime: Handle,
-    pub(crate) options: NodeOptions,
-    pub(crate) events: Arc<Queue<NodeEvent>>,
-    pub(crate) state: Mutex<State>,
-    /// Told when peers come, leave, or change their groups, and when the node has stopped.
-    presence: Watch,
-    /// Told when a connection has written everything, may have room again, or is dead.
-    pub(super) progress: Arc<Watch>,
-    /// End of the last send of the application, in nanoseconds of the monotonic clock.
-    last_sent: AtomicU64,
-    pub(crate) timer: Timer,
-    deaf: Mutex<Option<String>>,
-    tasks: Mutex<Vec<AbortHandle>>,
-}
-
-impl Shared {
-    /// Takes the lock of the node. When the guard is dropped, the writes that are due are done.
-    pub(crate) fn lock(&self) -> NodeGuard<'_> {
-        NodeGuard::new(self.state.lock(), &self.presence)
-    }
-
-    /// Closes everything after the goodbyes.
-    pub(crate) fn stopped(&self) {
-        let mut state = self.state.lock();
-        if let State::Running(core) = &mut *state {
-            core.close();
-        }
-        *state = State::Stopped;
-        drop(state);
-        self.events.close();
-        self.presence.notify();
-    }
-
-    /// Whether the application sends in a loop. Each connection would see a message alone, and write it alone,
-    /// because those to other connections come in between.
-    fn sends_in_a_loop(&self, now: Now) -> bool {
-        let last = Duration::from_nanos(self.last_sent.load(Ordering::Relaxed));
-        now.mono.saturating_sub(last) < ALONE
-    }
-
-    /// Notes the end of a send, its writes included.
-    fn note_sent(&self) {
-        let now = u64::try_from(clock::mono().as_nanos()).unwrap_or(u64::MAX);
-        self.last_sent.store(now, Ordering::Relaxed);
-    }
-
-    fn is_running(&self) -> bool {
-        matches!(*self.state.lock(), State::Running(_))
-    }
-
-    pub(crate) fn set_deaf(&self, why: Option<String>) {
-        *self.deaf.lock() = why;
-    }
-
-    pub(crate) fn look_at_interfaces(self: &Arc<Self>, candidates: Vec<Candidate>) {
-        let now = clock::now();
-        let mut state = self.lock();
-        let Some(core) = state.running() else { return };
-        core.look_at_interfaces(now, candidates, self.options.beacon_port);
-        self.settle(core, now);
-    }
-
-    pub(crate) fn end_tasks(&self) {
-        for task in self.tasks.lock().drain(..) {
-            task.abort();
-        }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // In a forked child there are neither tasks nor threads, and what is open belongs to the parent.
-        if !self.birth.is_here() {
-            core::mem::forget(core::mem::replace(self.state.get_mut(), State::Stopped));
-            core::mem::take(self.tasks.get_mut()).into_iter().for_each(core::mem::forget);
-            return;
-        }
-        self.end_tasks();
-        if let State::Running(core) = self.state.get_mut() {
-            core.close();
-        }
-    }
 }
 
 /// A node of a ZRE network.
 ///
 /// Dropping it stops it, with a goodbye.
 pub struct Node {
-    shared: Arc<Shared>,
+    shared: Arc<NodeShared>,
 }
 
 impl Node {
@@ -202,12 +95,12 @@ impl Node {
         Machine::new(Now::default(), trial(machine_config(&options)))?;
         let headers = options.machine.headers.clone();
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(NodeShared {
                 birth: Birth::here(),
                 runtime,
                 events: Queue::new(options.events),
                 options,
-                state: Mutex::new(State::Idle { groups: Vec::new(), headers }),
+                state: Mutex::new(NodeState::Idle { groups: Vec::new(), headers }),
                 presence: Watch::default(),
                 progress: Arc::default(),
                 last_sent: AtomicU64::new(0),
@@ -218,7 +111,7 @@ impl Node {
         })
     }
 
-    /// Who it is.
+    /// UUID of the node.
     #[must_use]
     pub fn uuid(&self) -> Uuid {
         self.shared.options.machine.uuid
@@ -236,19 +129,19 @@ impl Node {
         self.shared.birth
     }
 
-    /// What happens, for the application.
+    /// Events for the application.
     #[must_use]
     pub fn events(&self) -> &Arc<Queue<NodeEvent>> {
         &self.shared.events
     }
 
-    /// One more header of the HELLO, in the place of one of the same name.
+    /// Sets a header of the HELLO; replaces the one of the same name.
     ///
     /// # Errors
     /// The node has started: peers are told once.
     pub fn set_header(&self, name: &str, value: &str) -> Result<(), Error> {
         let mut state = self.state()?;
-        let State::Idle { headers, .. } = &mut *state else { return Err(Error::Started) };
+        let NodeState::Idle { headers, .. } = &mut *state else { return Err(Error::Started) };
         let mut all = headers.clone();
         all.retain(|(known, _)| known != name);
         all.push((name.into(), value.into()));
@@ -265,7 +158,7 @@ impl Node {
     pub fn start(&self) -> Result<(), Error> {
         let shared = &self.shared;
         let mut state = self.state()?;
-        let State::Idle { groups, headers } = &*state else { return Err(Error::Started) };
+        let NodeState::Idle { groups, headers } = &*state else { return Err(Error::Started) };
         let options = &shared.options;
         let bind = bind_address(&options.bind)?;
         let selectors = match bind {
@@ -278,7 +171,8 @@ impl Node {
         })?;
         let _guard = shared.runtime.enter();
         let listener = self.listen(bind)?;
-        let used = candidates.iter().filter(|c| c.verdict == Verdict::Used).map(Candidate::interface);
+        let used =
+            candidates.iter().filter(|c| c.verdict == InterfaceVerdict::Used).map(Candidate::interface);
         let config = NodeConfig {
             interfaces: used.collect(),
             mailbox: listener.local_addr().port(),
@@ -299,7 +193,7 @@ impl Node {
             machine.handle_endpoint(now, &Text::from(endpoint.as_str()), *public_key)?;
         }
         let beacons = machine.config().beacon_interval.is_some();
-        let mut core = Core::new(machine, listener, candidates, options.beacon_port);
+        let mut core = NodeCore::new(machine, listener, candidates, options.beacon_port);
         for endpoint in &options.gossip_bind {
             shared.gossip_bind(&mut core, endpoint)?;
         }
@@ -307,9 +201,9 @@ impl Node {
             shared.gossip_connect(&mut core, endpoint)?;
         }
         let mut running = shared.tasks.lock();
-        let mut spawn = |task: tasks::Task| running.push(shared.runtime.spawn(task).abort_handle());
+        let mut spawn = |task: tasks::NodeTask| running.push(shared.runtime.spawn(task).abort_handle());
         shared.settle(&mut core, now);
-        *state = State::Running(Box::new(core));
+        *state = NodeState::Running(Box::new(core));
         drop(state);
         let weak = || Arc::downgrade(shared);
         spawn(Box::pin(timer::run(weak())));
@@ -394,18 +288,18 @@ impl Node {
         let now = clock::now();
         let mut state = self.state()?;
         match &mut *state {
-            State::Idle { .. } => {
-                *state = State::Stopped;
+            NodeState::Idle { .. } => {
+                *state = NodeState::Stopped;
                 self.shared.events.close();
             }
-            State::Running(core) => {
+            NodeState::Running(core) => {
                 core.leave_until(now, Duration::MAX);
                 // It may be stopping already.
                 if core.machine.stop(now).is_ok() {
                     self.shared.settle(core, now);
                 }
             }
-            State::Stopped => {}
+            NodeState::Stopped => {}
         }
         Ok(())
     }
@@ -418,7 +312,7 @@ impl Node {
         let group = Text::from(group);
         let mut state = self.state()?;
         match &mut *state {
-            State::Idle { groups, .. } => {
+            NodeState::Idle { groups, .. } => {
                 if groups.contains(&group) {
                     return Ok(false);
                 }
@@ -431,13 +325,13 @@ impl Node {
                 groups.push(group);
                 Ok(true)
             }
-            State::Running(core) => {
+            NodeState::Running(core) => {
                 let now = clock::now();
                 let joined = core.machine.join(now, &group)?;
                 self.shared.settle(core, now);
                 Ok(joined)
             }
-            State::Stopped => Err(Error::Closed),
+            NodeState::Stopped => Err(Error::Closed),
         }
     }
 
@@ -449,18 +343,18 @@ impl Node {
         let group = Text::from(group);
         let mut state = self.state()?;
         match &mut *state {
-            State::Idle { groups, .. } => {
+            NodeState::Idle { groups, .. } => {
                 let before = groups.len();
                 groups.retain(|known| *known != group);
                 Ok(groups.len() < before)
             }
-            State::Running(core) => {
+            NodeState::Running(core) => {
                 let now = clock::now();
                 let left = core.machine.leave(now, &group)?;
                 self.shared.settle(core, now);
                 Ok(left)
             }
-            State::Stopped => Err(Error::Closed),
+            NodeState::Stopped => Err(Error::Closed),
         }
     }
 
@@ -476,7 +370,7 @@ impl Node {
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<Delivery, Error> {
         if !patience.is_zero() {
-            self.wait_for_room(&Target::Peer(*peer), 1, patience, interrupted)?;
+            self.wait_for_room(&BatchTarget::Peer(*peer), 1, patience, interrupted)?;
         }
         self.run_sending(|shared, core, now| {
             let (outcome, full) = (core.machine.whisper(now, peer, content), shared.settle(core, now));
@@ -501,7 +395,7 @@ impl Node {
     ) -> Result<Shouted, Error> {
         let group = Text::from(group);
         if !patience.is_zero() {
-            self.wait_for_room(&Target::Group(group.clone()), 1, patience, interrupted)?;
+            self.wait_for_room(&BatchTarget::Group(group.clone()), 1, patience, interrupted)?;
         }
         self.run_sending(|shared, core, now| {
             let (shouted, full) = (core.machine.shout(now, &group, content), shared.settle(core, now));
@@ -602,9 +496,9 @@ impl Node {
     /// In a forked child.
     pub fn own_groups(&self) -> Result<Vec<Text>, Error> {
         Ok(match &mut *self.state()? {
-            State::Idle { groups, .. } => groups.clone(),
-            State::Running(core) => core.machine.own_groups().cloned().collect(),
-            State::Stopped => Vec::new(),
+            NodeState::Idle { groups, .. } => groups.clone(),
+            NodeState::Running(core) => core.machine.own_groups().cloned().collect(),
+            NodeState::Stopped => Vec::new(),
         })
     }
 
@@ -635,7 +529,7 @@ impl Node {
     pub fn doctor(&self) -> Result<Doctor, Error> {
         let deaf = self.shared.deaf.lock().clone();
         self.run(|_, core, _| {
-            let report = |sender: &Arc<Mutex<Sender>>| {
+            let report = |sender: &Arc<Mutex<BeaconSender>>| {
                 let sender = sender.lock();
                 SenderReport {
                     candidate: sender.candidate.clone(),
@@ -658,7 +552,7 @@ impl Node {
     /// Runs a send of the application; messages of a loop of sends are coalesced.
     fn run_sending<R>(
         &self,
-        f: impl FnOnce(&Arc<Shared>, &mut Core, Now) -> Result<R, Error>,
+        f: impl FnOnce(&Arc<NodeShared>, &mut NodeCore, Now) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let result = self.run(|shared, core, now| {
             if shared.sends_in_a_loop(now) {
@@ -682,13 +576,13 @@ impl Node {
 
     pub(super) fn run<R>(
         &self,
-        f: impl FnOnce(&Arc<Shared>, &mut Core, Now) -> Result<R, Error>,
+        f: impl FnOnce(&Arc<NodeShared>, &mut NodeCore, Now) -> Result<R, Error>,
     ) -> Result<R, Error> {
         let mut state = self.state()?;
         match &mut *state {
-            State::Running(core) => f(&self.shared, core, clock::now()),
-            State::Idle { .. } => Err(Error::NotStarted),
-            State::Stopped => Err(Error::Closed),
+            NodeState::Running(core) => f(&self.shared, core, clock::now()),
+            NodeState::Idle { .. } => Err(Error::NotStarted),
+            NodeState::Stopped => Err(Error::Closed),
         }
     }
 }
@@ -710,7 +604,7 @@ impl Drop for Node {
     }
 }
 
-/// What a machine is told, but for what is known at the start.
+/// Configuration of the machine without the addresses, which are known at the start.
 fn machine_config(options: &NodeOptions) -> NodeConfig {
     NodeConfig { public_key: options.keys.as_ref().map(|keys| keys.public), ..options.machine.clone() }
 }

@@ -1,9 +1,9 @@
-//! What a node does by itself. The tasks hold it weakly; its end aborts them.
+//! Tasks of a node. They hold it weakly; its end aborts them.
 
 use super::{
     beacon,
     interfaces::{self, Purpose, Selector},
-    node::Shared,
+    shared::NodeShared,
 };
 use core::{pin::Pin, time::Duration};
 use std::sync::Weak;
@@ -14,11 +14,11 @@ const LOOK: Duration = Duration::from_secs(2);
 /// How long until a port that another program has is tried again.
 const REBIND: Duration = Duration::from_secs(5);
 
-/// One of them.
-pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// Task of a node.
+pub(crate) type NodeTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Hears beacons. A port that cannot be had costs a warning and the beacons of others, nothing more.
-pub(crate) async fn run_beacons(shared: Weak<Shared>, port: u16) {
+pub(crate) async fn run_beacons(shared: Weak<NodeShared>, port: u16) {
     let mut warned = false;
     let mut datagrams = Vec::new();
     loop {
@@ -59,7 +59,7 @@ pub(crate) async fn run_beacons(shared: Weak<Shared>, port: u16) {
 }
 
 /// Looks at the interfaces from time to time: addresses come and go while a node runs.
-pub(crate) async fn run_interfaces(shared: Weak<Shared>, selectors: Vec<Selector>) {
+pub(crate) async fn run_interfaces(shared: Weak<NodeShared>, selectors: Vec<Selector>) {
     loop {
         tokio::time::sleep(LOOK).await;
         let Some(strong) = shared.upgrade() else { return };

@@ -4,17 +4,17 @@ use bytes::{Bytes, BytesMut};
 
 /// A queue that pieces of a stream go into and units (records, frames, batches) come out of.
 ///
-/// A unit that lies inside one piece is handed out as a slice of it. Only a unit that spans pieces
-/// is copied, once. When a unit is not complete yet, what is there moves into a buffer of its own, so
-/// that half a unit never keeps the whole piece (a large read of a file, say) in memory.
+/// A unit that lies inside one piece is handed out as a slice of it. Only a unit that spans pieces is
+/// copied, once. The bytes of an incomplete unit move into a buffer of their own, so that half a unit
+/// never keeps the whole piece (a large read of a file, say) in memory.
 ///
-/// The buffer holds what was pushed and not taken; it never allocates for a length that was merely
-/// announced. Take everything that can be taken after each [`push`](Self::push).
+/// The buffer holds only bytes that were pushed and not yet taken; it never allocates for a length that
+/// was merely announced. Take every complete unit after each [`push`](Self::push).
 #[derive(Debug, Default)]
 pub struct StreamBuffer {
-    /// The start of a unit whose rest is still to come, copied out of earlier pieces.
+    /// The start of an incomplete unit, copied out of earlier pieces.
     head: BytesMut,
-    /// What is left of the last piece.
+    /// The unread rest of the last piece.
     tail: Bytes,
     position: u64,
 }
@@ -44,7 +44,7 @@ impl StreamBuffer {
         self.position
     }
 
-    /// Everything that is waiting, left in place.
+    /// All waiting bytes, without consuming them.
     pub fn as_slice(&mut self) -> &[u8] {
         if self.head.is_empty() {
             return &self.tail;
@@ -53,7 +53,7 @@ impl StreamBuffer {
         &self.head
     }
 
-    /// The next `N` bytes, left in place, if that many are there.
+    /// The next `N` bytes without consuming them, if so many are buffered.
     pub fn peek<const N: usize>(&mut self) -> Option<[u8; N]> {
         if self.len() < N {
             self.settle();
@@ -67,7 +67,7 @@ impl StreamBuffer {
         Some(bytes)
     }
 
-    /// Takes the next `count` bytes, if that many are there.
+    /// Takes the next `count` bytes, if so many are buffered.
     pub fn take(&mut self, count: usize) -> Option<Bytes> {
         if self.len() < count {
             self.settle();
@@ -84,7 +84,7 @@ impl StreamBuffer {
         Some(self.head.split_to(count).freeze())
     }
 
-    /// Drops up to `count` bytes and returns how many were there to drop.
+    /// Drops up to `count` bytes and returns how many were dropped.
     pub fn skip(&mut self, count: u64) -> u64 {
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(self.len());
         let from_head = count.min(self.head.len());
@@ -101,14 +101,14 @@ impl StreamBuffer {
         self.tail = Bytes::new();
     }
 
-    /// Accounts for `count` bytes of the stream that never arrive. What is waiting is dropped: it
-    /// does not join up with what comes next.
+    /// Accounts for `count` bytes of the stream that never arrive. Waiting bytes are dropped: they do
+    /// not join up with the bytes behind the gap.
     pub fn jump(&mut self, count: u64) {
         self.clear();
         self.position = self.position.saturating_add(count);
     }
 
-    /// Moves the rest of the last piece into the buffer's own memory, so that the piece is free to go.
+    /// Moves the rest of the last piece into the buffer's own memory, so that the piece can be freed.
     pub fn settle(&mut self) {
         if self.tail.is_empty() {
             self.tail = Bytes::new();

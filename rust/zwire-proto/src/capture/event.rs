@@ -1,4 +1,4 @@
-//! What comes out of packets: streams and datagrams.
+//! Streams and datagrams found in packets.
 
 use bytes::Bytes;
 use core::net::SocketAddr;
@@ -8,12 +8,12 @@ use core::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
 
-/// One of the two streams of a connection.
+/// Direction of one of the two streams of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// What the client sent.
+    /// Bytes that the client sent.
     ToServer,
-    /// What the server sent.
+    /// Bytes that the server sent.
     ToClient,
 }
 
@@ -67,11 +67,11 @@ impl Connection {
 pub enum CloseReason {
     /// Both sides finished.
     Finished,
-    /// One side reset it.
+    /// Either side reset it.
     Reset,
     /// The same sockets opened a new connection; the end of this one is not in the capture.
     Reused,
-    /// Too many connections at once; this one was silent longest. What comes later is a new one.
+    /// Evicted as the most silent of too many connections. Later packets open a new one.
     Evicted,
     /// The capture ends while the connection is open.
     CaptureEnd,
@@ -79,7 +79,7 @@ pub enum CloseReason {
 
 /// Something that happened in the capture.
 ///
-/// Of one connection: first `Open`, then `Data` and `Gap` whose offsets join up per direction, last
+/// Of one connection: first `Open`, then `Data` and `Gap` with contiguous offsets per direction, last
 /// `Close`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlowEvent {
@@ -128,7 +128,7 @@ pub enum FlowEvent {
         /// Why.
         reason: CloseReason,
     },
-    /// A UDP datagram, put together if it came in IP fragments.
+    /// A UDP datagram, reassembled if it came in IP fragments.
     Datagram {
         /// When it, or its last fragment, was captured.
         timestamp: Duration,

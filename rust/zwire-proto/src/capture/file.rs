@@ -1,7 +1,7 @@
-//! A capture file in chunks of any size, out of which come packets.
+//! Reader of capture files: takes chunks of any size and returns packets.
 //!
 //! Formats: pcap (draft-ietf-opsawg-pcap) in both byte orders with microseconds or nanoseconds, and
-//! pcapng (draft-ietf-opsawg-pcapng). Which one it is, the first four bytes say.
+//! pcapng (draft-ietf-opsawg-pcapng). The first four bytes tell the format.
 
 use super::buffer::StreamBuffer;
 use super::pcap::{FileHeader, Record};
@@ -15,7 +15,7 @@ use core::time::Duration;
 /// a network card joined (BIG TCP) reach 512 KiB. Anything above it is a damaged length.
 pub const MAX_PACKET_LEN: u32 = 1 << 20;
 
-/// What the first header of a packet is: a `LINKTYPE_` value.
+/// Type of the outermost header of a packet: a `LINKTYPE_` value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinkType(pub u16);
 
@@ -44,13 +44,13 @@ impl fmt::Display for LinkType {
     }
 }
 
-/// A packet as it stands in the file.
+/// A packet of the file, unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// When it was captured, since the UNIX epoch. A Simple Packet Block has no time of its own and
     /// takes that of the packet before it.
     pub timestamp: Duration,
-    /// What the first header is.
+    /// Type of the outermost header.
     pub link_type: LinkType,
     /// Length on the wire; above `data.len()` if the capture kept only the beginning.
     pub original_len: u32,
@@ -75,9 +75,9 @@ pub struct CaptureReader {
     state: State,
     /// Time of the last packet, for those that carry none.
     last: Duration,
-    /// Bytes of a block that nobody wants, still to be dropped.
+    /// Bytes of a skipped block, still to be dropped.
     skip: u64,
-    /// Announced length of the record whose rest is awaited, for the report of a cut file.
+    /// Announced length of the incomplete record, for the report of a cut file.
     awaited: usize,
 }
 
@@ -90,7 +90,7 @@ enum State {
     Broken,
 }
 
-/// What one step of the reading gave.
+/// Result of one step of the reading.
 enum Step {
     Packet(Packet),
     /// Something else was consumed: try again.
@@ -99,11 +99,11 @@ enum Step {
     Await(usize),
 }
 
-/// What an error costs.
+/// Consequence of an error.
 enum Fault {
     /// The record is consumed, the next one starts where it should.
     Record(DecodeError),
-    /// Nobody knows where the next record starts.
+    /// The place of the next record is unknown.
     File(DecodeError),
 }
 
@@ -148,8 +148,8 @@ impl CaptureReader {
         }
     }
 
-    /// Says that the file ends here. A file that ends inside a record (of a capture that was killed,
-    /// say) is told as an error; all packets before it are good.
+    /// Marks the end of the file. A file that ends inside a record (the capturing program was killed,
+    /// say) gives an error; all packets before it are valid.
     pub fn finish(&mut self) -> Result<()> {
         let reading = match self.state {
             State::Broken => return Ok(()),
@@ -193,7 +193,7 @@ impl CaptureReader {
                     self.state = State::Pcapng(Section::default());
                     return Ok(Step::Again);
                 }
-                // A wrong magic number is told at once, not after twenty more bytes.
+                // A wrong magic number is reported at once, not after twenty more bytes.
                 FileHeader::decode_magic(magic).map_err(Fault::File)?;
                 let Some(bytes) = self.buffer.take(FileHeader::LEN) else {
                     return Ok(Step::Await(FileHeader::LEN));
@@ -252,7 +252,7 @@ mod tests {
     use crate::capture::PcapWriter;
     use proptest::prelude::*;
 
-    /// Everything that comes out of a file in chunks of this size.
+    /// Reads a file in chunks of this size and returns all its packets and errors.
     fn read(file: &[u8], chunk: usize) -> (Vec<Packet>, Vec<DecodeError>) {
         let mut reader = CaptureReader::new();
         let (mut packets, mut errors) = (Vec::new(), Vec::new());

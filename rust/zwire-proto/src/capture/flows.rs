@@ -1,4 +1,4 @@
-//! From packets to streams and datagrams.
+//! Turns packets into streams and datagrams.
 
 use super::event::{Connection, FlowEvent};
 use super::file::Packet;
@@ -18,7 +18,7 @@ pub struct FlowStats {
     pub foreign: u64,
     /// Packets with a header that does not decode.
     pub malformed: u64,
-    /// IP packets given up because their fragments were too many, too late or contradictory.
+    /// IP packets dropped because their fragments were too many, too late or contradictory.
     pub dropped_fragments: u64,
     /// Connections closed to make room for others.
     pub evicted: u64,
@@ -39,7 +39,7 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// A machine that saw no packet yet.
+    /// A machine without any packets yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -73,13 +73,13 @@ impl Flows {
         });
     }
 
-    /// Says that the capture ends here: what waits is handed out and every connection is closed.
+    /// Marks the end of the capture: waiting data is handed out and every connection is closed.
     pub fn finish(&mut self) {
         self.connections.finish(&mut self.events);
         self.fragments.finish();
     }
 
-    /// What was counted so far.
+    /// Current counters.
     #[must_use]
     pub fn stats(&self) -> FlowStats {
         FlowStats {
@@ -209,7 +209,7 @@ mod tests {
         ) {
             let mut flows = Flows::new();
             for (link_type, mut data, version, protocol, original_len) in packets {
-                // Most noise does not look like IP; help it along.
+                // Random bytes rarely look like IP; set the fields that decide.
                 for (at, value) in [(0, version), (9, protocol), (6, protocol)] {
                     if let (Some(byte), Some(value)) = (data.get_mut(at), value) {
                         *byte = value;

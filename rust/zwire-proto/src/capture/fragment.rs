@@ -1,4 +1,4 @@
-//! IP fragments put together.
+//! Reassembly of IP fragments.
 
 use super::ip::{Fragment, IpPacket};
 use bytes::Bytes;
@@ -14,8 +14,8 @@ const MAX_PAYLOAD: usize = u16::MAX as usize;
 const MAX_PACKETS: usize = 256;
 /// Most separate pieces of one packet. A packet in minimum-size fragments of 576 bytes has 120.
 const MAX_PIECES: usize = 1024;
-/// How long the rest of a packet may take, as RFC 791 and RFC 8200 have it. The identification of an
-/// IPv4 packet comes round after 65536 packets, so old pieces must not wait for a stranger.
+/// Longest wait for the rest of a packet, as in RFC 791 and RFC 8200. The identification of an IPv4
+/// packet repeats after 65536 packets, so old pieces must not be joined with an unrelated packet.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ struct Key {
     id: u32,
 }
 
-/// A payload whose fragments arrived, from the first to the last.
+/// A payload of which all fragments arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Whole {
     /// The payload up to the first byte that was not captured.
@@ -38,7 +38,7 @@ pub(super) struct Whole {
 #[derive(Debug, Default)]
 struct Assembly {
     buffer: Vec<u8>,
-    /// Which parts arrived, sorted and apart from each other.
+    /// Parts that arrived, sorted and disjoint.
     pieces: Vec<Range<usize>>,
     /// Length of the whole, known from the last fragment.
     len: Option<usize>,
@@ -51,7 +51,7 @@ struct Assembly {
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     assemblies: HashMap<Key, Assembly>,
-    /// Packets given up: too many at once, too late, or contradictory.
+    /// Packets dropped: too many at once, too late, or contradictory.
     pub(super) dropped: u64,
 }
 
@@ -86,7 +86,7 @@ impl Fragments {
         }
     }
 
-    /// The capture is over: nothing that waits will be complete.
+    /// Marks the end of the capture: no waiting packet will become complete.
     pub(super) fn finish(&mut self) {
         self.dropped += self.assemblies.len() as u64;
         self.assemblies.clear();
@@ -115,7 +115,7 @@ impl Fragments {
 struct Contradiction;
 
 impl Assembly {
-    /// Whether the packet is complete now.
+    /// Adds a fragment and returns whether the packet is complete now.
     fn insert(&mut self, fragment: Fragment, data: &[u8], missing: usize) -> Result<bool, Contradiction> {
         let start = fragment.offset;
         let end = start + data.len() + missing;
@@ -137,8 +137,8 @@ impl Assembly {
         if self.buffer.len() < have {
             self.buffer.resize(have, 0);
         }
-        // Overlapping fragments that differ are an attack on whoever watches. The last one wins;
-        // there is no right answer.
+        // Overlapping fragments that differ are an attack on observers of the traffic. The last one
+        // wins; no choice is right for every receiver.
         self.buffer[start..have].copy_from_slice(data);
         let first = self.pieces.partition_point(|piece| piece.end < start);
         let last = self.pieces.partition_point(|piece| piece.start <= end);

@@ -1,9 +1,9 @@
-//! Packets made of bytes that crossed a connection, for a capture of our own traffic.
+//! Packets built from the bytes of a connection, for a capture of this process's own traffic.
 //!
-//! A program that taps its own sockets sees bytes, not packets. This file clothes them in Ethernet, IP
+//! A program that taps its own sockets sees bytes, not packets. This module wraps them in Ethernet, IP
 //! and TCP or UDP so that every reader of captures accepts them: sequence numbers join up, every byte
-//! is acknowledged, checksums are right. What TCP really did (segments, retransmissions, timing of
-//! acknowledgments) is not in it.
+//! is acknowledged, checksums are right. The real behaviour of TCP (segments, retransmissions, timing
+//! of acknowledgments) is not reproduced.
 
 use super::event::Direction;
 use super::pcap::PcapWriter;
@@ -37,7 +37,7 @@ pub struct FrameBuilder {
     server: SocketAddr,
     /// Next sequence number of each direction.
     seq: [u32; 2],
-    /// What the other side acknowledged last.
+    /// Last sequence number acknowledged by the other side.
     acked: [u32; 2],
     ip_id: u16,
 }
@@ -57,7 +57,7 @@ impl FrameBuilder {
         self.segment(timestamp, Direction::ToServer, ACK, &[], out);
     }
 
-    /// Writes bytes that one side sent, as many segments as they need.
+    /// Writes bytes that one side sent, in one or more segments.
     pub fn data(&mut self, timestamp: Duration, direction: Direction, data: &[u8], out: &mut PcapWriter) {
         let mut segments = data.chunks(MAX_SEGMENT).peekable();
         while let Some(segment) = segments.next() {
@@ -120,7 +120,7 @@ impl FrameBuilder {
     }
 }
 
-/// A payload that no UDP datagram can carry.
+/// Error for a payload that no UDP datagram can carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a datagram of {len} bytes is longer than {bound}")]
 pub struct DatagramTooLong {
@@ -152,7 +152,7 @@ pub fn write_datagram(
     Ok(())
 }
 
-/// Headers in the making.
+/// Headers under construction.
 struct Head {
     bytes: [u8; MAX_HEAD],
     len: usize,
@@ -179,7 +179,7 @@ impl Head {
     }
 }
 
-/// Writes one packet. `transport` is the transport header, whose checksum stands at `checksum_at`.
+/// Writes one packet. `transport` is the transport header, with its checksum at `checksum_at`.
 #[expect(clippy::too_many_arguments, reason = "the fields of one packet, named once")]
 fn packet(
     timestamp: Duration,

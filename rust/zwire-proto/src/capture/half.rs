@@ -1,4 +1,4 @@
-//! One direction of a TCP connection, put in order.
+//! Direction of a TCP connection, in sequence order.
 
 use super::event::{Connection, Direction, FlowEvent};
 use bytes::Bytes;
@@ -12,13 +12,14 @@ pub const MAX_HELD_BYTES: usize = 8 << 20;
 pub const MAX_HELD_PIECES: usize = 6000;
 /// Most bytes that wait behind holes in all connections together.
 pub const MAX_HELD_TOTAL: usize = 64 << 20;
-/// When the receiver acknowledged what is missing here, it did arrive and only the capture lacks it.
-/// It may still come if the capture is out of order, but not later than after so many pieces …
+/// Pieces to wait for missing bytes that the receiver acknowledged. Such bytes did arrive and only the
+/// capture lacks them; a capture that is out of order may still bring them, but not later than after so
+/// many pieces …
 const PATIENCE_PIECES: usize = 64;
-/// … or so long.
+/// … or after so long.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Where the events of one direction go.
+/// Destination of the events of one direction.
 pub(super) struct Sink<'a> {
     pub(super) events: &'a mut VecDeque<FlowEvent>,
     /// Bytes held in all connections.
@@ -27,7 +28,7 @@ pub(super) struct Sink<'a> {
     pub(super) direction: Direction,
 }
 
-/// A stretch of the stream: bytes, or the knowledge that the capture cut them off.
+/// Part of the stream: bytes, or a range that the capture cut off.
 #[derive(Debug)]
 struct Piece {
     timestamp: Duration,
@@ -50,13 +51,13 @@ impl Piece {
         Self { timestamp: self.timestamp, len, data }
     }
 
-    /// What it costs to keep.
+    /// Bytes that count against the memory bounds.
     fn held_bytes(&self) -> usize {
         self.data.as_ref().map_or(0, Bytes::len)
     }
 }
 
-/// One direction of a connection.
+/// Direction of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Half {
     /// Sequence number of the byte at `offset`; unknown before the first segment.
@@ -90,7 +91,7 @@ impl Half {
 
     /// Offset of a sequence number, negative if it lies before the start of the stream.
     fn offset_of(&self, seq: u32) -> Option<i64> {
-        // The nearest offset with this number: sequence numbers come round after 4 GiB.
+        // The nearest offset with this number: sequence numbers wrap after 4 GiB.
         let distance = seq.wrapping_sub(self.next_seq?).cast_signed();
         Some(self.offset as i64 + i64::from(distance))
     }
@@ -117,7 +118,7 @@ impl Half {
         self.relieve(timestamp, sink);
     }
 
-    /// Takes in a FIN that stands at `seq`.
+    /// Takes in a FIN with the sequence number `seq`.
     pub(super) fn handle_fin(&mut self, seq: u32) {
         self.start(seq);
         if let Some(at) = self.offset_of(seq) {
@@ -146,12 +147,12 @@ impl Half {
         self.fin.is_some_and(|fin| self.acked > fin)
     }
 
-    /// Gives up all holes and hands out what waits behind them.
+    /// Gives up all holes and hands out the pieces behind them.
     pub(super) fn flush(&mut self, sink: &mut Sink<'_>) {
         while self.skip_hole(sink) {}
     }
 
-    /// Forgets what waits and takes in nothing that needs waiting.
+    /// Drops waiting pieces and accepts no more that would have to wait.
     pub(super) fn discard(&mut self, held_total: &mut usize) {
         *held_total -= self.held_bytes;
         self.held_bytes = 0;
@@ -172,7 +173,7 @@ impl Half {
         // A retransmission may begin with bytes that are known already.
         piece.advance(self.offset.abs_diff(start as u64));
         if piece.data.is_none() {
-            // Bytes that wait are better than the knowledge that these were cut.
+            // Waiting bytes take precedence over a range that the capture cut off.
             let first_held = self.held.first_key_value().map_or(u64::MAX, |(at, _)| *at);
             piece.len = piece.len.min(first_held.saturating_sub(self.offset));
         }
@@ -194,7 +195,7 @@ impl Half {
         });
     }
 
-    /// Hands out what waits and joins up now.
+    /// Hands out waiting pieces that now join up.
     fn drain(&mut self, sink: &mut Sink<'_>) {
         while let Some(entry) = self.held.first_entry() {
             if *entry.key() > self.offset {
@@ -208,7 +209,7 @@ impl Half {
         }
     }
 
-    /// Keeps those parts of a piece that are not there yet.
+    /// Keeps those parts of a piece that are not held yet.
     fn hold(&mut self, start: u64, mut piece: Piece, sink: &mut Sink<'_>) {
         let mut at = start;
         while piece.len > 0 {
@@ -221,7 +222,7 @@ impl Half {
             let room = self.held.range(at..).next().map_or(u64::MAX, |(next, _)| next - at);
             let mut part = piece.truncated(piece.len.min(room));
             // A copy: a slice would keep the whole chunk of the file in memory, and the bound counts
-            // only what is ours.
+            // only copied bytes.
             part.data = part.data.map(|data| Bytes::copy_from_slice(&data));
             piece.advance(part.len);
             self.held_bytes += part.held_bytes();
@@ -232,7 +233,7 @@ impl Half {
         }
     }
 
-    /// Gives up holes that will not fill, or for which there is no more room to wait.
+    /// Gives up holes that will not fill, or for which the memory bound leaves no room.
     fn relieve(&mut self, timestamp: Duration, sink: &mut Sink<'_>) {
         while let Some((at, first)) = self.held.first_key_value() {
             let full = self.held_bytes > MAX_HELD_BYTES

@@ -26,14 +26,14 @@ pub(super) struct IpPacket {
     pub(super) dst: IpAddr,
     /// Protocol of the payload, behind all extension headers.
     pub(super) protocol: u8,
-    /// Where the payload stands in the packet, as far as it was captured.
+    /// Range of the payload in the packet, as far as it was captured.
     pub(super) payload: Range<usize>,
-    /// How many bytes of the payload the capture did not keep.
+    /// Number of payload bytes that the capture did not keep.
     pub(super) missing: usize,
     pub(super) fragment: Option<Fragment>,
 }
 
-/// Where a fragment belongs.
+/// Position of a fragment in its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fragment {
     pub(super) id: u32,
@@ -53,12 +53,12 @@ pub(super) fn decode(data: &[u8], at: usize, wire_len: usize) -> Result<IpPacket
     }
 }
 
-/// Cuts `start..end` of the wire into what was captured and the length of what was not. An Ethernet
-/// frame may be longer than the IP packet (padding), so the end is the IP header's.
+/// Splits `start..end` of the wire into the captured range and the number of bytes not captured. An
+/// Ethernet frame may be longer than the IP packet (padding), so the end is taken from the IP header.
 fn captured(data: &[u8], start: usize, end: usize) -> (Range<usize>, usize) {
     let have = end.min(data.len());
     if have < start {
-        // Even the headers are cut: of the payload nothing is here.
+        // Even the headers are cut: none of the payload was captured.
         return (have..have, end.saturating_sub(start));
     }
     (start..have, end - have)
@@ -72,7 +72,7 @@ fn decode_v4(data: &[u8], at: usize, wire_len: usize) -> Result<IpPacket> {
     let src: [u8; 4] = field(data, at + 12, "IPv4 source")?;
     let dst: [u8; 4] = field(data, at + 16, "IPv4 destination")?;
     let end = match usize::from(be_u16(data, at + 2, "IPv4 total length")?) {
-        // A host that lets its network card cut segments hands out packets without a length.
+        // A host that offloads segmentation to its network card records packets without a length.
         0 => wire_len,
         total if total < header_len => return Err(illegal("IPv4 total length", at + 2, total as u64)),
         total => at + total,
@@ -117,7 +117,7 @@ fn decode_v6(data: &[u8], at: usize, wire_len: usize) -> Result<IpPacket> {
                 let offset = be_u16(data, next + 2, "IPv6 fragment offset")?;
                 let id = be_u32(data, next + 4, "IPv6 fragment identification")?;
                 let (offset, more) = (usize::from(offset & 0xfff8), offset & 1 != 0);
-                // RFC 6946: a fragment that is the whole packet stands alone.
+                // RFC 6946: a fragment that is the whole packet needs no reassembly.
                 fragment = (more || offset > 0).then_some(Fragment { id, offset, more });
                 8
             }
@@ -125,7 +125,7 @@ fn decode_v6(data: &[u8], at: usize, wire_len: usize) -> Result<IpPacket> {
         };
         protocol = byte(data, next, "IPv6 next header")?;
         next += len;
-        // What follows in a later fragment is payload, not headers.
+        // The rest of a later fragment is payload, not headers.
         if fragment.is_some_and(|fragment| fragment.offset > 0) {
             break;
         }
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn later_ipv6_fragments_have_no_headers_inside() {
-        // The payload would be a chain of headers if it were looked at.
+        // The payload would parse as a chain of headers if it were examined.
         let packet = v6(16, 44, &[60, 0, 0, 0x19, 0, 0, 0, 5, 0xff, 0xff, 0, 0, 0, 0, 0, 0]);
         let ip = decode(&packet, 0, packet.len()).unwrap();
         assert_eq!(ip.fragment, Some(Fragment { id: 5, offset: 24, more: true }));

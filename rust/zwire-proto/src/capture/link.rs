@@ -11,7 +11,7 @@ const ETHERTYPES_VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 /// Most VLAN tags in a row; two is the usual maximum.
 const MAX_VLAN_TAGS: usize = 4;
 
-/// Where the IP packet starts in a packet of this link type; `None` if it holds something else.
+/// Offset of the IP packet in a packet of this link type; `None` if it carries another protocol.
 pub(super) fn network_at(link_type: LinkType, data: &[u8]) -> Result<Option<usize>> {
     match link_type {
         LinkType::ETHERNET => by_ethertype(data, 12),
@@ -22,9 +22,9 @@ pub(super) fn network_at(link_type: LinkType, data: &[u8]) -> Result<Option<usiz
             tag if ETHERTYPES_VLAN.contains(&tag) => by_ethertype(data, 22),
             _ => Ok(None),
         },
-        // The numbers of address families differ between systems; the version tells as much.
+        // The numbers of address families differ between systems; the IP version is just as good.
         LinkType::NULL | LinkType::LOOP => by_version(data, 4),
-        // 12 and 14 are what some systems wrote for RAW.
+        // Some systems wrote 12 and 14 for RAW.
         LinkType::RAW | LinkType::IPV4 | LinkType::IPV6 | LinkType(12 | 14) => by_version(data, 0),
         _ => Ok(None),
     }
@@ -57,7 +57,8 @@ mod tests {
         data.push(0x45);
         assert_eq!(network_at(link_type, &data), Ok(expected));
         for len in 0..data.len() {
-            // What is cut is an error or, for a foreign type, still foreign; never a place outside.
+            // A truncated packet is an error or, for a foreign type, still foreign; the offset is never
+            // outside.
             if let Ok(Some(at)) = network_at(link_type, &data[..len]) {
                 assert!(at < len);
             }

@@ -5,8 +5,8 @@
 //! bytes that crossed a connection --FrameBuilder, PcapWriter--> bytes of a file
 //! ```
 //!
-//! Nothing here knows what the streams carry. Everything works on files of any size in bounded
-//! memory: each stage holds what its bounds say and no more.
+//! These stages do not know which protocol the streams carry. They work on files of any size in bounded
+//! memory: each stage holds at most what its bounds allow.
 
 mod buffer;
 mod event;

@@ -20,10 +20,10 @@ const MAGIC_NANO: u32 = 0xa1b2_3c4d;
 /// The only major version that was ever in use.
 const MAJOR: u16 = 2;
 const MINOR: u16 = 4;
-/// The longest packet of the files that we write: the bound that other readers put on Ethernet.
+/// The longest packet of the written files: the bound that other readers put on Ethernet.
 const SNAPLEN: u32 = 262_144;
 
-/// What the header of a file says.
+/// Fields of the file header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileHeader {
     order: Order,
@@ -55,15 +55,15 @@ impl FileHeader {
         if major != MAJOR {
             return Err(illegal("pcap version", 4, major.into()));
         }
-        // The snapshot length is a wish of the capturing program; records are checked one by one.
-        // The upper bits of the link type tell the length of a frame check sequence, which stands
-        // behind the IP packet, where nobody looks.
+        // The snapshot length is only a hint of the capturing program; records are checked one by one.
+        // The upper bits of the link type tell the length of a frame check sequence, which follows the
+        // IP packet and is not read.
         let link_type = order.u32(bytes, 20, "pcap link type")?;
         Ok(Self { order, nanoseconds, link_type: LinkType((link_type & 0xffff) as u16) })
     }
 }
 
-/// What the header of a record says.
+/// Fields of the header of a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     pub(super) timestamp: Duration,
@@ -109,7 +109,7 @@ impl Default for PcapWriter {
 }
 
 impl PcapWriter {
-    /// A writer whose output begins with the file header.
+    /// A writer; its output begins with the file header.
     #[must_use]
     pub fn new() -> Self {
         let mut out = Vec::new();
@@ -122,12 +122,12 @@ impl PcapWriter {
         Self { out }
     }
 
-    /// Appends a packet that is given in two parts, `head` (headers) and `body`. A packet above
-    /// 256 KiB is cut, as a capturing program would; its record tells the original length.
+    /// Appends a packet given in two parts, `head` (headers) and `body`. A packet above 256 KiB is cut,
+    /// as a capturing program would; its record keeps the original length.
     pub fn write(&mut self, timestamp: Duration, head: &[u8], body: &[u8]) {
         let len = head.len() + body.len();
         let captured = len.min(SNAPLEN as usize);
-        // Seconds wrap in 2106, as they do for everybody who writes this format.
+        // Seconds wrap in 2106, as in every file of this format.
         let seconds = timestamp.as_secs() as u32;
         let original = u32::try_from(len).unwrap_or(u32::MAX);
         for field in [seconds, timestamp.subsec_nanos(), captured as u32, original] {
@@ -138,19 +138,19 @@ impl PcapWriter {
         self.out.extend_from_slice(&body[..captured - head.len()]);
     }
 
-    /// The number of bytes that wait to be taken.
+    /// Number of bytes waiting to be taken.
     #[must_use]
     pub fn len(&self) -> usize {
         self.out.len()
     }
 
-    /// Whether nothing waits to be taken.
+    /// Whether no bytes wait to be taken.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.out.is_empty()
     }
 
-    /// Takes what was written since the last call. The caller appends it to the file.
+    /// Takes the bytes written since the last call. The caller appends them to the file.
     #[must_use]
     pub fn take(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.out)

@@ -73,7 +73,7 @@ impl Block {
         Ok(Self { kind, len, order })
     }
 
-    /// Whether the block says something about packets.
+    /// Whether the block describes packets.
     pub(super) fn is_wanted(&self) -> bool {
         matches!(self.kind, SECTION | INTERFACE | OLD_PACKET | SIMPLE_PACKET | ENHANCED_PACKET)
     }
@@ -85,8 +85,8 @@ impl Block {
         Ok(())
     }
 
-    /// The length is repeated behind the body. If it differs, one of both is damaged and the place
-    /// of the next block is anybody's guess.
+    /// Checks the length that is repeated behind the body. If it differs, one of the two is damaged and
+    /// the place of the next block is unknown.
     pub(super) fn check_trailer(&self, block: &[u8]) -> Result<()> {
         let at = block.len().saturating_sub(4);
         let trailer = self.order.u32(block, at, "pcapng trailing block length")?;
@@ -101,7 +101,7 @@ impl Block {
 struct Interface {
     link_type: LinkType,
     snaplen: u32,
-    /// `if_tsresol` as it stands in the file: a negative power of ten, or of two with the top bit.
+    /// `if_tsresol` of the file: a negative power of ten, or of two with the top bit.
     resolution: u8,
     /// `if_tsoffset`: seconds to add.
     offset: i64,
@@ -124,7 +124,7 @@ impl Interface {
     }
 }
 
-/// What is known about the current section.
+/// State of the current section.
 #[derive(Debug, Default)]
 pub(super) struct Section {
     order: Order,

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 /// Most connections that are followed at once. At some 400 bytes each they take 7 MB. When one more
 /// appears, the eighth part that was silent longest is evicted.
 pub const MAX_CONNECTIONS: usize = 16_384;
-/// Data this far from where a finished connection ended belongs to another one, whose SYN was not
+/// Data this far from where a finished connection ended belongs to another one with a SYN that was not
 /// captured. It exceeds every receive window in practical use.
 const MAX_WINDOW: u64 = 64 << 20;
 
@@ -27,7 +27,7 @@ struct Entry {
     connection: Connection,
     halves: [Half; 2],
     state: State,
-    /// When a packet came last: in packets, as timestamps may run backwards.
+    /// Packet count at the last packet; timestamps are no substitute, as they may run backwards.
     used: u64,
     timestamp: Duration,
 }
@@ -35,9 +35,9 @@ struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Open,
-    /// The caller does not want its data.
+    /// The caller ignores this connection.
     Ignored,
-    /// Over and remembered.
+    /// Closed, and remembered for late retransmissions.
     Closed,
 }
 
@@ -89,7 +89,7 @@ impl Connections {
         }
     }
 
-    /// Hands out nothing more of this connection, not even its end.
+    /// Suppresses all further events of this connection, its end included.
     pub(super) fn ignore(&mut self, connection: &Connection) {
         let (client, server) = (connection.client, connection.server);
         let key = if client <= server { (client, server) } else { (server, client) };
@@ -102,7 +102,7 @@ impl Connections {
         }
     }
 
-    /// The capture is over: so are all connections, in the order in which they appeared.
+    /// Marks the end of the capture: closes all connections in the order in which they appeared.
     pub(super) fn finish(&mut self, events: &mut VecDeque<FlowEvent>) {
         let mut entries: Vec<Entry> = self.entries.drain().map(|(_, entry)| entry).collect();
         entries.sort_unstable_by_key(|entry| entry.connection.id);
@@ -111,7 +111,7 @@ impl Connections {
         }
     }
 
-    /// Evicting an eighth at once spreads the search for the oldest over many new connections.
+    /// Evicts an eighth at once, which spreads the search for the oldest over many new connections.
     fn make_room(&mut self, events: &mut VecDeque<FlowEvent>) {
         if self.entries.len() < MAX_CONNECTIONS {
             return;
@@ -186,7 +186,7 @@ impl Entry {
             other.handle_ack(timestamp, ack, &mut sink);
         }
         let finished = half.is_finished() && other.is_finished();
-        // Both FINs arrived at the other side: what is missing here will not be sent again.
+        // Both FINs were acknowledged: bytes missing here will not be sent again.
         if finished || half.is_fin_acked() && other.is_fin_acked() {
             self.close(CloseReason::Finished, held_total, events);
         }
@@ -213,7 +213,7 @@ mod tests {
     use bytes::Bytes;
     use proptest::prelude::*;
 
-    /// A capture that is made by hand: sequence numbers are told from the start of each stream.
+    /// Builder of captures for tests: sequence numbers count from the start of each stream.
     #[derive(Default)]
     struct Rig {
         connections: Connections,
@@ -332,7 +332,7 @@ mod tests {
         rig.expect(&[">hello", "<world"]);
         rig.flags(ToClient, 5, |segment| segment.fin = true);
         rig.expect(&["-Finished"]);
-        // Late packets of the same connection are nobody's.
+        // Late packets of the same connection are ignored.
         rig.ack(ToServer, 6);
         rig.data(ToServer, 0, b"hello");
         rig.connections.finish(&mut rig.events);
@@ -356,7 +356,7 @@ mod tests {
         rig.data(ToServer, 0, b"abcdef");
         rig.data(ToServer, 0, b"abcdef");
         rig.data(ToServer, 3, b"defghi");
-        // Keep-alive probes: nothing, or the last byte again.
+        // Keep-alive probes: no data, or the last byte again.
         rig.data(ToServer, 8, b"");
         rig.data(ToServer, 8, b"?");
         rig.expect(&[">abcdef", ">ghi"]);
@@ -392,10 +392,11 @@ mod tests {
         rig.now = Duration::from_secs(5);
         rig.data(ToServer, 3, b"d");
         rig.expect(&[]);
-        // Without the acknowledgment it could be sent again; with it, it was here already.
+        // Without the acknowledgment the data could be sent again; with it, the receiver has it
+        // already.
         rig.ack(ToClient, 4);
         rig.expect(&["><2>", ">c", ">d"]);
-        // The same by count.
+        // The same, decided by the number of pieces.
         rig.ack(ToClient, 5);
         for offset in 0..64 {
             rig.expect(&[]);
@@ -450,7 +451,7 @@ mod tests {
         rig.expect(&[]);
         rig.data(ToClient, 100, b"from the middle");
         rig.data(ToServer, 50, b"also");
-        // Whoever speaks first passes for the client.
+        // The first sender counts as the client.
         rig.expect(&["~7447", ">from the middle", "<also"]);
         // The SYN comes late: not a new connection.
         rig.client_port = 60_000;
@@ -567,7 +568,7 @@ mod tests {
         rig.expect(&[">still here", "~1", ">was evicted"]);
     }
 
-    /// What one direction brought, with `None` for missing bytes.
+    /// Bytes of one direction, with `None` for missing ones.
     fn stream(events: &VecDeque<FlowEvent>) -> Vec<Option<u8>> {
         let mut stream = Vec::new();
         for event in events {
@@ -599,7 +600,7 @@ mod tests {
             cuts.extend([0, bytes.len()]);
             cuts.sort_unstable();
             let mut segments: Vec<(usize, usize)> = cuts.windows(2).map(|pair| (pair[0], pair[1])).collect();
-            // Any other stretch of the stream, as a sender that repacks its retransmissions may send.
+            // Any other range of the stream, as from a sender that repacks its retransmissions.
             segments.extend(again.iter().map(|(a, b)| {
                 let (a, b) = (a.index(bytes.len()), b.index(bytes.len()));
                 (a.min(b), a.max(b))

@@ -26,8 +26,8 @@ pub(super) struct Segment {
 
 /// Decodes the payload of an IP packet, of which the capture lacks the last `missing` bytes.
 ///
-/// Checksums are not looked at: hosts leave them to the network card, so most captures taken on a
-/// host hold wrong ones.
+/// Checksums are not verified: hosts leave them to the network card, so most captures taken on a host
+/// hold wrong ones.
 pub(super) fn decode_tcp(payload: &Bytes, missing: usize) -> Result<Segment> {
     let header_len = usize::from(byte(payload, 12, "TCP header length")? >> 4) * 4;
     if header_len < 20 {
@@ -76,7 +76,7 @@ pub(super) fn decode_udp(payload: &Bytes, missing: usize) -> Result<Datagram> {
     })
 }
 
-/// The bytes from `start` to `end` as far as they are there, and how many are not.
+/// The captured bytes from `start` to `end`, and the number of those not captured.
 fn cut(payload: &Bytes, start: usize, end: usize) -> (Bytes, usize) {
     let have = payload.len().min(end);
     if start >= have {
@@ -112,7 +112,7 @@ mod tests {
         for len in 0..segment.len() {
             let cut = decode_tcp(&segment.slice(..len), segment.len() - len);
             assert_eq!(cut.is_ok(), len >= 14, "{len}");
-            // However much is cut, the length on the wire is known.
+            // The length on the wire is known however much is cut.
             assert!(cut.is_err() || cut.is_ok_and(|cut| cut.data.len() + cut.missing == 2));
         }
     }

@@ -13,8 +13,8 @@ use bytes::{Bytes, BytesMut};
 
 /// Longest head of an HTTP request or response. Servers commonly refuse heads above 8 to 16 KiB.
 pub const MAX_HTTP_HEAD: usize = 16 << 10;
-/// Longest message that is put together. A Zenoh batch has at most 65535 bytes; longer messages are
-/// another application's and are skipped.
+/// Longest message that is reassembled. A Zenoh batch has at most 65535 bytes; longer messages belong
+/// to another application and are skipped.
 pub const MAX_WS_MESSAGE: usize = 1 << 20;
 
 const FIN: u8 = 0x80;
@@ -31,31 +31,31 @@ const PONG: u8 = 10;
 /// "All control frames MUST have a payload length of 125 bytes or less".
 const MAX_CONTROL: u64 = 125;
 
-/// What is known about a connection.
+/// Protocol of a connection, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WsState {
     /// The HTTP request is not complete yet.
     Undecided,
     /// The client asked for a WebSocket, and the server did not refuse so far.
     Open,
-    /// The streams are something else.
+    /// The streams carry another protocol.
     Foreign,
 }
 
 /// A binary message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WsMessage {
-    /// The stream that it came on.
+    /// Stream that carried the message.
     pub direction: Direction,
     /// Offset in the stream of its first frame.
     pub offset: u64,
-    /// The payload of all its frames without the mask, or why there is none.
+    /// The unmasked payload of all its frames, or the reason why it is lost.
     pub payload: Result<Bytes>,
 }
 
 /// The messages of one connection.
 ///
-/// Hand in what [`FlowEvent`](super::FlowEvent) says about the connection, and after each input call
+/// Hand in the [`FlowEvent`](super::FlowEvent)s of the connection, and after each input call
 /// [`poll_message`](Self::poll_message) until it gives `None`. Control frames and text messages are
 /// skipped. Memory: one message and one head per direction at most.
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ struct Stream {
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// In the HTTP head, of which so many bytes were searched for its end.
+    /// In the HTTP head; so many of its bytes were already searched for its end.
     Head {
         searched: usize,
     },
@@ -89,18 +89,18 @@ impl Default for Phase {
     }
 }
 
-/// A frame whose header was taken.
+/// A frame after its header was taken.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     first: u8,
     mask: Option<[u8; 4]>,
     /// Bytes of the payload that were not taken yet.
     left: u64,
-    /// Whether the payload is of no use.
+    /// Whether the payload is dropped.
     skip: bool,
 }
 
-/// A message whose first frame came.
+/// A message of which the first frame arrived.
 #[derive(Debug)]
 struct Message {
     offset: u64,
@@ -116,7 +116,7 @@ impl WebSocket {
         Self::default()
     }
 
-    /// A connection whose start is not in the capture. Frames are looked for at the start of each
+    /// A connection without its start in the capture. Frames are searched for at the start of each
     /// segment.
     #[must_use]
     pub fn resume() -> Self {
@@ -132,7 +132,7 @@ impl WebSocket {
         start[..len] == method[..len]
     }
 
-    /// What is known about the connection.
+    /// Protocol of the connection, as far as it is known.
     #[must_use]
     pub fn state(&self) -> WsState {
         let client = &self.streams[Direction::ToServer.index()];
@@ -158,7 +158,7 @@ impl WebSocket {
         stream.buffer.push(data);
     }
 
-    /// Takes in that bytes are missing in a stream.
+    /// Takes in a gap: bytes that are missing in a stream.
     pub fn handle_gap(&mut self, direction: Direction, missing: u64) {
         if !self.foreign {
             self.streams[direction.index()].handle_gap(missing);
@@ -213,7 +213,7 @@ impl Stream {
         let Some(found) = found else {
             let searched = waiting.len();
             self.phase = Phase::Head { searched };
-            // What waits must not keep the packets alive that it came with.
+            // Buffered bytes must not keep the packets they came with alive.
             self.buffer.settle();
             return if searched > MAX_HTTP_HEAD { Head::Foreign } else { Head::Incomplete };
         };
@@ -254,7 +254,7 @@ impl Stream {
             let payload = if frame.skip {
                 Bytes::new()
             } else {
-                // The header was refused if the length exceeds the bound of a message.
+                // A length above the bound of a message was refused with the header.
                 self.buffer.take(usize::try_from(frame.left).ok()?)?
             };
             self.frame = None;
@@ -264,7 +264,7 @@ impl Stream {
         }
     }
 
-    /// The header of the next frame, and what is to be done with its payload.
+    /// The header of the next frame, and how to treat its payload.
     fn poll_frame(&mut self) -> Result<Option<Frame>> {
         let Some([first, second]) = self.buffer.peek::<2>() else { return Ok(None) };
         let offset = self.buffer.position();
@@ -305,7 +305,7 @@ impl Stream {
         let Some(message) = &mut self.message else { return Ok(Some(frame)) };
         let len = left.saturating_add(message.payload.len() as u64);
         if first & RSV != 0 {
-            // Compressed, or an extension that was never heard of.
+            // Compressed, or an unknown extension.
             message.fail(illegal("WebSocket reserved bits", at, (first & RSV).into()));
         } else if message.binary && len > MAX_WS_MESSAGE as u64 {
             message.fail(out_of_range("WebSocket message length", at, len, MAX_WS_MESSAGE as u64));
@@ -382,8 +382,8 @@ impl Message {
     }
 }
 
-/// Whether a segment looks as if a message of its own begins with it: a whole binary message, its
-/// length in the shortest form.
+/// Whether a segment looks as if a message begins with it: a whole binary message, its length in the
+/// shortest form.
 fn is_plausible(segment: &[u8]) -> bool {
     let Some([first, second]) = segment.first_chunk() else { return false };
     let length = segment.get(2..).unwrap_or_default();
@@ -523,8 +523,8 @@ mod tests {
         ws.handle_data(ToClient, [huge, good.clone(), compressed, good.clone()].concat().into());
         let ok = Some(Bytes::from_static(b"good"));
         assert_eq!(payloads(&mut ws), vec![None, ok.clone(), None, ok.clone()]);
-        // An opcode that does not exist: nobody knows where the next frame starts, until a segment
-        // starts with one.
+        // An opcode that does not exist: the place of the next frame is unknown until a segment starts
+        // with one.
         ws.handle_data(ToClient, [&b"\x83\x01x"[..], &good].concat().into());
         assert_eq!(payloads(&mut ws), vec![None]);
         ws.handle_data(ToClient, Bytes::from_static(b"noise"));

@@ -16,14 +16,13 @@ use bytes::Bytes;
 use core::{net::SocketAddr, time::Duration};
 use hashbrown::HashMap;
 
-/// What is known beforehand.
+/// Settings of a dissector.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Ports on which everything is Zenoh, whatever it looks like.
+    /// Ports on which every stream and datagram is taken for Zenoh, whatever its bytes look like.
     pub ports: Vec<u16>,
-    /// Secrets that open what is said under CURVE: one of the two transient keys of a connection, and
-    /// where that is the key of the client also a permanent one of the server. How many there are is how
-    /// often each handshake is tried.
+    /// Secrets that open CURVE boxes: one of the two transient keys of a connection and, if that is the
+    /// client's, also a permanent key of the server. Each handshake is tried with each key.
     pub keys: Vec<SecretKey>,
 }
 
@@ -41,7 +40,7 @@ pub struct Dissector {
     shared: Shared,
     /// The connection that has just got bytes, or ended.
     active: Option<Active>,
-    /// How many records were handed out in place.
+    /// Number of records handed out in place.
     lent: usize,
     packets: u64,
     /// Time of the last packet.
@@ -52,9 +51,9 @@ pub struct Dissector {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Reading,
-    /// There are no more chunks, but there may be packets.
+    /// All chunks were pushed; packets may be left.
     Finishing,
-    /// There are no more packets, but there may be connections.
+    /// All packets were read; connections may be left.
     Flushing,
     Ended,
 }
@@ -89,22 +88,22 @@ impl Dissector {
         self.reader.push(chunk);
     }
 
-    /// The next record; `None` asks for the next chunk, or after [`finish`](Self::finish) says that
-    /// there is no more.
+    /// The next record; `None` asks for the next chunk, or after [`finish`](Self::finish) means that
+    /// the capture is read to its end.
     ///
     /// # Errors
-    /// The file is no capture: it is empty, or its first bytes are those of none. Damage further on
-    /// is told as records, and what lies before it is read.
+    /// The file is no capture: it is empty, or its first bytes are those of no known format. Damage
+    /// further on is reported as records, and the records before it are kept.
     pub fn poll_record(&mut self) -> Result<Option<Record>, DecodeError> {
         self.advance()?;
         Ok(self.shared.out.pop_front())
     }
 
-    /// The next records, as many as one batch gave, left in place until the next call: the fast way
-    /// for those who only look at them. Empty asks for the next chunk, as above.
+    /// The next records (those of one batch), left in place until the next call: the fast way for
+    /// callers that only look at them. Empty asks for the next chunk, as above.
     ///
     /// # Errors
-    /// As [`poll_record`](Self::poll_record).
+    /// Same as for [`poll_record`](Self::poll_record).
     pub fn poll_records(&mut self) -> Result<&[Record], DecodeError> {
         self.advance()?;
         self.lent = self.shared.out.len();
@@ -126,26 +125,26 @@ impl Dissector {
         Ok(())
     }
 
-    /// Says that the file ends here; poll on for the last records.
+    /// Marks the end of the file; poll on for the last records.
     pub const fn finish(&mut self) {
         if matches!(self.state, State::Reading) {
             self.state = State::Finishing;
         }
     }
 
-    /// How many bytes of the file were read so far.
+    /// Number of bytes of the file that were read so far.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.reader.position()
     }
 
-    /// Counts of packets.
+    /// Packet counters.
     #[must_use]
     pub fn flow_stats(&self) -> FlowStats {
         self.flows.stats()
     }
 
-    /// Whether there is something to read still, now that every packet was read.
+    /// Reads the rest after the last packet; `false` if nothing is left to read now.
     fn end(&mut self) -> Result<bool, DecodeError> {
         match self.state {
             State::Reading | State::Ended => return Ok(false),
@@ -168,15 +167,15 @@ impl Dissector {
         Ok(true)
     }
 
-    /// Whether there was a packet.
+    /// Reads a packet; `false` if none is complete.
     fn read_packet(&mut self) -> Result<bool, DecodeError> {
         match self.reader.poll_packet() {
             Ok(None) => return Ok(false),
             Ok(Some(packet)) => {
                 self.packets += 1;
                 self.time = packet.timestamp;
-                // A packet that does not decode is counted in `flow_stats`: whose it was, and whether
-                // it was Zenoh, nobody can say.
+                // A packet that does not decode is only counted in `flow_stats`: its connection is
+                // unknown, and so is whether it was Zenoh.
                 let _ = self.flows.handle_packet(&packet);
             }
             Err(error) if self.packets == 0 && self.reader.is_broken() => return Err(error),
@@ -237,7 +236,7 @@ impl Dissector {
         }
     }
 
-    /// Whether a datagram is of the discovery of ZRE.
+    /// Whether a datagram belongs to the discovery of ZRE.
     fn beacon(&mut self, datagram: &Datagram) -> bool {
         let Datagram { time, src, dst, ref data, .. } = *datagram;
         if !data.starts_with(b"ZRE") {
@@ -246,7 +245,7 @@ impl Dissector {
         let place = Place { time, src, dst, offset: 0 };
         let record = match Beacon::decode(data) {
             Ok(beacon) => place.record(Message::Beacon(beacon)),
-            // What others send to other ports is theirs.
+            // Datagrams to other ports belong to other protocols.
             Err(_) if ![src.port(), dst.port()].contains(&DISCOVERY_PORT) => return false,
             Err(error) => place.fault_of(Protocol::Zre, error.offset as u64, Cause::Decode(error)),
         };

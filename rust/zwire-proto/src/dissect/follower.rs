@@ -1,4 +1,4 @@
-//! [`Follower`]: one TCP connection, and what it carries.
+//! [`Follower`]: one TCP connection, and the protocol it carries.
 //!
 //! ```text
 //!   Start ──▶ Zmtp      one side begins with a greeting
@@ -24,11 +24,11 @@ pub(super) struct Follower {
 
 #[derive(Debug)]
 enum Kind {
-    /// At most a greeting on each side: nothing is decided yet.
+    /// At most a greeting on each side; the protocol is not decided yet.
     Start(Vec<Piece>),
     Zenoh(Box<zenoh::Stream>),
     Zmtp(Box<zmtp::Stream>),
-    /// `None`: it is not Zenoh.
+    /// `None`: the connection is not Zenoh.
     Joined(Option<Box<zenoh::Stream>>, Box<zmtp::Stream>),
 }
 
@@ -57,7 +57,7 @@ impl Follower {
         Kind::Joined(Some(Box::new(zenoh)), Box::new(zmtp::Stream::joined(connection)))
     }
 
-    /// Takes in the next bytes. Call [`Self::step`] until there is nothing more.
+    /// Takes in the next bytes. Call [`Self::step`] until it has nothing left to do.
     pub(super) fn handle_data(&mut self, time: Duration, direction: Direction, data: Bytes) {
         match &mut self.kind {
             Kind::Zenoh(stream) => stream.handle_data(time, direction, data),
@@ -72,7 +72,7 @@ impl Follower {
                 pieces.push(Piece { time, direction, data });
                 match greets(pieces, false) {
                     Some(zmtp) => self.decide(zmtp),
-                    // Some bytes are not to keep all of the file that was read with them.
+                    // A few waiting bytes must not keep the whole chunk of the file alive.
                     None => {
                         if let Some(last) = pieces.last_mut() {
                             last.data = Bytes::copy_from_slice(&last.data);
@@ -83,7 +83,7 @@ impl Follower {
         }
     }
 
-    /// Takes in that bytes are missing.
+    /// Takes in a gap: bytes missing in the capture.
     pub(super) fn handle_gap(
         &mut self,
         time: Duration,
@@ -121,7 +121,8 @@ impl Follower {
         }
     }
 
-    /// The same, knowing that nothing follows. `Done`: everything was told.
+    /// Same as [`Self::step`], with the knowledge that no more bytes follow. `Done`: everything was
+    /// reported.
     pub(super) fn finish(&mut self, shared: &mut Shared) -> Step {
         match &mut self.kind {
             Kind::Start(pieces) => {
@@ -135,7 +136,7 @@ impl Follower {
         }
     }
 
-    /// Gives back what it holds of what all connections share.
+    /// Releases its share of the memory bounds that all connections share.
     pub(super) fn forget(self, shared: &mut Shared) {
         match self.kind {
             Kind::Zenoh(stream) | Kind::Joined(Some(stream), _) => stream.forget(shared),
@@ -143,7 +144,7 @@ impl Follower {
         }
     }
 
-    /// How many bytes wait.
+    /// Number of waiting bytes.
     pub(super) fn waiting(&self) -> Waiting {
         let undecided = match &self.kind {
             Kind::Start(pieces) => pieces.iter().map(|piece| piece.data.len()).sum(),
@@ -184,7 +185,7 @@ impl Follower {
             return step;
         }
         match step {
-            // Zenoh may be found still.
+            // The connection may still turn out to be Zenoh.
             Step::Foreign if zenoh.is_some() => Step::Done,
             step => step,
         }
@@ -208,7 +209,7 @@ impl Follower {
     }
 }
 
-/// Whether one side begins with a greeting. With `end` nothing follows.
+/// Whether one side begins with a greeting. With `end` no more bytes follow.
 fn greets(pieces: &[Piece], end: bool) -> Option<bool> {
     let mut first = [const { Vec::new() }; 2];
     for Piece { direction, data, .. } in pieces {
@@ -221,7 +222,7 @@ fn greets(pieces: &[Piece], end: bool) -> Option<bool> {
         match zmtp::greets(start) {
             Some(true) => return Some(true),
             Some(false) => said = Some(false),
-            // Whatever it would have become, it has the signature.
+            // Cut short, but the signature of a greeting is complete.
             None if end && start.len() > 10 => return Some(true),
             None => {}
         }

@@ -1,4 +1,4 @@
-//! [`FrameDissector`]: bytes of sessions that are in no capture, from whoever has them.
+//! [`FrameDissector`]: dissects bytes of sessions that come from another source than a capture.
 
 use super::{
     record::Record,
@@ -11,41 +11,41 @@ use core::{net::SocketAddr, time::Duration};
 use hashbrown::HashMap;
 use std::collections::VecDeque;
 
-/// How frames were cut.
+/// Division of a session's bytes into frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// As what was read from a stream: batches behind their lengths, and a frame ends anywhere.
+    /// Stream: batches behind their lengths, cut into frames at arbitrary places.
     Stream,
-    /// As datagrams: a batch each, without a length in front.
+    /// Datagrams: one batch each, without a length in front.
     Batch,
 }
 
 /// Some bytes of Zenoh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// When they were on the wire, if somebody knows.
+    /// Time on the wire, if known.
     pub time: Option<Duration>,
-    /// Who sent them.
+    /// Sender.
     pub src: SocketAddr,
-    /// To whom.
+    /// Receiver.
     pub dst: SocketAddr,
     /// The bytes.
     pub data: Bytes,
 }
 
-/// Reads bytes that are known to be Zenoh and are in no capture.
+/// Reads bytes that are known to be Zenoh and do not come from a capture.
 ///
-/// What two ends say to each other is one session, and its frames come in order. As in a capture that began
-/// late its first ones may be missing; an INIT begins a new session.
+/// The frames between two addresses form one session and must come in order. As in a capture that began
+/// late, its first frames may be missing; an INIT begins a new session.
 ///
 /// After each [`push`](Self::push), and after [`finish`](Self::finish), call
-/// [`poll_records`](Self::poll_records) until it gives nothing.
+/// [`poll_records`](Self::poll_records) until it returns an empty slice.
 pub struct FrameDissector {
     kind: Kind,
     shared: Shared,
-    /// What waits to be handled after the active session.
+    /// Frames that wait for the end of the active session.
     waiting: VecDeque<Frame>,
-    /// How many records were handed out in place.
+    /// Number of records handed out in place.
     lent: usize,
     finishing: bool,
 }
@@ -62,17 +62,17 @@ type Pair = (SocketAddr, SocketAddr);
 #[derive(Default)]
 struct Streams {
     open: HashMap<Pair, Stream>,
-    /// Their ends in the order in which they began.
+    /// Sessions in the order in which they began.
     age: VecDeque<Pair>,
-    /// What has just got bytes, or is to end.
+    /// The session that has just got bytes, and whether it is to end.
     active: Option<(Pair, bool)>,
 }
 
 impl FrameDissector {
-    /// When a record of a frame of unknown time was captured.
+    /// Time of the records of a frame without a known time.
     pub const UNKNOWN: Duration = Duration::MAX;
 
-    /// A dissector that has seen nothing yet.
+    /// A dissector without any frames yet.
     #[must_use]
     pub fn new(framing: Framing) -> Self {
         let kind = match framing {
@@ -87,13 +87,13 @@ impl FrameDissector {
         self.waiting.push_back(frame);
     }
 
-    /// Says that nothing follows; poll on for the last records.
+    /// Marks the end of the input; poll on for the last records.
     pub const fn finish(&mut self) {
         self.finishing = true;
     }
 
     /// The next records, left in place until the next call. Empty asks for the next frame, or after
-    /// [`finish`](Self::finish) says that there is no more.
+    /// [`finish`](Self::finish) means that all records were returned.
     pub fn poll_records(&mut self) -> &[Record] {
         self.shared.out.drain(..core::mem::take(&mut self.lent));
         while self.shared.out.is_empty() && self.advance() {}
@@ -101,7 +101,7 @@ impl FrameDissector {
         self.shared.out.make_contiguous()
     }
 
-    /// The ends of all sessions that are remembered.
+    /// Both ends of all remembered sessions.
     pub fn ends(&self) -> impl Iterator<Item = SocketAddr> {
         let (streams, batches) = match &self.kind {
             Kind::Streams(streams) => (Some(streams.open.keys().copied()), None),
@@ -112,7 +112,7 @@ impl FrameDissector {
         pairs.chain(waiting).flat_map(|(a, b)| [a, b])
     }
 
-    /// Does a step; false if there is none to do.
+    /// Does one step; `false` if no work is left.
     fn advance(&mut self) -> bool {
         if let Kind::Streams(streams) = &mut self.kind
             && streams.step(&mut self.shared)
@@ -124,7 +124,7 @@ impl FrameDissector {
             let time = time.unwrap_or(Self::UNKNOWN);
             match &mut self.kind {
                 Kind::Streams(streams) => {
-                    // What had to end first made room; then the frame is looked at again.
+                    // The session that ended made room; the frame is tried again.
                     if let Some(data) = streams.handle(time, src, dst, data, &mut self.shared) {
                         self.waiting.push_front(Frame { time: Some(time), src, dst, data });
                     }
@@ -151,7 +151,7 @@ impl FrameDissector {
 }
 
 impl Streams {
-    /// Takes in bytes, or gives them back if a session has to end before.
+    /// Takes in bytes, or returns them if a session must end first.
     fn handle(
         &mut self,
         time: Duration,
@@ -185,7 +185,7 @@ impl Streams {
         None
     }
 
-    /// Handles at most one batch of the active session; false if there is none.
+    /// Handles at most one batch of the active session; `false` if none is complete.
     fn step(&mut self, shared: &mut Shared) -> bool {
         let Some((pair, ended)) = self.active else { return false };
         let Some(stream) = self.open.get_mut(&pair) else {
@@ -213,7 +213,7 @@ impl Streams {
         true
     }
 
-    /// Makes the session that began first the active one, to end it; false if there is none.
+    /// Makes the oldest session the active one, to end it; `false` if there is none.
     fn end_oldest(&mut self) -> bool {
         self.active = self.age.front().map(|pair| (*pair, true));
         self.active.is_some()

@@ -1,4 +1,4 @@
-//! Captured traffic to records: one per message.
+//! Dissector: turns captured traffic into records, one per message.
 //!
 //! ```text
 //!                                               ┌─▶ zenoh::Stream (TCP, WebSocket) ─┬─▶ Session ─▶ Record
@@ -6,13 +6,12 @@
 //!                                    └─▶ beacons, zenoh::Datagrams (UDP) ───────────────┘
 //! ```
 //!
-//! [`Dissector`] finds the Zenoh and the ZMTP in a capture on whatever port they are and leaves everything
-//! else alone. It follows each session of Zenoh through compression, fragments and declared keys, and each
-//! connection of ZMTP through its handshake to the messages of ZRE, ZRE/LOG and zgossip in it. Bytes that
-//! belong to one of them and do not decode become a record too ([`Message::Error`]), and reading goes on
-//! at the next batch or frame. Nothing that a capture holds ends the reading of it, and what is remembered
-//! of it is bounded by [`limits`]. [`FrameDissector`] does the same with bytes of Zenoh that are in no
-//! capture.
+//! [`Dissector`] finds Zenoh and ZMTP in a capture on any port and ignores everything else. It follows
+//! each session of Zenoh through compression, fragments and declared keys, and each connection of ZMTP
+//! through its handshake to the messages of ZRE, ZRE/LOG and zgossip in it. Bytes that belong to one of
+//! them and do not decode become a record too ([`Message::Error`]), and reading goes on at the next
+//! batch or frame. No content of a capture stops the reading, and memory is bounded by [`limits`].
+//! [`FrameDissector`] does the same with bytes of Zenoh that do not come from a capture.
 
 mod dissector;
 mod follower;

@@ -1,4 +1,4 @@
-//! [`Record`]: one message of a capture, as it was found.
+//! [`Record`]: one message of a capture.
 
 use super::said::{self, Said, ZreMessage};
 use crate::{
@@ -17,29 +17,29 @@ use bytes::Bytes;
 use core::{net::SocketAddr, time::Duration};
 use thiserror::Error;
 
-/// One message of a capture, or what could not be decoded.
+/// Message of a capture, or bytes that could not be decoded.
 ///
-/// Strings and payloads are slices of what was captured. Nothing is formatted before it is written;
-/// each field of the written form is a method here, `None` where a message does not have it.
+/// Strings and payloads are slices of the capture. Formatting happens only on writing; each field of
+/// the written form is a method here, `None` where a message does not have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// When the last byte of the message was captured, since the UNIX epoch.
     pub time: Duration,
-    /// Who sent it; `None` for what is wrong with the capture file itself.
+    /// Sender; `None` for damage of the capture file itself.
     pub src: Option<SocketAddr>,
-    /// To whom, possibly a multicast group.
+    /// Receiver, possibly a multicast group.
     pub dst: Option<SocketAddr>,
-    /// Sequence number of the FRAME, or of the last FRAGMENT, that carried it; of an OPEN the initial
-    /// one.
+    /// Sequence number of the FRAME, or of the last FRAGMENT, that carried the message; for OPEN the
+    /// initial sequence number.
     pub sn: Option<u32>,
-    /// What stands in front of the suffix of the message's key: the declared string of its scope, or
-    /// nothing. `None`: the message has no key, or its scope was declared outside of the capture.
+    /// Text in front of the suffix of the message's key: the string declared for its scope, or the
+    /// empty text. `None`: the message has no key, or its scope was declared outside of the capture.
     pub prefix: Option<Text>,
     /// The message.
     pub message: Message,
 }
 
-/// What a [`Record`] is about.
+/// Content of a [`Record`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "the large one is the one that comes all the time")]
 pub enum Message {
@@ -53,13 +53,13 @@ pub enum Message {
     Close(Close),
     /// JOIN.
     Join(Box<Join>),
-    /// OAM of the transport, which nobody uses.
+    /// OAM of the transport; no known implementation sends it.
     TransportOam(TransportOam),
     /// SCOUT.
     Scout(Scout),
     /// HELLO.
     Hello(Hello),
-    /// What one side of a connection of ZMTP has said and is not of ZRE.
+    /// Anything else on a connection of ZMTP: greetings, commands, messages of an application.
     Zmtp(Box<Said>),
     /// A datagram of ZRE.
     Beacon(Beacon),
@@ -73,21 +73,21 @@ pub enum Message {
     Error(Fault),
 }
 
-/// What a message belongs to.
+/// Protocol of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
     /// Zenoh.
     Zenoh,
-    /// ZMTP, with whatever an application puts into it.
+    /// ZMTP, with any messages of an application.
     Zmtp,
-    /// ZRE, and how its nodes find each other.
+    /// ZRE, with its discovery.
     Zre,
     /// ZRE/LOG.
     ZreLog,
 }
 
 impl Protocol {
-    /// Its name: `zenoh`, `zmtp`, `zre`, `zrelog`.
+    /// Name of the protocol: `zenoh`, `zmtp`, `zre`, `zrelog`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -102,15 +102,15 @@ impl Protocol {
 /// Bytes that gave no message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Of what; `None` for what is wrong with the capture file itself.
+    /// Protocol of the bytes; `None` for damage of the capture file itself.
     pub protocol: Option<Protocol>,
-    /// Where: the offset in the stream, in the datagram, or in the file.
+    /// Offset in the stream, in the datagram, or in the file.
     pub offset: u64,
-    /// Why.
+    /// Reason.
     pub cause: Cause,
 }
 
-/// Why bytes gave no message.
+/// Reason why bytes gave no message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Cause {
@@ -120,7 +120,7 @@ pub enum Cause {
     /// A length in front of a batch that no batch can have.
     #[error("batch of {len} bytes announced, {max} are possible")]
     Prefix {
-        /// What was announced.
+        /// Announced length.
         len: u64,
         /// The bound.
         max: u64,
@@ -128,87 +128,87 @@ pub enum Cause {
     /// Bytes that were on the wire and are not in the capture.
     #[error("{bytes} bytes are missing in the capture")]
     Missing {
-        /// How many.
+        /// Number of missing bytes.
         bytes: u64,
     },
     /// Bytes in which no batch begins.
     #[error("{bytes} bytes skipped up to the next batch")]
     Skipped {
-        /// How many.
+        /// Number of skipped bytes.
         bytes: u64,
     },
-    /// A frame that is longer than what is read, or for which there is no room.
+    /// A frame that exceeds the length that is read, or the memory left.
     #[error("frame of {len} bytes not read, {max} are possible")]
     Frame {
-        /// What it announces.
+        /// Announced length.
         len: u64,
         /// The bound.
         max: u64,
     },
-    /// A message of more frames than what is read.
+    /// A message with more frames than are read.
     #[error("message of more than {max} frames not read")]
     Frames {
         /// The bound.
         max: usize,
     },
-    /// A connection of ZMTP whose beginning is not in the capture.
+    /// A connection of ZMTP with its beginning not in the capture.
     #[error("the start of the connection is missing, its sender is not known, {bytes} bytes skipped")]
     Joined {
-        /// How many bytes came before the first frame that was found.
+        /// Number of bytes before the first frame that was found.
         bytes: u64,
     },
     /// Bytes in which no frame begins.
     #[error("{bytes} bytes skipped up to the next frame")]
     Unframed {
-        /// How many.
+        /// Number of skipped bytes.
         bytes: u64,
     },
     /// The stream ends inside a greeting, a frame or a message of several frames.
     #[error("the capture ends inside a message, behind {bytes} bytes of it")]
     Unfinished {
-        /// How many bytes of it there are.
+        /// Number of bytes of the unit that were captured.
         bytes: u64,
     },
-    /// A box of CURVE that does not open with the keys that opened those before it.
+    /// A CURVE box that does not open with the keys that opened the earlier boxes.
     #[error("{command}: the box does not open")]
     Sealed {
-        /// Where.
+        /// Command that holds the box.
         command: &'static str,
     },
     /// The stream or the datagram ends inside a batch.
     #[error("the capture ends inside a batch, behind {bytes} bytes of it")]
     Cut {
-        /// How many bytes of the batch there are.
+        /// Number of bytes of the batch that were captured.
         bytes: u64,
     },
-    /// A message in fragments that was not completed.
+    /// A fragmented message that was not completed.
     #[error("message in fragments dropped behind {bytes} bytes, last sn {sn}: {why}")]
     Torn {
         /// Sequence number of its last good fragment.
         sn: u32,
-        /// How much of it there was.
+        /// Number of bytes that had arrived.
         bytes: u64,
-        /// What happened.
+        /// Reason.
         why: Torn,
     },
-    /// Fragments of a message whose first one is not in the capture.
+    /// Fragments of a message, the first of which is not in the capture.
     #[error("fragments dropped from sn {sn} on: the start of their message is missing")]
     Stray {
         /// Sequence number of the first of them.
         sn: u32,
     },
-    /// Declarations beyond what is remembered: keys that use them stay unresolved.
-    #[error("declaration not remembered: more than {bound} bytes are declared")]
+    /// Declarations beyond the memory bound: keys that use them stay unresolved.
+    #[error("declaration not stored: more than {bound} bytes are declared")]
     TooManyDeclarations {
         /// The bound.
         bound: usize,
     },
-    /// The capture file is damaged here. What follows could be read, unless this is the last record.
+    /// Damage of the capture file. Later parts could be read, unless this is the last record.
     #[error("capture file: {}: {}", .0.reading, .0.kind)]
     Capture(DecodeError),
 }
 
-/// Why a message in fragments was not completed.
+/// Reason why a fragmented message was not completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Torn {
@@ -218,10 +218,10 @@ pub enum Torn {
     /// A FRAME of the same channel came in between.
     #[error("a frame came in between")]
     Interrupted,
-    /// The Drop mark.
-    #[error("the sender gave it up")]
+    /// The Drop marker: the sender abandoned the message.
+    #[error("the sender abandoned it")]
     GivenUp,
-    /// It is larger than what is put together.
+    /// The message exceeds the reassembly bound.
     #[error("it is too large")]
     TooLarge,
     /// The connection, or the capture, ended.
@@ -232,9 +232,9 @@ pub enum Torn {
 /// A key expression in its two halves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key<'a> {
-    /// What the scope stands for.
+    /// String declared for the scope.
     pub prefix: &'a str,
-    /// What follows it, without anything in between.
+    /// Rest of the key; joined to the prefix without a separator.
     pub suffix: &'a str,
 }
 
@@ -269,7 +269,7 @@ impl Record {
         }
     }
 
-    /// What the message belongs to; `None` for what is wrong with the capture file itself.
+    /// Protocol of the message; `None` for damage of the capture file itself.
     #[must_use]
     pub const fn protocol(&self) -> Option<Protocol> {
         Some(match &self.message {
@@ -281,9 +281,9 @@ impl Record {
         })
     }
 
-    /// What kind of it: `put` or `del` of a push; `query` of a request; `put`, `del` or `err` of a
-    /// response; the noun of a declaration; the mode of an interest; `syn` or `ack` of the handshake.
-    /// The name of a command of ZMTP, the generation of a message of ZRE, the event of ZRE/LOG.
+    /// Subtype of the message: `put` or `del` of a push; `query` of a request; `put`, `del` or `err` of
+    /// a response; the noun of a declaration; the mode of an interest; `syn` or `ack` of the handshake;
+    /// the name of a ZMTP command, the generation of a ZRE message, the event of ZRE/LOG.
     #[must_use]
     pub const fn kind(&self) -> Option<&'static str> {
         Some(match &self.message {
@@ -326,7 +326,7 @@ impl Record {
         })
     }
 
-    /// The key as it stood on the wire.
+    /// The key as on the wire.
     #[must_use]
     pub fn wire_key(&self) -> Option<&WireExpr> {
         let Message::Network(message) = &self.message else { return None };
@@ -340,21 +340,21 @@ impl Record {
         }
     }
 
-    /// The full key, where it is known.
+    /// The full key, if its scope is known.
     #[must_use]
     pub fn key(&self) -> Option<Key<'_>> {
         let suffix = self.wire_key().map_or("", |key| key.suffix.as_str());
         self.prefix.as_ref().map(|prefix| Key { prefix: prefix.as_str(), suffix })
     }
 
-    /// The key as it stood on the wire, where nothing more is known of it.
+    /// The key as on the wire, if its scope is unknown.
     #[must_use]
     pub fn unresolved(&self) -> Option<&WireExpr> {
         if self.prefix.is_some() { None } else { self.wire_key() }
     }
 
-    /// The value of a put, a query, a reply or an error; what follows the name of a command of ZMTP.
-    /// `None` too if it was left in shared memory.
+    /// The value of a put, a query, a reply or an error; the data of a ZMTP command. `None` too if the
+    /// value is in shared memory.
     #[must_use]
     pub fn payload(&self) -> Option<&Bytes> {
         if let Message::Zmtp(said) = &self.message {
@@ -372,7 +372,7 @@ impl Record {
         if shm { None } else { Some(payload) }
     }
 
-    /// What the value holds.
+    /// The encoding of the value.
     #[must_use]
     pub fn encoding(&self) -> Option<&Encoding> {
         match self.data()? {
@@ -392,7 +392,7 @@ impl Record {
         }
     }
 
-    /// The bytes of the user beside the value.
+    /// The attachment of the user.
     #[must_use]
     pub fn attachment(&self) -> Option<&Bytes> {
         match self.data()? {
@@ -412,7 +412,7 @@ impl Record {
         }
     }
 
-    /// What happens under congestion: `drop`, `block` or `block_first`.
+    /// The congestion control: `drop`, `block` or `block_first`.
     #[must_use]
     pub const fn congestion(&self) -> Option<&'static str> {
         match &self.message {
@@ -425,7 +425,7 @@ impl Record {
         }
     }
 
-    /// Whether it was to be sent without waiting for more.
+    /// Whether the message is express: sent without waiting to fill a batch.
     #[must_use]
     pub const fn express(&self) -> Option<bool> {
         match &self.message {
@@ -434,7 +434,7 @@ impl Record {
         }
     }
 
-    /// The number that joins a query, its answers and their end on one link.
+    /// The number that joins a query, its replies and their end on one link.
     #[must_use]
     pub const fn request_id(&self) -> Option<u32> {
         match &self.message {
@@ -481,7 +481,7 @@ impl Record {
         }
     }
 
-    /// What could not be decoded.
+    /// The reason why bytes could not be decoded.
     #[must_use]
     pub const fn fault(&self) -> Option<&Fault> {
         match &self.message {
@@ -539,7 +539,7 @@ const fn noun(body: &Declaration) -> &'static str {
     }
 }
 
-/// The key of a declaration; the null form of an undeclaration is none.
+/// The key of a declaration; the empty key of an undeclaration counts as none.
 pub(super) fn declared_key(body: &Declaration) -> Option<&WireExpr> {
     match body {
         Declaration::KeyExpr { key, .. }

@@ -1,4 +1,4 @@
-//! What is said over ZMTP, and the fields of its records.
+//! Content of ZMTP connections, and the fields of its records.
 
 use super::record::{Message, Record};
 use crate::{
@@ -14,7 +14,7 @@ use bytes::Bytes;
 use core::{fmt, time::Duration};
 use std::borrow::Cow;
 
-/// What one side of a connection of ZMTP has said.
+/// Unit sent by one side of a ZMTP connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// The greeting of ZMTP 3.
@@ -27,11 +27,11 @@ pub enum Said {
     Command(TrafficCommand),
     /// A message of an application.
     Message(Vec<Bytes>),
-    /// A frame that only keys would open, of so many bytes.
+    /// A frame of so many bytes that cannot be opened without keys.
     Encrypted(usize),
 }
 
-/// A command of the handshake. Metadata in boxes are there if keys have opened them.
+/// A command of the handshake. Metadata in CURVE boxes is present if a key opened the box.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names of the document")]
 pub enum Handshake {
@@ -45,9 +45,10 @@ pub enum Handshake {
 /// A message between nodes of ZRE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZreMessage {
-    /// The form of it; `None` where the HELLO is not in the capture and the message does not tell.
+    /// Generation of the message; `None` where the HELLO is not in the capture and the message does not
+    /// tell.
     pub generation: Option<Generation>,
-    /// Who sent it, from the identity of the connection.
+    /// Sender, from the identity of the connection.
     pub peer: Option<Uuid>,
     /// The message.
     pub message: wire::Message,
@@ -110,7 +111,7 @@ impl Said {
             }
             Self::Handshake(Handshake::Hello(Some(user))) => headers.put("username", user.clone()),
             Self::Handshake(Handshake::Initiate(Some(metadata)) | Handshake::Ready(Some(metadata))) => {
-                // Of several the last one counts.
+                // Of repeated properties the last one counts.
                 for property in metadata.0.iter().rev() {
                     headers.put_new(&property.name, &property.value);
                 }
@@ -150,7 +151,7 @@ impl ZreMessage {
         }
     }
 
-    /// The generation, as programs write it.
+    /// The generation, as in the written records.
     pub(super) const fn kind(&self) -> Option<&'static str> {
         match self.generation {
             Some(Generation::Rfc20) => Some("20"),
@@ -236,9 +237,9 @@ impl fmt::Display for Stamp<'_> {
     }
 }
 
-/// What is in a message over ZMTP beside what messages of Zenoh have.
+/// Fields of messages over ZMTP that messages of Zenoh do not have.
 impl Record {
-    /// Whether this is of ZMTP or ZRE and has any of the fields below.
+    /// Whether this record is of ZMTP or ZRE and has any of the fields below.
     #[must_use]
     pub const fn is_of_zmtp(&self) -> bool {
         matches!(
@@ -247,7 +248,7 @@ impl Record {
         )
     }
 
-    /// Who sent it, or of a gossip whom it is about.
+    /// UUID of the sender, or of the node that a gossip message is about.
     #[must_use]
     pub fn peer(&self) -> Option<Uuid> {
         match &self.message {
@@ -258,7 +259,7 @@ impl Record {
         }
     }
 
-    /// The name of the sender; those before 36/ZRE have none.
+    /// The name of the sender; generations before 36/ZRE have none.
     #[must_use]
     pub fn name(&self) -> Option<&Bytes> {
         let Message::Zre(message) = &self.message else { return None };
@@ -266,7 +267,7 @@ impl Record {
         if matches!(hello.address, Address::Endpoint(_)) { Some(&hello.name) } else { None }
     }
 
-    /// Where the sender listens: `tcp://ip:port`.
+    /// The endpoint on which the sender listens: `tcp://ip:port`.
     #[must_use]
     pub fn address(&self) -> Option<Bytes> {
         match &self.message {
@@ -281,7 +282,7 @@ impl Record {
         }
     }
 
-    /// The group that it is for, or about.
+    /// The group that the message is for or about.
     #[must_use]
     pub fn group(&self) -> Option<&Bytes> {
         match &self.message {
@@ -299,7 +300,7 @@ impl Record {
         }
     }
 
-    /// How often the sender joined or left a group, modulo 256.
+    /// Status of the sender: how often it joined or left a group, modulo 256.
     #[must_use]
     pub const fn status(&self) -> Option<u8> {
         let Message::Zre(message) = &self.message else { return None };
@@ -320,8 +321,8 @@ impl Record {
         }
     }
 
-    /// Names and values: the headers of a HELLO, the properties of a handshake, and what else a message
-    /// says that has no field of its own.
+    /// Names and values: the headers of a HELLO, the properties of a handshake, and contents of a
+    /// message that have no field of their own.
     #[must_use]
     pub fn headers(&self) -> Option<Headers> {
         let mut headers = Headers::default();
@@ -332,7 +333,7 @@ impl Record {
                 headers.put("X-PUBLICKEY", z85::encode_key(key).to_vec());
             }
             Message::Zre(message) => match &message.message.body {
-                // Of several the first one counts.
+                // Of repeated headers the first one counts.
                 Body::Hello(hello) => {
                     hello.headers.iter().for_each(|(name, value)| headers.put_new(name, value));
                 }
@@ -371,7 +372,8 @@ impl Record {
         }
     }
 
-    /// The frames of a content: of WHISPER and SHOUT, of a message of an application; the text of a log.
+    /// The frames of a content: of WHISPER and SHOUT, or of a message of an application; the text of a
+    /// log.
     #[must_use]
     pub fn content(&self) -> Option<&[Bytes]> {
         match &self.message {
@@ -397,7 +399,7 @@ fn tuple(gossip: &Gossip) -> Option<Tuple> {
     }
 }
 
-/// Octets as text; if they are not UTF-8, all that is not printable ASCII as `\xNN`.
+/// Octets as text; if they are not UTF-8, bytes other than printable ASCII are written as `\xNN`.
 #[must_use]
 pub fn readable(octets: &[u8]) -> Cow<'_, str> {
     match core::str::from_utf8(octets) {

@@ -1,4 +1,4 @@
-//! What everything that reads one capture has in common.
+//! State shared by all parts of the dissector that read one capture.
 
 use super::{
     limits::MAX_BATCH,
@@ -9,7 +9,7 @@ use crate::{capture::Direction, zenoh::link::Decompressor, zmtp::crypto::KeyPair
 use core::{net::SocketAddr, time::Duration};
 use std::collections::VecDeque;
 
-/// What the sessions of a capture share.
+/// State shared by all sessions of a capture.
 pub(super) struct Shared {
     pub(super) out: VecDeque<Record>,
     pub(super) budget: Budget,
@@ -17,13 +17,13 @@ pub(super) struct Shared {
     pub(super) declared: Total,
     /// Bytes of streams that wait for the decision where batches begin.
     pub(super) undecided: usize,
-    /// Bytes of ZMTP messages that wait for their rest.
+    /// Bytes of incomplete ZMTP messages.
     pub(super) held: usize,
     /// Keys that open boxes of CURVE.
     pub(super) keys: Vec<KeyPair>,
 }
 
-/// Bytes of a connection that wait: for a decision, or for the rest of a message.
+/// Waiting bytes of a connection: for a decision, or for the rest of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Waiting {
     pub(super) undecided: usize,
@@ -58,18 +58,18 @@ impl Default for Shared {
 
 pub(super) const DIRECTIONS: [Direction; 2] = [Direction::ToServer, Direction::ToClient];
 
-/// What has come of a step.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A batch, a frame or a decision: there may be more.
+    /// A batch, a frame or a decision was handled: call again.
     Again,
-    /// Nothing more without more bytes.
+    /// More bytes are needed.
     Done,
-    /// This is another protocol.
+    /// The connection carries another protocol.
     Foreign,
 }
 
-/// Where a batch or a frame was found.
+/// Place of a batch or a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) time: Duration,
@@ -80,13 +80,13 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// A record of this place.
+    /// Makes a record of this place.
     pub(super) fn record(&self, message: Message) -> Record {
         let (src, dst) = (Some(self.src), Some(self.dst));
         Record { time: self.time, src, dst, sn: None, prefix: None, message }
     }
 
-    /// What is wrong with Zenoh here.
+    /// Makes a record of a Zenoh error at this place.
     pub(super) fn fault(&self, offset: u64, cause: Cause) -> Record {
         self.fault_of(Protocol::Zenoh, offset, cause)
     }

@@ -1,4 +1,4 @@
-//! Records for people.
+//! Records as readable lines of text.
 
 use super::{
     record::{Message, Protocol, Record},
@@ -7,12 +7,12 @@ use super::{
 use crate::zenoh::rfc3339::Instant;
 use std::io::Write as _;
 
-/// How many bytes of a payload are shown.
+/// Number of payload bytes that are shown.
 const SHOWN: usize = 32;
 
-/// Appends a record as one line of text: time, addresses, message, key, and what else there is.
+/// Appends a record as one line of text: time, addresses, message, key, and the remaining fields.
 pub fn write_text(record: &Record, out: &mut Vec<u8>) {
-    // A vector takes everything.
+    // Writing to a vector never fails.
     let _ = write(record, out);
 }
 
@@ -75,7 +75,7 @@ fn write(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// How many bytes there are, and the first of them.
+/// Writes the length of the bytes, and the first of them.
 fn bytes(bytes: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
     write!(out, " {} B", bytes.len())?;
     if !bytes.is_empty() {
@@ -87,7 +87,7 @@ fn bytes(bytes: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Octets that are a text if somebody meant well, on one line.
+/// Octets on one line: as text if they are UTF-8, else as escaped ASCII.
 fn shown(octets: &[u8]) -> String {
     match core::str::from_utf8(octets) {
         Ok(text) => text.escape_debug().to_string(),
@@ -95,7 +95,7 @@ fn shown(octets: &[u8]) -> String {
     }
 }
 
-/// What messages of Zenoh do not have.
+/// Writes the fields that messages of Zenoh do not have.
 fn of_zmtp(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
     if let Some(sequence) = record.sequence() {
         write!(out, " #{sequence}")?;
@@ -126,7 +126,7 @@ fn of_zmtp(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What has no field of its own.
+/// Writes the details without a field of their own.
 fn details(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
     match &record.message {
         Message::Init(m) => write!(out, " {} {:?}", m.zid, m.whatami),

@@ -1,4 +1,4 @@
-//! Advanced publishers and subscribers under whatever comes: numbers, heartbeats, tokens, questions.
+//! Fuzz body of advanced publishers and subscribers: numbers, heartbeats, tokens, queries.
 
 use crate::{
     Now,
@@ -38,12 +38,12 @@ fn stamped(key: &str, bytes: &[u8]) -> Option<Sample> {
     sample(key, Put { timestamp, ..Put::new("x") })
 }
 
-/// Takes what the subscriber wants done.
+/// Drains the outputs of the subscriber.
 fn drain(subscriber: &mut Subscriber, asks: &mut Vec<AskId>) {
     while let Some(output) = subscriber.poll_output() {
         match output {
             Output::Ask(ask) => {
-                // What is asked has to be a question for others.
+                // A query of a recovery never carries an empty `_sn`.
                 assert!(!Parameters::new(ask.parameters).get("_sn").is_some_and(str::is_empty));
                 asks.push(ask.id);
             }
@@ -56,7 +56,8 @@ fn drain(subscriber: &mut Subscriber, asks: &mut Vec<AskId>) {
     assert!(held <= PENDING && windows <= SOURCES && lines <= SOURCES);
 }
 
-/// The bytes as a script: how the subscriber is set up, then pieces of which each begins with what happens, to whom, and its length.
+/// Runs the bytes as a script: the configuration of the subscriber, then pieces that each begin with an
+/// operation, its target and a length.
 pub fn advanced(script: &[u8]) {
     let mut config = SubscriberConfig::new(KeyExpr::new("a/**").expect("a key"));
     let mode = script.first().copied().unwrap_or_default();
@@ -145,7 +146,7 @@ pub fn advanced(script: &[u8]) {
         }
         drain(&mut subscriber, &mut asks);
     }
-    // Once everything is answered nothing waits.
+    // Once every query is answered no sample may stay queued.
     for _ in 0..1000 {
         for ask in core::mem::take(&mut asks) {
             subscriber.handle_answered(now, ask, Answered::Fully);

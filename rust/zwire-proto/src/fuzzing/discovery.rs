@@ -1,4 +1,4 @@
-//! Finding nodes and connecting to them, under whatever comes.
+//! Fuzz body of discovery and connection set-up.
 
 use crate::{
     Now, Text,
@@ -17,7 +17,7 @@ use bytes::Bytes;
 use core::{net::SocketAddr, time::Duration};
 use std::collections::BTreeMap;
 
-/// What one datagram and one step of the clock can make.
+/// Most outputs of one datagram or one step of the clock.
 const AT_ONCE: usize = 2;
 
 /// Attempts and links of one node, as a driver would hold them.
@@ -35,7 +35,7 @@ impl Driver {
             0 => {
                 if let Some(claim) = self.contacts.open(zid) {
                     assert!(!self.links.contains_key(&zid), "a second session with {zid}");
-                    // One that has lost may still wait for its OPEN ACK; its end changes nothing.
+                    // An attempt that lost may still wait for its OPEN ACK; its end changes nothing.
                     if let Some(lost) = self.opening.insert(zid, claim) {
                         self.contacts.release(zid, lost);
                         assert!(self.contacts.contains(zid));
@@ -66,13 +66,13 @@ impl Driver {
                 }
             }
         }
-        // An attempt that has lost keeps its claim until its end and is worth nothing.
+        // An attempt that lost keeps its claim until it ends; the claim no longer counts.
         let there = self.links.contains_key(&zid) || self.opening.contains_key(&zid);
         assert!(there || !self.contacts.contains(zid), "{zid} is never free again");
     }
 }
 
-/// The bytes as a script: each piece begins with what happens, to whom, and its length.
+/// Runs the bytes as a script: each piece begins with an operation, its target and a length.
 pub fn discovery(script: &[u8]) {
     let script = Bytes::copy_from_slice(script);
     let own = ZenohId::new(4).expect("not zero");
@@ -103,7 +103,7 @@ pub fn discovery(script: &[u8]) {
                 let outcome = if bytes.is_empty() { Outcome::Failed } else { Outcome::Connected };
                 candidates.handle_dialled(now, ended, outcome);
             }
-            // The end of an attempt that nobody has begun.
+            // The end of an attempt that was never begun.
             4 => candidates.handle_dialled(now, zid, Outcome::Failed),
             5 => candidates.handle_found(now, zid, vec!["tcp/10.0.0.9:7447".into(); usize::from(whom)]),
             _ => scouting.handle_datagram(now, SocketAddr::from(([10, 0, 0, whom], 7)), &bytes),
@@ -137,7 +137,7 @@ pub fn discovery(script: &[u8]) {
             dialling.push(zid);
         }
         assert!(dialling.len() <= MAX_DIALS);
-        // Nobody is forgotten in a state in which nothing happens any more.
+        // No candidate may stay in a state without a deadline.
         if let Some(due) = candidates.poll_timeout(now) {
             assert!(due >= now.mono);
         }

@@ -10,9 +10,10 @@ use core::{net::SocketAddr, time::Duration};
 /// Octets that are lost in the middle of a connection.
 const LOST: usize = 32;
 
-/// One side of a connection in a capture; the first octet says whether the capture has its beginning and
-/// whether it lacks a packet. A fault lies within the stream, everything can be written, and how a stream
-/// that begins with a greeting of ZMTP was cut does not matter.
+/// Fuzzes one side of a connection in a capture; the first octet says whether the capture has its
+/// beginning and whether it lacks a packet. Faults must lie within the stream, every record must be
+/// printable, and the result for a stream that begins with a ZMTP greeting must not depend on how it
+/// was cut.
 pub fn dissect(data: &[u8]) {
     let Some((&mode, stream)) = data.split_first() else { return };
     let (late, lossy) = (mode & 1 != 0, mode & 2 != 0);
@@ -25,7 +26,7 @@ pub fn dissect(data: &[u8]) {
         write_text(record, &mut out);
         assert_eq!(out.iter().filter(|octet| **octet == b'\n').count(), 2, "{record:?}");
     }
-    // Long inputs are about frames, which short ones have too.
+    // Short inputs only: the check is about frames, which short inputs cover too.
     if stream.first() == Some(&0xff) && !late && !lossy && stream.len() < 512 {
         let pieces: Vec<&[u8]> = stream.chunks(1).collect();
         assert_eq!(records(&pieces, late, lossy), whole);
@@ -51,7 +52,7 @@ fn records(pieces: &[&[u8]], late: bool, lossy: bool) -> Vec<Record> {
         }
     }
     frames.close(now, Direction::ToServer, &mut out);
-    // Those of the worked example, which the seeds hold.
+    // Keys of the worked example, which the seeds contain.
     let keys = [0x20, 0x60, 0x80].map(|first: u8| SecretKey::new(core::array::from_fn(|i| first + i as u8)));
     let mut dissector = Dissector::new(Options { keys: keys.to_vec(), ..Options::default() });
     dissector.push(out.take());

@@ -1,4 +1,4 @@
-//! Gossip: its messages, and both machines under whatever comes.
+//! Fuzz body of gossip: its messages and both machines.
 
 use super::assert_refused_for_a_reason;
 use crate::{
@@ -11,8 +11,8 @@ use crate::{
 use bytes::Bytes;
 use core::time::Duration;
 
-/// A message of gossip, of which all but what stands behind the end is there again when it is encoded.
-/// Then the bytes as a script: each piece begins with what happens and its length.
+/// Decodes a gossip message; encoding it must reproduce all bytes up to its end. Then runs the bytes as
+/// a script: each piece begins with an operation and its length.
 pub fn zre_gossip(data: &[u8]) {
     let raw = Bytes::copy_from_slice(data);
     check(&raw);
@@ -64,7 +64,7 @@ fn machines(script: &Bytes) {
             2 => {
                 hub.handle_timeout(clock);
                 client.handle_timeout(clock);
-                // Too long for a key, or no text: both say so in the same words.
+                // A key that is too long or not UTF-8 must give the same error on both sides.
                 assert_eq!(hub.publish(clock, &frame, &frame), client.publish(clock, &frame, &frame));
                 hub.remove(&frame);
             }
@@ -104,7 +104,7 @@ mod tests {
             zre_gossip(&data);
         }
 
-        /// Scripts of messages that can be read.
+        /// Scripts of well-formed messages.
         #[test]
         fn whatever_is_said(steps in prop::collection::vec((any::<u8>(), 0..6_u8, "[a-c]{1,2}", "[a-c]{0,60}"), 0..60)) {
             let mut script = Vec::new();

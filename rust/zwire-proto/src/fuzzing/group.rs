@@ -1,4 +1,4 @@
-//! A multicast group under whatever comes.
+//! Fuzz body of a multicast group.
 
 use crate::{
     Now,
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 const MEMBERS: usize = 3;
 const MEMORY: usize = 1000;
 
-/// The bytes as a script: each piece begins with what happens, from where, and its length.
+/// Runs the bytes as a script: each piece begins with an operation, a source and a length.
 pub fn group(script: &[u8]) {
     let script = Bytes::copy_from_slice(script);
     let zid = ZenohId::new(0x99).expect("not zero");
@@ -83,7 +83,7 @@ pub fn group(script: &[u8]) {
             there
         });
         assert!(members.is_empty() || rx.poll_timeout().is_some());
-        // What we send, everybody reads.
+        // Every member can read what this node sends.
         let (mut parts, mut stream) = (Vec::new(), BytesMut::new());
         tx.poll_transmit(clock, &mut parts, usize::MAX);
         parts.iter().for_each(|part| stream.extend_from_slice(part));

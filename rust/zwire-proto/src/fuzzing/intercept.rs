@@ -1,4 +1,4 @@
-//! The policy of a link under whatever comes and goes.
+//! Fuzz body of the policy of a link.
 
 use crate::{
     Now,
@@ -40,7 +40,7 @@ fn interceptor(policy: &Policy) -> Interceptor {
     Interceptor::new(policy, &link).expect("the policy is about every link")
 }
 
-/// The bytes as a script: each piece begins with what happens and the length of a network message.
+/// Runs the bytes as a script: each piece begins with an operation and the length of a network message.
 pub fn intercept(script: &[u8]) {
     let script = Bytes::copy_from_slice(script);
     let closed = Policy { access_control: Some(access(false, vec![])), ..Policy::default() };
@@ -78,11 +78,11 @@ pub fn intercept(script: &[u8]) {
             NetworkMessage::Push(_) | NetworkMessage::Request(_) | NetworkMessage::Response(_)
         );
         assert!(!(data && passes(&mut closed)), "nothing is allowed");
-        // What is remembered is what was worked out.
+        // A cached verdict must equal a freshly computed one.
         let first = passes(&mut some);
         assert_eq!(first, passes(&mut some));
         passes(&mut limits);
-        // Whoever is refused gets an answer, which is never refused itself.
+        // A refusal is answered, and that answer is itself never refused.
         if let Some(answer) = refusal(&message) {
             for of in [&mut closed, &mut some, &mut limits] {
                 assert_eq!(of.egress(Now::at(now), &answer, Reliability::Reliable), Egress::Pass);

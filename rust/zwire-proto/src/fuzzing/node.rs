@@ -1,4 +1,4 @@
-//! A routing node under whatever its faces do.
+//! Fuzz body of a routing node and its faces.
 
 use crate::{
     Now, Text,
@@ -26,14 +26,14 @@ const LIMITS: FaceLimits = FaceLimits {
     network_bytes: 8192,
     route_cache_bytes: 4096,
 };
-/// What one step can cause: everything that is declared, told to every face, and a query's ends.
+/// Most outputs of one step: every declaration sent to every face, and the end of every query.
 const MOST_AT_ONCE: usize = 20_000;
 
 fn zid(number: u8) -> ZenohId {
     ZenohId::new(u128::from(number % 16) + 1).expect("not zero")
 }
 
-/// The bytes as a script: each piece begins with what happens, at which face, and its length.
+/// Runs the bytes as a script: each piece begins with an operation, a face and a length.
 pub fn zenoh_node(script: &[u8]) {
     let script = Bytes::copy_from_slice(script);
     let Some(first) = script.first() else { return };
@@ -112,7 +112,7 @@ pub fn zenoh_node(script: &[u8]) {
     node.check_nothing_left();
 }
 
-/// What a router or peer might say of routers or peers: each byte a record.
+/// A link-state list about routers or peers: each byte gives a record.
 fn link_state(bytes: &[u8]) -> NetworkMessage {
     let records = bytes.chunks(4).map(|chunk| {
         let byte = |at: usize| chunk.get(at).copied().unwrap_or(0);
@@ -134,7 +134,7 @@ fn link_state(bytes: &[u8]) -> NetworkMessage {
     NetworkMessage::Oam(Oam::new(Oam::LINK_STATE, ExtBody::ZBuf(list.encode())))
 }
 
-/// A message with known keys and small numbers, so that much of it fits together.
+/// Makes a message with known keys and small numbers, so that many of the messages refer to each other.
 fn message(bytes: &[u8]) -> NetworkMessage {
     let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
     let (id, node_id) = (u32::from(byte(1) % 5), u16::from(byte(2) % 8));

@@ -20,7 +20,7 @@ use bytes::{Bytes, BytesMut};
 use core::fmt::Debug;
 use std::sync::LazyLock;
 
-/// The server of the worked example, which the seeds talk to. Its keys are made once: that takes longer
+/// Server of the worked example, which the seeds talk to. Its keys are made once: that takes longer
 /// than most inputs.
 static CURVE_SERVER: LazyLock<HandshakeConfig> = LazyLock::new(|| {
     let keys = KeyPair::of(SecretKey::new(core::array::from_fn(|i| 0x20 + i as u8)));
@@ -29,8 +29,8 @@ static CURVE_SERVER: LazyLock<HandshakeConfig> = LazyLock::new(|| {
     HandshakeConfig { security: Security::CurveServer(Box::new(given)), ..server }
 });
 
-/// One side of a connection, from its greeting or from its first frame on. Each body is tried as each
-/// command that there is.
+/// Fuzzes one side of a connection, from its greeting or from its first frame on. Each body is also
+/// decoded as every known command.
 pub fn zmtp(data: &[u8]) {
     let raw = Bytes::copy_from_slice(data);
     if !data.is_empty() && Generation::detect(data).is_none() {
@@ -48,11 +48,11 @@ pub fn zmtp(data: &[u8]) {
     connection(data, HandshakeConfig { security: Security::PlainServer, ..server });
 }
 
-/// A peer that sends these bytes, in one piece and byte by byte, comes to the same end. What it has said
-/// can be said again.
+/// Checks that bytes in one piece and byte by byte lead to the same state, and that every message read
+/// can be encoded and read again.
 fn connection(data: &[u8], config: HandshakeConfig) {
     let whole = hear(data, data.len().max(1), config.clone());
-    // Long inputs are about frames, which short ones have too.
+    // Short inputs only: the check is about frames, which short inputs cover too.
     if data.len() < 512 {
         assert_eq!(whole, hear(data, 1, config));
     }
@@ -88,7 +88,7 @@ fn hear(data: &[u8], chunk: usize, config: HandshakeConfig) -> (Vec<Inbound>, Op
         let before = out.len();
         let result = rx.read(now, &mut buf, &mut out, usize::MAX);
         assert!(rx.collecting() <= data.len() * (1 + size_of::<Bytes>()));
-        // Under CURVE what we say is for the peer's eyes.
+        // Under CURVE the output is encrypted for the peer and cannot be read here.
         if socket != SocketType::Pub && !sealed {
             repeat(&out[before..], tx, again);
         }
@@ -99,7 +99,7 @@ fn hear(data: &[u8], chunk: usize, config: HandshakeConfig) -> (Vec<Inbound>, Op
     (out, None)
 }
 
-/// What was read, sent by us and read again.
+/// Encodes the messages that were read, and reads them again.
 fn repeat(inbound: &[Inbound], tx: &mut LinkTx, rx: &mut LinkRx) {
     for item in inbound {
         let Inbound::Message(message) = item else { continue };
@@ -128,7 +128,7 @@ fn frames(mut rest: Bytes) {
     }
 }
 
-/// How far it was read.
+/// Decodes a greeting and checks it against its canonical form.
 fn greeting<G: PartialEq + Debug>(
     raw: &Bytes,
     decode: impl Fn(&mut Reader<'_>) -> Result<G>,
@@ -176,7 +176,8 @@ fn body(body: &Bytes) {
     command::<curve::Message>(body);
 }
 
-/// Nothing in these commands has two forms, but for the padding of CURVE's HELLO, whose length is fixed.
+/// Checks that a command has a single encoding, except for the padding of CURVE's HELLO, the length of which
+/// is fixed.
 fn command<C: Command + PartialEq + Debug>(body: &Bytes) {
     let command = match C::decode(body) {
         Ok(command) => command,

@@ -1,4 +1,4 @@
-//! Encodings: what a payload holds (`zenoh-wire` 1.6).
+//! Encodings of payloads (`zenoh-wire` 1.6).
 
 use core::{convert::Infallible, fmt, str::FromStr};
 
@@ -8,8 +8,8 @@ use crate::Text;
 
 /// A predefined id and an optional schema. The default is `zenoh/bytes`.
 ///
-/// As text `name` or `name;schema`. A name that is not predefined has the id [`Self::CUSTOM`] and is
-/// the schema, all of it. Any id and any schema of a peer can be held and shown.
+/// As text `name` or `name;schema`. A name that is not predefined has the id [`Self::CUSTOM`], with the
+/// whole name as schema. Any id and any schema of a peer can be stored and shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Encoding {
     /// The number of the predefined encoding; 65535 means that the schema is the whole name.
@@ -34,8 +34,8 @@ impl Encoding {
         self.id == 0 && self.schema.is_none()
     }
 
-    /// From `name` or `name;schema`, without copying. The name is what stands before the first `;`, exactly
-    /// as it is in the table; the schema is kept verbatim. Nothing is the default.
+    /// Parses `name` or `name;schema`, without copying. The name is the part before the first `;`,
+    /// exactly as in the table; the schema is kept verbatim. The empty text is the default.
     #[must_use]
     pub fn from_text(text: impl Into<Text>) -> Self {
         let text = text.into();
@@ -50,7 +50,7 @@ impl Encoding {
         }
     }
 
-    /// The same encoding with another schema. Of a custom encoding, what follows the first `;` is
+    /// The same encoding with another schema. In a custom encoding the part behind the first `;` is
     /// replaced.
     #[must_use]
     pub fn with_schema(self, schema: impl Into<Text>) -> Self {
@@ -76,10 +76,10 @@ impl Encoding {
     }
 }
 
-/// Between name and schema.
+/// Separator between name and schema.
 const SEPARATOR: char = ';';
 
-/// Makes the constants, [`NAMES`] and [`id_of`] of one table. The ids count up from 0.
+/// Makes the constants, [`NAMES`] and [`id_of`] from one table. The ids count up from 0.
 macro_rules! predefined {
     ($($constant:ident = $id:literal, $name:literal;)*) => {
         impl Encoding {

@@ -6,16 +6,17 @@ use thiserror::Error;
 use super::{Ntp64, Timestamp, ZenohId};
 use crate::Now;
 
-/// How far a timestamp may lie ahead of the wall clock: the default of the reference.
+/// Default limit of a timestamp's lead over the wall clock, as in Eclipse Zenoh.
 pub const MAX_DELTA: Duration = Duration::from_millis(500);
 
-/// The low bits of the fraction that count instead of telling the time.
+/// The low bits of the fraction, which hold a counter instead of time.
 const COUNTER: u64 = 0xf;
 
-/// A clock whose timestamps are unique, rise, and follow each timestamp that it was shown.
+/// Hybrid logical clock: its timestamps are unique, rise, and follow each timestamp passed to
+/// [`Self::update`].
 ///
-/// It keeps the wall clock's time with the low four bits of the fraction (3.5 ns) cleared, and where
-/// that has not moved on, the last time plus one.
+/// A timestamp is the time of the wall clock with the low four bits of the fraction (3.5 ns) cleared;
+/// if that has not advanced, the last timestamp plus one.
 #[derive(Clone, Debug)]
 pub struct Hlc {
     id: ZenohId,
@@ -30,29 +31,29 @@ impl Hlc {
         Self::with_max_delta(id, MAX_DELTA)
     }
 
-    /// A clock that lets timestamps of others lie `max_delta` ahead.
+    /// A clock that accepts timestamps of other clocks up to `max_delta` ahead.
     #[must_use]
     pub fn with_max_delta(id: ZenohId, max_delta: Duration) -> Self {
         Self { id, max_delta: Ntp64::from_duration(max_delta).unwrap_or(Ntp64::MAX), last: Ntp64(0) }
     }
 
-    /// Who signs.
+    /// Id in the timestamps.
     #[must_use]
     pub fn id(&self) -> ZenohId {
         self.id
     }
 
-    /// A timestamp after each one that this clock gave or was shown.
+    /// A timestamp after every earlier one that this clock made or was updated with.
     pub fn new_timestamp(&mut self, now: Now) -> Timestamp {
         let physical = physical(now);
         self.last = if physical.0 > self.last.0 & !COUNTER { physical } else { next(self.last) };
         Timestamp { time: self.last, id: self.id }
     }
 
-    /// Takes note of somebody else's timestamp, so that the next one of this clock lies after it.
+    /// Adopts the timestamp of another clock, so that the next one of this clock lies after it.
     ///
     /// # Errors
-    /// A timestamp too far ahead, of which no note is taken: one wrong clock must not set all others.
+    /// A timestamp too far ahead, which is ignored: one wrong clock must not set all others.
     pub fn update(&mut self, timestamp: &Timestamp, now: Now) -> Result<(), FutureTimestamp> {
         let physical = physical(now);
         let ahead = timestamp.time.0.saturating_sub(physical.0);
@@ -65,7 +66,7 @@ impl Hlc {
     }
 }
 
-/// The wall clock with the counter cleared. A clock past February 2106 stands still there.
+/// The wall clock with the counter cleared. From February 2106 on it stands still.
 fn physical(now: Now) -> Ntp64 {
     Ntp64(Ntp64::from_duration(now.wall).unwrap_or(Ntp64::MAX).0 & !COUNTER)
 }
@@ -75,13 +76,13 @@ fn next(time: Ntp64) -> Ntp64 {
     Ntp64(time.0.saturating_add(1))
 }
 
-/// A timestamp lies further ahead of the wall clock than is tolerated.
+/// Error for a timestamp further ahead of the wall clock than allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the timestamp is {ahead:?} ahead of this node's clock, {max_delta:?} are tolerated")]
 pub struct FutureTimestamp {
-    /// How far.
+    /// Lead of the timestamp.
     pub ahead: Duration,
-    /// What is tolerated.
+    /// Allowed lead.
     pub max_delta: Duration,
 }
 
@@ -128,7 +129,7 @@ mod tests {
         let other = Timestamp { time: Ntp64(at(1_400).0 | 3), id: id(9) };
         assert_eq!(clock.update(&other, wall(1_000)), Ok(()));
         assert_eq!(clock.new_timestamp(wall(1_000)).time.0, other.time.0 + 1);
-        // One of the past changes nothing.
+        // A past timestamp changes nothing.
         assert_eq!(clock.update(&Timestamp { time: Ntp64(1), id: id(9) }, wall(1_000)), Ok(()));
         assert_eq!(clock.new_timestamp(wall(1_000)).time.0, other.time.0 + 2);
     }

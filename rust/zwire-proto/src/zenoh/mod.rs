@@ -25,8 +25,8 @@ pub use selector::{Parameters, Selector, TimeRange};
 pub use timestamp::{Ntp64, Timestamp};
 pub use zid::ZenohId;
 
-/// A key on which nobody declares anything: questions for it are answered with an end alone, behind all
-/// that was said before them. No wild key matches a chunk that begins with `@`.
+/// A key without any declarations: an interest in it is answered with D_FINAL alone, behind all earlier
+/// messages. No wild key matches a chunk that begins with `@`.
 pub(crate) const BARRIER_KEY: &str = "@zwire/barrier";
 
 /// The protocol version that INIT, SCOUT, HELLO and JOIN carry.
@@ -35,8 +35,8 @@ pub const VERSION: u8 = 0x09;
 /// The node at the other end of a link, or behind a session of the same process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Remote {
-    /// Its id.
+    /// Id of the node.
     pub zid: ZenohId,
-    /// Its role.
+    /// Role of the node.
     pub whatami: WhatAmI,
 }

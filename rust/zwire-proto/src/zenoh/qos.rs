@@ -5,11 +5,11 @@ use core::fmt;
 /// The role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum WhatAmI {
-    /// Forwards for others.
+    /// Forwards messages of other nodes.
     Router,
     /// Talks to routers and other peers.
     Peer,
-    /// Has one router or peer that does everything for it.
+    /// Has one router or peer that routes for it.
     Client,
 }
 
@@ -66,27 +66,27 @@ impl fmt::Display for WhatAmI {
 pub enum Priority {
     /// Session-internal traffic.
     Control = 0,
-    /// First for applications.
+    /// Highest priority of applications.
     RealTime = 1,
-    /// Second.
+    /// Second priority of applications.
     InteractiveHigh = 2,
-    /// Third.
+    /// Third priority of applications.
     InteractiveLow = 3,
-    /// Before the default.
+    /// Just above the default.
     DataHigh = 4,
     /// The default.
     #[default]
     Data = 5,
-    /// After the default.
+    /// Just below the default.
     DataLow = 6,
-    /// Last.
+    /// Lowest priority.
     Background = 7,
 }
 
 impl Priority {
-    /// How many priorities there are.
+    /// Number of priorities.
     pub const COUNT: usize = 8;
-    /// All of them, first served first.
+    /// All priorities, highest first.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Control,
         Self::RealTime,
@@ -104,10 +104,10 @@ impl Priority {
     }
 }
 
-/// What happens to a message when its queue is full.
+/// Handling of a message when its queue is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CongestionControl {
-    /// It is dropped.
+    /// The message is dropped.
     #[default]
     Drop,
     /// The sender waits.
@@ -116,7 +116,7 @@ pub enum CongestionControl {
     BlockFirst,
 }
 
-/// Which channel of the transport carries the message.
+/// Channel of the transport that carries the message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Reliability {
     /// FRAME and FRAGMENT with R=0.
@@ -133,7 +133,7 @@ pub enum Reliability {
 pub struct Qos(pub u8);
 
 impl Qos {
-    /// Data, Drop, not express: assumed when the extension is absent, and elided when equal.
+    /// Data, Drop, not express: the value if the extension is absent, and elided if equal.
     pub const DEFAULT: Self = Self(0x05);
     /// Control, Block: DECLARE, INTEREST and OAM.
     pub const DECLARE: Self = Self(0x08);

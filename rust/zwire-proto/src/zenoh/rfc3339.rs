@@ -5,7 +5,7 @@ use thiserror::Error;
 
 const SECONDS_PER_DAY: u64 = 86_400;
 
-/// A text that is no RFC 3339 instant in UTC from 1970 to 9999.
+/// Error for a text that is no RFC 3339 instant in UTC from 1970 to 9999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("no RFC 3339 instant in UTC (at byte {offset})")]
 pub struct InstantError {
@@ -13,17 +13,17 @@ pub struct InstantError {
     pub offset: usize,
 }
 
-/// How much of the RFC a text has to keep.
+/// Strictness of the parser.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// `T` between date and time, `Z` or `+00:00` at the end.
     Strict,
-    /// A space may stand for the `T`, and the zone may be missing: for what people type.
+    /// A space may replace the `T`, and the zone may be missing: for text typed by users.
     Loose,
 }
 
-/// The instant as time since the UNIX epoch. A leap second is the second before; digits after the ninth
-/// of the fraction are dropped. Both as in the reference.
+/// The instant as time since the UNIX epoch. A leap second counts as the second before; digits after
+/// the ninth of the fraction are dropped. Both as in Eclipse Zenoh.
 pub(super) fn parse(text: &str, form: Form) -> Result<Duration, InstantError> {
     let bytes = text.as_bytes();
     let number = |from: usize, digits: usize| {
@@ -72,8 +72,8 @@ pub(super) fn parse(text: &str, form: Form) -> Result<Duration, InstantError> {
     Ok(Duration::new(days * SECONDS_PER_DAY + hour * 3600 + minute * 60 + second, nanos))
 }
 
-/// Shows a time since the UNIX epoch with nine digits of fraction; with `{:#}` with as few groups of
-/// three as lose nothing.
+/// Shows a time since the UNIX epoch with nine digits of fraction; with `{:#}` with the fewest groups
+/// of three digits that keep the value.
 pub struct Instant(pub Duration);
 
 impl fmt::Display for Instant {
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(short(at(1, 20_000_000)), "1970-01-01T00:00:01.020Z");
         assert_eq!(short(at(1, 20_000)), "1970-01-01T00:00:01.000020Z");
         assert_eq!(short(at(1, 20)), "1970-01-01T00:00:01.000000020Z");
-        // No year is too far to be shown.
+        // Every year can be shown, however far.
         assert!(full(Duration::MAX).starts_with("584554051223-11-09T07:00:15."));
     }
 

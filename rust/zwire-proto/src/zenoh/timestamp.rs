@@ -18,7 +18,7 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 pub struct Ntp64(pub u64);
 
 impl Ntp64 {
-    /// The last time that it can hold, in February 2106.
+    /// The last representable time, in February 2106.
     pub const MAX: Self = Self(u64::MAX);
 
     /// From a time since the UNIX epoch, rounded down to 2^-32 s; `None` from February 2106 on.
@@ -29,8 +29,8 @@ impl Ntp64 {
         Some(Self((u64::from(seconds) << 32) | fraction))
     }
 
-    /// The time since the UNIX epoch in nanoseconds, rounded up, so that a time that was made of
-    /// nanoseconds gives them back.
+    /// The time since the UNIX epoch in nanoseconds, rounded up, so that a time converted from
+    /// nanoseconds converts back to them.
     #[must_use]
     pub fn to_duration(self) -> Duration {
         Duration::new(u64::from(self.seconds()), self.subsec_nanos())
@@ -55,13 +55,13 @@ impl Ntp64 {
         (self.fraction() as u64 * NANOS_PER_SECOND).div_ceil(1 << 32) as u32
     }
 
-    /// All of it in nanoseconds since the UNIX epoch, rounded up.
+    /// Nanoseconds since the UNIX epoch, rounded up.
     #[must_use]
     pub const fn nanos(self) -> u64 {
         self.seconds() as u64 * NANOS_PER_SECOND + self.subsec_nanos() as u64
     }
 
-    /// All of it in seconds since the UNIX epoch; a double keeps about a quarter of a microsecond of it.
+    /// Seconds since the UNIX epoch; a double keeps a precision of about a quarter of a microsecond.
     #[must_use]
     pub fn seconds_f64(self) -> f64 {
         f64::from(self.seconds()) + f64::from(self.fraction()) / (1_u64 << 32) as f64
@@ -70,7 +70,7 @@ impl Ntp64 {
     /// From an RFC 3339 instant in UTC.
     ///
     /// # Errors
-    /// A text that is none, or one that lies after [`Self::MAX`].
+    /// A text that is no instant, or one that lies after [`Self::MAX`].
     pub fn from_rfc3339(text: &str) -> Result<Self, TimestampError> {
         Self::from_duration(rfc3339::parse(text, Form::Strict)?).ok_or(TimestampError::TooLate)
     }
@@ -101,12 +101,12 @@ impl FromStr for Ntp64 {
 /// A timestamp. Ordered by time, ties by id.
 ///
 /// `{}` shows `instant/id` with an RFC 3339 instant, which rounds up to nanoseconds; [`Self::exact`]
-/// shows `number/id`, which loses nothing. Both parse.
+/// shows `number/id` without rounding. Both parse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp {
-    /// When.
+    /// Time.
     pub time: Ntp64,
-    /// By whose clock.
+    /// Id of the clock.
     pub id: ZenohId,
 }
 
@@ -126,7 +126,7 @@ impl fmt::Display for Exact {
     }
 }
 
-/// Why a text is no timestamp.
+/// Reason why a text is no timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TimestampError {
     /// No `/` between time and id.
@@ -138,7 +138,7 @@ pub enum TimestampError {
     /// The time lies after [`Ntp64::MAX`].
     #[error("a timestamp ends in February 2106")]
     TooLate,
-    /// The id is none.
+    /// The id is invalid.
     #[error(transparent)]
     Id(#[from] ZenohIdError),
 }
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What eclipse-zenoh 1.10.2 makes of seconds and nanoseconds: number, nanoseconds, instant.
+    /// Values of eclipse-zenoh 1.10.2 for seconds and nanoseconds: number, nanoseconds, instant.
     #[test]
     fn times_of_the_reference() {
         for (seconds, nanos, number, text) in [

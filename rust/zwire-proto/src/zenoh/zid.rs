@@ -6,7 +6,8 @@ use thiserror::Error;
 /// A node's id: a non-zero 128-bit number. On the wire little-endian without trailing zero bytes, as
 /// text in lower-case hexadecimal without leading zeros.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-// Aligned as what stands beside it: messages and samples, which hold several, are a quarter larger otherwise.
+// Alignment reduced to that of neighbouring fields: messages and samples, which hold several ids, would
+// be a quarter larger otherwise.
 #[repr(Rust, packed(8))]
 pub struct ZenohId(NonZeroU128);
 
@@ -22,7 +23,7 @@ impl ZenohId {
         }
     }
 
-    /// From 16 random bytes. All of them zero, which is not to be expected, give the id `1`.
+    /// From 16 random bytes. If all of them are zero, which is not expected, the id is `1`.
     #[must_use]
     pub const fn from_random(bytes: [u8; 16]) -> Self {
         match Self::new(u128::from_le_bytes(bytes)) {
@@ -48,13 +49,13 @@ impl ZenohId {
         Self::new(u128::from_le_bytes(le))
     }
 
-    /// All 16 little-endian bytes; the first [`Self::wire_len`] of them travel.
+    /// All 16 little-endian bytes; the first [`Self::wire_len`] of them are sent.
     #[must_use]
     pub const fn to_le_bytes(self) -> [u8; 16] {
         self.0.get().to_le_bytes()
     }
 
-    /// How many bytes travel: 1 to 16.
+    /// Number of bytes sent: 1 to 16.
     #[must_use]
     pub const fn wire_len(self) -> usize {
         16 - (self.0.leading_zeros() / 8) as usize
@@ -80,10 +81,10 @@ impl ZenohId {
     }
 }
 
-/// Why a text is no ZenohID.
+/// Reason why a text is no ZenohID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ZenohIdError {
-    /// There is nothing.
+    /// The text is empty.
     #[error("a ZenohID has at least one digit")]
     Empty,
     /// The first digit is 0, or there is no other.
@@ -95,7 +96,7 @@ pub enum ZenohIdError {
     /// Not one of `0123456789abcdef`.
     #[error("a ZenohID is written in lower-case hexadecimal digits (at byte {offset})")]
     Digit {
-        /// The byte that is none.
+        /// Offset of the wrong byte.
         offset: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Boxes as NaCl has them: X25519, XSalsa20, Poly1305 (`zmtp` 6.3; the papers of Bernstein on each).
+//! NaCl boxes: X25519, XSalsa20, Poly1305 (`zmtp` 6.3; the papers of Bernstein on each).
 //!
 //! ```text
 //! shared key = HSalsa20(X25519(secret, public), zeros)
@@ -6,7 +6,7 @@
 //! tag        = Poly1305(XSalsa20(shared key, nonce)[..32], the encrypted data)
 //! ```
 //!
-//! The primitives are other people's; here they are only put together.
+//! The primitives come from other crates; this module only combines them.
 
 use super::wire::curve::BOX_OVERHEAD;
 use core::fmt;
@@ -18,7 +18,7 @@ use salsa20::{
 };
 use zeroize::{Zeroize, Zeroizing};
 
-/// A key that everybody may know.
+/// A public key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PublicKey(pub [u8; 32]);
 
@@ -30,30 +30,30 @@ impl fmt::Debug for PublicKey {
     }
 }
 
-/// A key that nobody else may know. It is never printed, and its memory is wiped.
+/// A secret key. It is never printed, and its memory is wiped.
 #[derive(Clone)]
 pub struct SecretKey(Zeroizing<[u8; 32]>);
 
 impl SecretKey {
-    /// Any 32 random bytes are one.
+    /// Makes a secret key of any 32 random bytes.
     #[must_use]
     pub fn new(raw: [u8; 32]) -> Self {
         Self(Zeroizing::new(raw))
     }
 
-    /// Its bytes, for the cookie that only its owner can open.
+    /// The raw bytes, for the cookie that only the owner of the key can open.
     pub(in crate::zmtp) fn expose(&self) -> &[u8] {
         &*self.0
     }
 
-    /// The public key that belongs to it.
+    /// The public key that belongs to this secret.
     #[must_use]
     pub fn public(&self) -> PublicKey {
         PublicKey(MontgomeryPoint::mul_base_clamped(*self.0).to_bytes())
     }
 
-    /// What its owner and the owner of `public` have in common; `None` for the few public keys with which
-    /// that would be known to everybody.
+    /// The secret that this key shares with the owner of `public`; `None` for the few public keys (of
+    /// small order) that make the shared secret known to everyone.
     #[must_use]
     pub fn shared(&self, public: &PublicKey) -> Option<SharedKey> {
         let point = Zeroizing::new(MontgomeryPoint(public.0).mul_clamped(*self.0).to_bytes());
@@ -73,12 +73,12 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// A secret key and the public one that belongs to it.
+/// A secret key and its public key.
 #[derive(Clone, Debug)]
 pub struct KeyPair {
-    /// For the others.
+    /// The public key.
     pub public: PublicKey,
-    /// For its owner.
+    /// The secret key.
     pub secret: SecretKey,
 }
 
@@ -90,18 +90,18 @@ impl KeyPair {
     }
 }
 
-/// What closes and opens boxes.
+/// Symmetric key that closes and opens boxes.
 #[derive(Clone)]
 pub struct SharedKey(Zeroizing<[u8; 32]>);
 
 impl SharedKey {
-    /// A key that two already share.
+    /// Makes a shared key of known bytes.
     #[must_use]
     pub fn new(raw: [u8; 32]) -> Self {
         Self(Zeroizing::new(raw))
     }
 
-    /// The stream behind the key of the tag, and that key.
+    /// Starts the stream cipher; its first bytes are the key of the tag.
     fn start(&self, nonce: &[u8; 24]) -> (XSalsa20, Poly1305) {
         let mut stream = XSalsa20::new((&*self.0).into(), nonce.into());
         let mut key = Zeroizing::new([0; 32]);
@@ -109,7 +109,7 @@ impl SharedKey {
         (stream, Poly1305::new((&*key).into()))
     }
 
-    /// The parts in one box. A nonce must never come again with the same key.
+    /// Seals the parts in one box. A nonce must never be reused with the same key.
     #[must_use]
     pub fn seal(&self, nonce: &[u8; 24], parts: &[&[u8]]) -> Vec<u8> {
         let len: usize = parts.iter().map(|part| part.len()).sum();
@@ -123,13 +123,13 @@ impl SharedKey {
         out
     }
 
-    /// What is in a box; `None` when it was made with another key or nonce, or changed.
+    /// The content of a box; `None` if it was made with another key or nonce, or was changed.
     #[must_use]
     pub fn open(&self, nonce: &[u8; 24], sealed: &[u8]) -> Option<Vec<u8>> {
         let (given, data) = sealed.split_at_checked(BOX_OVERHEAD)?;
         let (mut stream, tag) = self.start(nonce);
         let expected = tag.compute_unpadded(data);
-        // In a time that does not depend on where they differ.
+        // Constant time: independent of where the tags differ.
         let differing = given.iter().zip(&expected).fold(0, |all, (a, b)| all | (a ^ b));
         if differing != 0 {
             return None;

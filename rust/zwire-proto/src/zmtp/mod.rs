@@ -5,7 +5,7 @@
 //! | [`wire`] | the bytes: greetings, frames, commands, metadata |
 //! | [`crypto`] | keys and boxes of CURVE |
 //! | [`link`] | one connection: handshake, sending, receiving, heartbeats |
-//! | [`socket`] | what a socket does with its connections: identities, turns, subscriptions |
+//! | [`socket`] | rules of a socket with several connections: identities, round-robin, subscriptions |
 //!
 //! Comments cite the ZMTP reference as `zmtp` with its section.
 

@@ -1,27 +1,28 @@
-//! Which form of ZRE a peer speaks (`zre` 2, 15).
+//! Generations of ZRE: the form of the protocol that a peer speaks (`zre` 2, 15).
 
 use core::fmt;
 
-/// A form of the messages. The numbers of the RFCs do not tell what was shipped.
+/// Generation of the message format. The RFC numbers alone do not describe the shipped implementations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Generation {
     /// RFC 20 to the letter, and zyre from November 2012 to March 2014: counts of one octet, headers
     /// `name=value`, no version.
     Rfc20,
-    /// zyre 1.0.0 of May 2014: as RFC 20, but the lists of HELLO are those of RFC 36. In no document.
+    /// zyre 1.0.0 of May 2014: like RFC 20, but with the lists of HELLO in the form of RFC 36. No
+    /// document describes it.
     Zyre1,
     /// RFC 36, message version 2: zyre from August 2014 to today, pyre.
     Rfc36,
-    /// RFC 43 to the letter, message version 3. No other implementation is known; what calls itself 43
-    /// sends version 2 inside CURVE.
+    /// RFC 43 to the letter, message version 3. No other implementation is known; programs that claim
+    /// RFC 43 send version 2 inside CURVE.
     Rfc43,
 }
 
 impl Generation {
-    /// All, oldest first.
+    /// All generations, oldest first.
     pub const ALL: [Self; 4] = [Self::Rfc20, Self::Zyre1, Self::Rfc36, Self::Rfc43];
 
-    /// The octet behind the message id, if there is one.
+    /// The version octet behind the message id, if the generation has one.
     #[must_use]
     pub const fn version(self) -> Option<u8> {
         match self {
@@ -31,7 +32,8 @@ impl Generation {
         }
     }
 
-    /// Before the version octet. Such peers abort where later ones say EXIT (`zre` 15.5).
+    /// Whether the generation predates the version octet. Such peers abort where later ones raise EXIT
+    /// (`zre` 15.5).
     #[must_use]
     pub const fn is_legacy(self) -> bool {
         self.version().is_none()
@@ -59,37 +61,37 @@ impl fmt::Display for Generation {
     }
 }
 
-/// Several generations.
+/// Set of generations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Generations(u8);
 
 impl Generations {
-    /// None; a start for [`Self::with`].
+    /// Empty set; a start for [`Self::with`].
     pub const NONE: Self = Self(0);
 
-    /// All but 43/ZRE, whose messages kill pyre (`zre` 21.1).
+    /// All but 43/ZRE, which crashes pyre (`zre` 21.1).
     pub const ALL_REAL: Self =
         Self::NONE.with(Generation::Rfc20).with(Generation::Zyre1).with(Generation::Rfc36);
 
-    /// One.
+    /// A set of one generation.
     #[must_use]
     pub const fn only(generation: Generation) -> Self {
         Self::NONE.with(generation)
     }
 
-    /// One more.
+    /// Adds a generation.
     #[must_use]
     pub const fn with(self, generation: Generation) -> Self {
         Self(self.0 | generation.bit())
     }
 
-    /// Whether it is among them.
+    /// Whether the set contains the generation.
     #[must_use]
     pub const fn contains(self, generation: Generation) -> bool {
         self.0 & generation.bit() != 0
     }
 
-    /// They, oldest first.
+    /// The generations in the set, oldest first.
     pub fn iter(self) -> impl Iterator<Item = Generation> {
         Generation::ALL.into_iter().filter(move |generation| self.contains(*generation))
     }

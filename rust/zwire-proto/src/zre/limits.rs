@@ -1,26 +1,25 @@
-//! What a peer may make us remember, and why so much.
+//! Bounds on the memory that peers can make a node use, each with its reason.
 
 /// Longest short string: its length is one octet.
 pub const MAX_STRING: usize = u8::MAX as usize;
 
-/// Longest entry `name=value` that we send: zyre of that time cuts longer ones.
+/// Longest entry `name=value` that is sent: zyre of that time cuts longer ones.
 pub const MAX_HEADER_ENTRY: usize = 254;
 
 /// Most groups in a HELLO, and most of one peer. The count of four octets would allow 4 294 967 295.
 /// A peer in this many groups costs 160 KiB, and its HELLO is 1 MiB at most.
 pub const MAX_GROUPS: usize = 4096;
 
-/// Most headers in a HELLO. People set a handful.
+/// Most headers in a HELLO. Applications set a handful.
 pub const MAX_HEADERS: usize = 1024;
 
-/// Longest header value and longest group of a HELLO, whose lengths have four octets. A certificate
-/// fits.
+/// Longest header value and longest group of a HELLO, with lengths of four octets. A certificate fits.
 pub const MAX_LONG_STRING: usize = 64 << 10;
 
 /// Most frames of one content. Each costs 32 bytes besides its own.
 pub const MAX_CONTENT_FRAMES: usize = 4096;
 
-/// Longest value of a gossip tuple: an endpoint, a bar, a key.
+/// Longest value of a gossip tuple: an endpoint, the separator `|` and a key.
 pub const MAX_TUPLE_VALUE: usize = 1024;
 
 /// Most octets of the data of an INFO: zyre cuts there.
@@ -29,35 +28,35 @@ pub const MAX_LOG_INFO: usize = 254;
 /// Most peers of a node by default. Each costs about 1,800 bytes (`benches/rust/zre.rs`) and, at the driver, a connection each way.
 pub const MAX_PEERS: usize = 10_000;
 
-/// Most peers of which there is nothing but a beacon or a tuple, by default. Anybody can make up a UUID;
-/// each costs a connection attempt. When there are as many, a newcomer takes the place of the oldest.
+/// Default limit of peers known only from a beacon or a tuple. Any sender can make up a UUID; each
+/// costs a connection attempt. At the limit a new one replaces the oldest.
 pub const MAX_UNANSWERED: usize = 4096;
 
-/// Most peers of the first generations that are remembered after they were given up. There are none
-/// left in the world but those that somebody keeps on purpose.
+/// Most peers of the first generations that are remembered after they expired. Such peers only exist
+/// where old software is kept on purpose.
 pub const MAX_GIVEN_UP: usize = 256;
 
-/// Most endpoints of a configuration, each tried again as long as it is not there.
+/// Most endpoints of a configuration, each retried until it is reachable.
 pub const MAX_ENDPOINTS: usize = 1024;
 
-/// Most addresses of the name in an endpoint.
+/// Most addresses to which the name in an endpoint resolves.
 pub const MAX_ADDRESSES: usize = 16;
 
 /// Most messages in the queue of a connection to a peer: 100 a second for the 30 seconds after which it
-/// would be forgotten (RFC 20).
+/// would expire (RFC 20).
 pub const HIGH_WATER_MARK: usize = 3000;
 
-/// Most messages for a peer that wait until the way to it is found.
+/// Most messages that wait until a peer's connection is chosen.
 pub const MAX_WAITING: usize = 256;
 
 /// Most collectors that a node sends its log to; each costs a connection.
 pub const MAX_COLLECTORS: usize = 16;
 
-/// Most clients of a gossip hub: each is sent every tuple.
+/// Most clients of a gossip hub: every tuple is sent to each of them.
 pub const MAX_GOSSIP_CLIENTS: usize = 4096;
 
-/// Most tuples that a gossip hub keeps. The protocol knows no removal, so those of nodes that left stay
-/// until somebody removes them.
+/// Most tuples that a gossip hub keeps. The protocol has no removal, so tuples of nodes that left stay
+/// until the application removes them.
 pub const MAX_GOSSIP_TUPLES: usize = 16 << 10;
 
 /// Most octets of keys and values of a gossip hub. A tuple of ZRE takes about 60.

@@ -3,12 +3,14 @@
 use core::{cmp::Ordering, fmt, str::FromStr};
 use thiserror::Error;
 
-/// The 16 octets that name a node from its start to its end. As text 32 upper-case hexadecimal digits.
+/// The 16 octets that identify a node from its start to its end. As text 32 upper-case hexadecimal
+/// digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Uuid([u8; 16]);
 
 impl Ord for Uuid {
-    /// As the octets, and as the text; a table of nodes does little else.
+    /// Compares the octets, which is the order of the texts as well. As integers for speed: tables of nodes
+    /// spend most of their time here.
     fn cmp(&self, other: &Self) -> Ordering {
         u128::from_be_bytes(self.0).cmp(&u128::from_be_bytes(other.0))
     }
@@ -21,14 +23,14 @@ impl PartialOrd for Uuid {
 }
 
 impl Uuid {
-    /// As it came from the wire.
+    /// A UUID from the wire.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// From 16 random octets, made a UUID of version 4. libzmq up to 4.0 refuses an identity that
-    /// begins with a zero octet, and a node would go nameless; so the first octet is never 0.
+    /// A UUID of version 4 from 16 random octets. libzmq up to 4.0 refuses an identity that begins with
+    /// a zero octet, and the node would have none; so the first octet is never 0.
     #[must_use]
     pub const fn from_random(mut bytes: [u8; 16]) -> Self {
         if bytes[0] == 0 {
@@ -45,7 +47,7 @@ impl Uuid {
         &self.0
     }
 
-    /// From 32 digits; peers of 2013 use them as identity.
+    /// Parses 32 digits; peers of 2013 use them as identity.
     pub(crate) fn from_hex(text: &[u8]) -> Option<Self> {
         let text: &[u8; 32] = text.try_into().ok()?;
         let mut bytes = [0; 16];
@@ -68,7 +70,7 @@ impl Uuid {
     }
 }
 
-/// A text that is no UUID.
+/// Error for a text that is no UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a UUID is written as 32 hexadecimal digits without dashes")]
 pub struct UuidError;
@@ -81,7 +83,7 @@ impl FromStr for Uuid {
 }
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Digits are ASCII. Peers are named in every event, so this is not formatted octet by octet.
+        // Digits are ASCII. Every event contains a UUID, so it is not formatted octet by octet.
         f.write_str(core::str::from_utf8(&self.to_hex()).unwrap_or_default())
     }
 }

@@ -17,7 +17,7 @@ pub fn encode_key(key: &[u8; 32]) -> [u8; 40] {
     text
 }
 
-/// The key of a text; `None` where it is none.
+/// The key in a text; `None` if the text is no key.
 #[must_use]
 pub fn decode_key(text: &[u8]) -> Option<[u8; 32]> {
     let text: &[u8; 40] = text.try_into().ok()?;

@@ -1,7 +1,7 @@
 //! Sockets of a multicast group: one receives, the other sends, and its address identifies this node in
 //! the group (`zenoh-wire` 3.15).
 
-use super::{Ends, message::Prefix, udp};
+use super::{ends::Ends, message::Prefix, udp};
 use crate::{config::Target, error::ConnectReason};
 use bytes::{Bytes, BytesMut};
 use getifaddrs::Address;
@@ -36,13 +36,13 @@ pub(crate) struct Group {
 
 /// Interface used for a group: its index, and its first address of each family.
 #[derive(Default)]
-struct Place {
+struct GroupPlace {
     index: u32,
     v4: Option<Ipv4Addr>,
     v6: Option<Ipv6Addr>,
 }
 
-impl Place {
+impl GroupPlace {
     /// Finds the interface with that name or address; without one the system chooses.
     fn find(wanted: Option<&str>) -> io::Result<Self> {
         let Some(wanted) = wanted else { return Ok(Self::default()) };
@@ -85,7 +85,7 @@ impl Group {
 
     fn open(target: &Target, group: SocketAddr) -> io::Result<Self> {
         let options = &target.options;
-        let place = Place::find(options.interface.as_deref())?;
+        let place = GroupPlace::find(options.interface.as_deref())?;
         let ttl = options.ttl.unwrap_or(TTL);
         let no_address =
             || io::Error::new(io::ErrorKind::AddrNotAvailable, "the interface has no address of that family");

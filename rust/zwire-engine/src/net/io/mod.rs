@@ -6,6 +6,7 @@
 //! A message-oriented link looks like a stream: each message is preceded by the length prefix that a
 //! stream would have, in both directions. The prefix is not sent.
 
+pub(crate) mod ends;
 mod group;
 mod message;
 mod quic;
@@ -16,28 +17,18 @@ mod unix;
 mod ws;
 
 use crate::{
-    config::{Link, Target},
+    config::{LinkConfig, Target},
     error::ConnectReason,
     net::{gather, tcp, tls::TlsFailure},
 };
 use bytes::{Bytes, BytesMut};
 use core::time::Duration;
-use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc};
+use std::{collections::VecDeque, io, sync::Arc};
 use tokio::net::{TcpListener, TcpStream};
 
+use ends::Ends;
 pub(crate) use group::{Group, group_of};
 pub(crate) use quic::{DATAGRAMS, Ways};
-
-/// Protocols of endpoints that this build supports, for error texts.
-pub(crate) const PROTOCOLS: &[&str] = &[
-    "tcp",
-    "udp",
-    tls::PROTOCOL,
-    ws::PROTOCOL,
-    quic::PROTOCOL,
-    #[cfg(unix)]
-    unix::PROTOCOL,
-];
 
 /// An established connection.
 pub(crate) enum Io {
@@ -45,32 +36,11 @@ pub(crate) enum Io {
     Udp(udp::Udp),
     /// A multicast group; its datagrams are received by other means.
     Group(Box<Group>),
-    Tls(Box<tls::Stream>),
-    Ws(Box<ws::Stream>),
-    Quic(Box<quic::Stream>),
+    Tls(Box<tls::TlsStream>),
+    Ws(Box<ws::WsStream>),
+    Quic(Box<quic::QuicStream>),
     #[cfg(unix)]
-    Unix(unix::Stream),
-}
-
-/// Both ends of a connection.
-#[derive(Clone, Debug)]
-pub(crate) struct Ends {
-    /// Local end, as a locator.
-    pub(crate) local: String,
-    /// Remote end, as a locator.
-    pub(crate) peer: String,
-    /// Both addresses, local first, if the protocol has addresses.
-    pub(crate) addresses: Option<(SocketAddr, SocketAddr)>,
-}
-
-impl Ends {
-    fn of_addresses(protocol: &str, local: SocketAddr, peer: SocketAddr) -> Self {
-        Self {
-            local: format!("{protocol}/{local}"),
-            peer: format!("{protocol}/{peer}"),
-            addresses: Some((local, peer)),
-        }
-    }
+    Unix(unix::LocalStream),
 }
 
 impl Io {
@@ -78,18 +48,18 @@ impl Io {
     ///
     /// # Errors
     /// Reason of the failure.
-    pub(crate) async fn connect(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
+    pub(crate) async fn connect(target: &Target, link: &LinkConfig) -> Result<Self, ConnectReason> {
         match target.endpoint.protocol() {
             "tcp" => tcp::connect(target, link).await.map(Self::Tcp),
             "udp" if quic::is_plain(target) => {
-                Ok(Self::Quic(Box::new(quic::Stream::connect(target, link).await?)))
+                Ok(Self::Quic(Box::new(quic::QuicStream::connect(target, link).await?)))
             }
             "udp" => udp::Udp::connect(target, link).await.map(Self::Udp),
-            tls::PROTOCOL => Ok(Self::Tls(Box::new(tls::Stream::connect(target, link).await?))),
-            ws::PROTOCOL => Ok(Self::Ws(Box::new(ws::Stream::connect(target, link).await?))),
-            quic::PROTOCOL => Ok(Self::Quic(Box::new(quic::Stream::connect(target, link).await?))),
+            tls::PROTOCOL => Ok(Self::Tls(Box::new(tls::TlsStream::connect(target, link).await?))),
+            ws::PROTOCOL => Ok(Self::Ws(Box::new(ws::WsStream::connect(target, link).await?))),
+            quic::PROTOCOL => Ok(Self::Quic(Box::new(quic::QuicStream::connect(target, link).await?))),
             #[cfg(unix)]
-            unix::PROTOCOL => unix::Stream::connect(target).await.map(Self::Unix),
+            unix::PROTOCOL => unix::LocalStream::connect(target).await.map(Self::Unix),
             other => Err(ConnectReason::Protocol(other.to_owned())),
         }
     }
@@ -98,7 +68,7 @@ impl Io {
     ///
     /// # Errors
     /// The missing or invalid setting.
-    pub(crate) fn check(target: &Target, link: &Link) -> Result<(), ConnectReason> {
+    pub(crate) fn check(target: &Target, link: &LinkConfig) -> Result<(), ConnectReason> {
         match target.endpoint.protocol() {
             tls::PROTOCOL | quic::PROTOCOL => tls::check_connect(target, link),
             _ => Ok(()),
@@ -342,38 +312,38 @@ impl Io {
 }
 
 /// Listener of any protocol.
-pub(crate) enum Listener {
+pub(crate) enum LinkListener {
     Tcp(TcpListener),
-    Udp(Box<udp::Listener>),
-    Tls(tls::Listener),
+    Udp(Box<udp::UdpListener>),
+    Tls(tls::TlsListener),
     Ws(TcpListener),
-    Quic(quic::Listener),
+    Quic(quic::QuicListener),
     #[cfg(unix)]
-    Unix(unix::Listener),
+    Unix(unix::LocalListener),
 }
 
 /// A bound listener.
 pub(crate) struct Bound {
-    pub(crate) listener: Listener,
+    pub(crate) listener: LinkListener,
     /// Locator of the listener, with the port that the system chose.
     pub(crate) locator: String,
     /// Cleanup for when the session closes.
-    pub(crate) guard: Option<Guard>,
+    pub(crate) guard: Option<PortGuard>,
 }
 
 /// Resource of a listener that is released on drop.
-pub(crate) enum Guard {
-    Quic(#[allow(dead_code, reason = "held for its drop")] quic::Guard),
+pub(crate) enum PortGuard {
+    Quic(#[allow(dead_code, reason = "held for its drop")] quic::QuicPort),
     #[cfg(unix)]
-    Unix(#[allow(dead_code, reason = "held for its drop")] unix::Guard),
+    Unix(#[allow(dead_code, reason = "held for its drop")] unix::SocketFile),
 }
 
-impl Listener {
+impl LinkListener {
     /// Listens on `target`; must run in a runtime.
     ///
     /// # Errors
     /// Reason of the failure.
-    pub(crate) async fn bind(target: &Target, link: &Link) -> Result<Bound, ConnectReason> {
+    pub(crate) async fn bind(target: &Target, link: &LinkConfig) -> Result<Bound, ConnectReason> {
         match target.endpoint.protocol() {
             "tcp" => {
                 let listener = tcp::listen(target, link).await?;
@@ -381,7 +351,7 @@ impl Listener {
                 Ok(Bound { listener: Self::Tcp(listener), locator: locator(target, &address), guard: None })
             }
             "udp" if !quic::is_plain(target) => {
-                let listener = udp::Listener::bind(target, link).await?;
+                let listener = udp::UdpListener::bind(target, link).await?;
                 let locator = locator(target, &listener.local().to_string());
                 Ok(Bound { listener: Self::Udp(Box::new(listener)), locator, guard: None })
             }
@@ -391,7 +361,7 @@ impl Listener {
                 Ok(Bound { listener: Self::Ws(listener), locator: locator(target, &address), guard: None })
             }
             tls::PROTOCOL => {
-                let listener = tls::Listener::bind(target, link).await?;
+                let listener = tls::TlsListener::bind(target, link).await?;
                 let port = listener.port().map_err(ConnectReason::io)?;
                 // A host name is kept, because the certificate is issued for it.
                 let host = target.endpoint.address().rsplit_once(':').map_or("", |(host, _)| host);
@@ -399,19 +369,19 @@ impl Listener {
                 Ok(Bound { listener: Self::Tls(listener), locator, guard: None })
             }
             quic::PROTOCOL | "udp" => {
-                let listener = quic::Listener::bind(target, link).await?;
+                let listener = quic::QuicListener::bind(target, link).await?;
                 let host = target.endpoint.address().rsplit_once(':').map_or("", |(host, _)| host);
                 let locator = locator(target, &format!("{host}:{}", listener.port()));
-                let guard = Some(Guard::Quic(listener.guard()));
+                let guard = Some(PortGuard::Quic(listener.guard()));
                 Ok(Bound { listener: Self::Quic(listener), locator, guard })
             }
             #[cfg(unix)]
             unix::PROTOCOL => {
-                let (listener, guard) = unix::Listener::bind(target).await?;
+                let (listener, guard) = unix::LocalListener::bind(target).await?;
                 Ok(Bound {
                     listener: Self::Unix(listener),
                     locator: locator(target, target.endpoint.address()),
-                    guard: Some(Guard::Unix(guard)),
+                    guard: Some(PortGuard::Unix(guard)),
                 })
             }
             other => Err(ConnectReason::Protocol(other.to_owned())),
@@ -422,7 +392,7 @@ impl Listener {
     ///
     /// # Errors
     /// The missing or invalid setting.
-    pub(crate) fn check(target: &Target, link: &Link) -> Result<(), ConnectReason> {
+    pub(crate) fn check(target: &Target, link: &LinkConfig) -> Result<(), ConnectReason> {
         match target.endpoint.protocol() {
             tls::PROTOCOL | quic::PROTOCOL => tls::check_listen(target, link),
             _ => Ok(()),
@@ -433,34 +403,36 @@ impl Listener {
     ///
     /// # Errors
     /// Errors of the operating system; a later call may succeed.
-    pub(crate) async fn accept(&self) -> io::Result<Incoming> {
+    pub(crate) async fn accept(&self) -> io::Result<IncomingLink> {
         match self {
-            Self::Tcp(listener) => Ok(Incoming::Tcp(listener.accept().await?.0)),
-            Self::Udp(listener) => listener.accept().await.map(|socket| Incoming::Ready(Io::Udp(socket))),
-            Self::Ws(listener) => Ok(Incoming::Ws(listener.accept().await?.0)),
+            Self::Tcp(listener) => Ok(IncomingLink::Tcp(listener.accept().await?.0)),
+            Self::Udp(listener) => listener.accept().await.map(|socket| IncomingLink::Ready(Io::Udp(socket))),
+            Self::Ws(listener) => Ok(IncomingLink::Ws(listener.accept().await?.0)),
             Self::Tls(listener) => {
-                listener.accept().await.map(|(socket, acceptor)| Incoming::Tls(socket, acceptor))
+                listener.accept().await.map(|(socket, acceptor)| IncomingLink::Tls(socket, acceptor))
             }
             Self::Quic(listener) => {
-                listener.accept().await.map(|incoming| Incoming::Quic(Box::new(incoming)))
+                listener.accept().await.map(|incoming| IncomingLink::Quic(Box::new(incoming)))
             }
             #[cfg(unix)]
-            Self::Unix(listener) => listener.accept().await.map(|stream| Incoming::Ready(Io::Unix(stream))),
+            Self::Unix(listener) => {
+                listener.accept().await.map(|stream| IncomingLink::Ready(Io::Unix(stream)))
+            }
         }
     }
 }
 
 /// An accepted connection.
-pub(crate) enum Incoming {
+pub(crate) enum IncomingLink {
     /// A connection that needs no further handshake.
     Ready(Io),
     Tcp(TcpStream),
     Tls(TcpStream, Arc<tls::Acceptor>),
     Ws(TcpStream),
-    Quic(Box<quic::Incoming>),
+    Quic(Box<quic::QuicIncoming>),
 }
 
-impl Incoming {
+impl IncomingLink {
     /// Address of the peer, for log texts.
     pub(crate) fn peer(&self) -> String {
         let address = match self {
@@ -482,7 +454,7 @@ impl Incoming {
                 tcp::established(&stream).map_err(ConnectReason::io)?;
                 Ok(Io::Tcp(stream))
             }
-            Self::Ws(socket) => Ok(Io::Ws(Box::new(ws::Stream::accept(socket).await?))),
+            Self::Ws(socket) => Ok(Io::Ws(Box::new(ws::WsStream::accept(socket).await?))),
             Self::Tls(socket, acceptor) => Ok(Io::Tls(Box::new(acceptor.accept(socket).await?))),
             Self::Quic(incoming) => Ok(Io::Quic(Box::new(incoming.ready().await?))),
         }

@@ -4,9 +4,9 @@
 //! that was read, so that a writer never finds data for the reader. Large parts are encrypted in place;
 //! small ones are copied together first, to share a record.
 
-use super::Ends;
+use super::ends::Ends;
 use crate::{
-    config::{Link, Target, TlsSettings},
+    config::{LinkConfig, Target, TlsSettings},
     error::ConnectReason,
     net::{
         tcp,
@@ -52,20 +52,20 @@ const CHANGE_CIPHER_SPEC: u8 = 0x14;
 /// closing with unread data would send a reset that overtakes it.
 const REFUSED_LINGER: Duration = Duration::from_millis(500);
 
-enum Session {
+enum TlsSession {
     Client(UnbufferedClientConnection),
     Server(UnbufferedServerConnection),
 }
 
 /// Bytes read and not yet decrypted.
 #[derive(Default)]
-struct Incoming {
+struct TlsIncoming {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
 }
 
-impl Incoming {
+impl TlsIncoming {
     /// Free part of the buffer to read into. The buffer doubles if the last read filled it.
     fn room(&mut self) -> &mut [u8] {
         self.bytes.copy_within(self.start..self.end, 0);
@@ -131,7 +131,7 @@ impl Outgoing {
 }
 
 /// Task of a turn once application data may be sent.
-enum Task<'a> {
+enum TlsTask<'a> {
     Nothing,
     /// Encrypts about [`CHUNK`] bytes of it.
     Encrypt(&'a mut VecDeque<Bytes>),
@@ -140,7 +140,7 @@ enum Task<'a> {
 
 /// Result of a turn.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
+enum TlsTurn {
     /// The handshake waits for the other side.
     Blocked,
     /// Application data may be sent.
@@ -149,9 +149,9 @@ enum Turn {
     Closed,
 }
 
-struct State {
-    session: Session,
-    incoming: Incoming,
+struct TlsState {
+    session: TlsSession,
+    incoming: TlsIncoming,
     outgoing: Outgoing,
     /// Small parts, copied together.
     staging: Vec<u8>,
@@ -165,11 +165,11 @@ struct State {
     failed: Option<Error>,
 }
 
-impl State {
-    fn new(session: Session) -> Self {
+impl TlsState {
+    fn new(session: TlsSession) -> Self {
         Self {
             session,
-            incoming: Incoming::default(),
+            incoming: TlsIncoming::default(),
             outgoing: Outgoing::default(),
             staging: Vec::new(),
             early: BytesMut::new(),
@@ -181,7 +181,7 @@ impl State {
 
     /// Decrypts everything that was read into `plaintext`, and does `task` if possible. Data to be sent
     /// is in `outgoing` afterwards, including the alert of a failure.
-    fn turn(&mut self, plaintext: &mut BytesMut, task: Task<'_>) -> Result<Turn, Error> {
+    fn turn(&mut self, plaintext: &mut BytesMut, task: TlsTask<'_>) -> Result<TlsTurn, Error> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -190,7 +190,7 @@ impl State {
         result
     }
 
-    fn step(&mut self, plaintext: &mut BytesMut, task: Task<'_>) -> Result<Turn, Error> {
+    fn step(&mut self, plaintext: &mut BytesMut, task: TlsTask<'_>) -> Result<TlsTurn, Error> {
         /// The two kinds of connections have the same methods but no common trait.
         macro_rules! turn {
             ($session:expr) => {{
@@ -247,15 +247,15 @@ impl State {
                             self.peer_closed = true;
                             None
                         }
-                        Ok(ConnectionState::BlockedHandshake) => Some(Turn::Blocked),
-                        Ok(ConnectionState::Closed) => Some(Turn::Closed),
+                        Ok(ConnectionState::BlockedHandshake) => Some(TlsTurn::Blocked),
+                        Ok(ConnectionState::Closed) => Some(TlsTurn::Closed),
                         Ok(ConnectionState::WriteTraffic(mut writer)) => {
-                            match core::mem::replace(&mut task, Task::Nothing) {
-                                Task::Nothing => {}
-                                Task::Encrypt(out) => {
+                            match core::mem::replace(&mut task, TlsTask::Nothing) {
+                                TlsTask::Nothing => {}
+                                TlsTask::Encrypt(out) => {
                                     encrypt(&mut writer, out, &mut self.outgoing, &mut self.staging)?;
                                 }
-                                Task::SayGoodbye => {
+                                TlsTask::SayGoodbye => {
                                     self.outgoing
                                         .append(
                                             RECORD_OVERHEAD,
@@ -265,7 +265,7 @@ impl State {
                                         .map_err(|error| Error::General(error.to_string()))?;
                                 }
                             }
-                            Some(Turn::Ready)
+                            Some(TlsTurn::Ready)
                         }
                         Ok(other) => return Err(Error::General(format!("{other:?} was not asked for"))),
                     };
@@ -277,8 +277,8 @@ impl State {
             }};
         }
         match &mut self.session {
-            Session::Client(session) => turn!(session),
-            Session::Server(session) => turn!(session),
+            TlsSession::Client(session) => turn!(session),
+            TlsSession::Server(session) => turn!(session),
         }
     }
 
@@ -347,36 +347,36 @@ fn encrypt<D>(
 }
 
 /// An established TLS connection.
-pub(crate) struct Stream {
+pub(crate) struct TlsStream {
     socket: TcpStream,
-    state: Mutex<State>,
+    state: Mutex<TlsState>,
     /// Time at which the link ends with a certificate, in wall-clock time since 1970.
     expires: Option<Duration>,
     /// Common name in the certificate of the other side.
     name: Option<String>,
 }
 
-impl Stream {
-    pub(super) async fn connect(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
+impl TlsStream {
+    pub(super) async fn connect(target: &Target, link: &LinkConfig) -> Result<Self, ConnectReason> {
         let settings = link.tls_at(&target.options);
         let config = Arc::new(client_config(&settings)?);
         let name = server_name(target.endpoint.address())?;
         let socket = tcp::connect(target, link).await?;
         let session = UnbufferedClientConnection::new(config, name).map_err(|e| TlsFailure::from(&e))?;
-        Self::establish(socket, Session::Client(session), &settings).await
+        Self::establish(socket, TlsSession::Client(session), &settings).await
     }
 
     async fn establish(
         socket: TcpStream,
-        session: Session,
+        session: TlsSession,
         settings: &TlsSettings,
     ) -> Result<Self, ConnectReason> {
         let limit = settings.handshake_limit();
-        let mut state = State::new(session);
+        let mut state = TlsState::new(session);
         match timeout(limit, handshake(&socket, &mut state)).await {
             Err(_) => return Err(TlsFailure::Silent(limit).into()),
             Ok(Err(failure)) => {
-                if matches!(state.session, Session::Server(_)) {
+                if matches!(state.session, TlsSession::Server(_)) {
                     linger(&socket).await;
                 }
                 return Err(failure);
@@ -384,8 +384,8 @@ impl Stream {
             Ok(Ok(())) => {}
         }
         let certificates = match &state.session {
-            Session::Client(session) => session.peer_certificates(),
-            Session::Server(session) => session.peer_certificates(),
+            TlsSession::Client(session) => session.peer_certificates(),
+            TlsSession::Server(session) => session.peer_certificates(),
         };
         let chain = certificates.unwrap_or_default().iter().map(|der| &der[..]);
         let name = chain.clone().next().and_then(common_name);
@@ -408,7 +408,7 @@ impl Stream {
             if state.peer_closed || state.read(&self.socket)? == 0 {
                 return Ok(0);
             }
-            let turn = state.turn(buf, Task::Nothing);
+            let turn = state.turn(buf, TlsTask::Nothing);
             let flushed = state.flush(&self.socket, |_| ());
             turn.map_err(failed)?;
             flushed?;
@@ -438,9 +438,9 @@ impl Stream {
             }
             // Everything that was read is decrypted already.
             let mut nothing = BytesMut::new();
-            let turn = state.turn(&mut nothing, Task::Encrypt(out)).map_err(failed)?;
+            let turn = state.turn(&mut nothing, TlsTask::Encrypt(out)).map_err(failed)?;
             debug_assert!(nothing.is_empty());
-            if turn != Turn::Ready {
+            if turn != TlsTurn::Ready {
                 // Nothing was taken, and nothing will be taken any more.
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
@@ -474,7 +474,7 @@ impl Stream {
         let mut nothing = BytesMut::new();
         state.closed = true;
         // The connection ends in any case.
-        let _ = state.turn(&mut nothing, Task::SayGoodbye);
+        let _ = state.turn(&mut nothing, TlsTask::SayGoodbye);
         let _ = state.flush(&self.socket, |_| ());
     }
 
@@ -495,13 +495,13 @@ impl Stream {
     }
 }
 
-impl State {
+impl TlsState {
     /// Reads the alert with which the other side has closed: it may reject a client certificate when this
     /// side considers the handshake complete.
     fn last_words(&mut self, socket: &TcpStream) -> Option<io::Error> {
         let mut nothing = BytesMut::new();
         while matches!(self.read(socket), Ok(1..)) {
-            if let Err(error) = self.turn(&mut nothing, Task::Nothing) {
+            if let Err(error) = self.turn(&mut nothing, TlsTask::Nothing) {
                 return Some(failed(error));
             }
             nothing.clear();
@@ -515,18 +515,18 @@ fn failed(error: Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, TlsFailure::from(&error))
 }
 
-async fn handshake(socket: &TcpStream, state: &mut State) -> Result<(), ConnectReason> {
+async fn handshake(socket: &TcpStream, state: &mut TlsState) -> Result<(), ConnectReason> {
     loop {
         let mut early = BytesMut::new();
-        let turn = state.turn(&mut early, Task::Nothing);
+        let turn = state.turn(&mut early, TlsTask::Nothing);
         state.early.unsplit(early);
         while !state.flush(socket, |_| ()).map_err(lost)? {
             socket.writable().await.map_err(lost)?;
         }
         match turn {
-            Ok(Turn::Ready) => return Ok(()),
-            Ok(Turn::Blocked) => {}
-            Ok(Turn::Closed) => return Err(TlsFailure::Closed.into()),
+            Ok(TlsTurn::Ready) => return Ok(()),
+            Ok(TlsTurn::Blocked) => {}
+            Ok(TlsTurn::Closed) => return Err(TlsFailure::Closed.into()),
             Err(error) => return Err(TlsFailure::from(&error).into()),
         }
         loop {
@@ -581,21 +581,21 @@ impl Acceptor {
     }
 
     /// Performs the handshake on an accepted connection.
-    pub(super) async fn accept(&self, socket: TcpStream) -> Result<Stream, ConnectReason> {
+    pub(super) async fn accept(&self, socket: TcpStream) -> Result<TlsStream, ConnectReason> {
         tcp::established(&socket).map_err(ConnectReason::io)?;
         let session =
             UnbufferedServerConnection::new(self.config.clone()).map_err(|e| TlsFailure::from(&e))?;
-        Stream::establish(socket, Session::Server(session), &self.settings).await
+        TlsStream::establish(socket, TlsSession::Server(session), &self.settings).await
     }
 }
 
-pub(crate) struct Listener {
+pub(crate) struct TlsListener {
     listener: TcpListener,
     acceptor: Arc<Acceptor>,
 }
 
-impl Listener {
-    pub(super) async fn bind(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
+impl TlsListener {
+    pub(super) async fn bind(target: &Target, link: &LinkConfig) -> Result<Self, ConnectReason> {
         let acceptor = Arc::new(Acceptor::new(link.tls_at(&target.options))?);
         Ok(Self { listener: tcp::listen(target, link).await?, acceptor })
     }
@@ -613,7 +613,7 @@ impl Listener {
 ///
 /// # Errors
 /// The invalid setting.
-pub(super) fn check_connect(target: &Target, link: &Link) -> Result<(), ConnectReason> {
+pub(super) fn check_connect(target: &Target, link: &LinkConfig) -> Result<(), ConnectReason> {
     client_config(&link.tls_at(&target.options))?;
     server_name(target.endpoint.address())?;
     Ok(())
@@ -623,7 +623,7 @@ pub(super) fn check_connect(target: &Target, link: &Link) -> Result<(), ConnectR
 ///
 /// # Errors
 /// The invalid setting.
-pub(super) fn check_listen(target: &Target, link: &Link) -> Result<(), ConnectReason> {
+pub(super) fn check_listen(target: &Target, link: &LinkConfig) -> Result<(), ConnectReason> {
     Acceptor::new(link.tls_at(&target.options)).map(|_| ())
 }
 
@@ -632,7 +632,7 @@ mod tests {
     use super::*;
     use crate::config::{Pem, Secret};
 
-    async fn pair() -> (Stream, Stream) {
+    async fn pair() -> (TlsStream, TlsStream) {
         let key = rcgen::KeyPair::generate().unwrap();
         let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         let certificate = Pem::Raw(Secret::new(params.self_signed(&key).unwrap().pem()));
@@ -649,14 +649,14 @@ mod tests {
         let client = UnbufferedClientConnection::new(client_config(&settings).unwrap().into(), name).unwrap();
         let server = UnbufferedServerConnection::new(server_config(&settings).unwrap().into()).unwrap();
         let (near, far) = tokio::join!(
-            Stream::establish(near, Session::Client(client), &settings),
-            Stream::establish(far, Session::Server(server), &settings)
+            TlsStream::establish(near, TlsSession::Client(client), &settings),
+            TlsStream::establish(far, TlsSession::Server(server), &settings)
         );
         (near.unwrap(), far.unwrap())
     }
 
     /// Runs in a thread of its own: a write that does not end fails after ten seconds.
-    fn written(stream: Arc<Stream>) -> io::Result<bool> {
+    fn written(stream: Arc<TlsStream>) -> io::Result<bool> {
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let mut out = VecDeque::from([Bytes::from_static(b"late")]);

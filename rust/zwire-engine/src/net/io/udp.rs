@@ -5,9 +5,9 @@
 //! tasks, the kernel buffer of each peer bounds what it may send ahead, and an error of one peer (its
 //! port is closed) affects no other.
 
-use super::{Ends, message::Prefix};
+use super::{ends::Ends, message::Prefix};
 use crate::{
-    config::{Link, Target},
+    config::{LinkConfig, Target},
     error::ConnectReason,
     net::tcp::resolve,
 };
@@ -51,7 +51,7 @@ pub(crate) struct Udp {
 
 impl Udp {
     /// Connects to the first address of `target` with a route to it. Sends nothing.
-    pub(super) async fn connect(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
+    pub(super) async fn connect(target: &Target, link: &LinkConfig) -> Result<Self, ConnectReason> {
         let mut last = ConnectReason::Unresolved;
         for address in resolve(target.endpoint.address()).await? {
             match Self::connect_one(target, link, address) {
@@ -62,7 +62,7 @@ impl Udp {
         Err(last)
     }
 
-    fn connect_one(target: &Target, link: &Link, peer: SocketAddr) -> io::Result<Self> {
+    fn connect_one(target: &Target, link: &LinkConfig, peer: SocketAddr) -> io::Result<Self> {
         let socket = new_socket(target, link, peer)?;
         let any = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         socket.bind(&target.options.bind.unwrap_or(SocketAddr::new(any, 0)).into())?;
@@ -202,7 +202,7 @@ fn canonical(address: SocketAddr) -> SocketAddr {
 }
 
 /// Socket bound to an address exclusively: another listener there is an error.
-pub(super) fn bind(target: &Target, link: &Link, address: SocketAddr) -> io::Result<Socket> {
+pub(super) fn bind(target: &Target, link: &LinkConfig, address: SocketAddr) -> io::Result<Socket> {
     let bound = new_socket(target, link, address).and_then(|socket| {
         socket.bind(&address.into())?;
         Ok(socket)
@@ -224,7 +224,7 @@ pub(super) fn hold_a_burst(socket: &Socket) {
     }
 }
 
-pub(super) fn new_socket(target: &Target, link: &Link, like: SocketAddr) -> io::Result<Socket> {
+pub(super) fn new_socket(target: &Target, link: &LinkConfig, like: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(like), Type::DGRAM, Some(Protocol::UDP))?;
     // Set first, so that options of the user override it.
     hold_a_burst(&socket);
@@ -237,17 +237,17 @@ pub(super) fn new_socket(target: &Target, link: &Link, like: SocketAddr) -> io::
 }
 
 /// Socket that receives the first datagram of new peers.
-pub(crate) struct Listener {
+pub(crate) struct UdpListener {
     socket: UdpSocket,
     local: SocketAddr,
     target: Target,
-    link: Link,
+    link: LinkConfig,
     /// First datagrams of other peers that reached a new socket in the moment before it was connected.
     early: Mutex<VecDeque<(SocketAddr, Bytes)>>,
 }
 
-impl Listener {
-    pub(super) async fn bind(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
+impl UdpListener {
+    pub(super) async fn bind(target: &Target, link: &LinkConfig) -> Result<Self, ConnectReason> {
         let mut last = ConnectReason::Unresolved;
         for address in resolve(target.endpoint.address()).await? {
             match Self::bind_one(target, link, address) {
@@ -258,7 +258,7 @@ impl Listener {
         Err(last)
     }
 
-    fn bind_one(target: &Target, link: &Link, address: SocketAddr) -> io::Result<Self> {
+    fn bind_one(target: &Target, link: &LinkConfig, address: SocketAddr) -> io::Result<Self> {
         let socket = bind(target, link, address)?;
         // From now on the sockets of accepted peers may share the port.
         share(&socket)?;

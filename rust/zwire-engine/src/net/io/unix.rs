@@ -3,7 +3,7 @@
 //! A lock file beside the socket, locked as long as the listener lives, distinguishes a socket in use
 //! from one that a killed process has left behind.
 
-use super::Ends;
+use super::ends::Ends;
 use crate::{config::Target, error::ConnectReason, net::gather, rt::runtime::Birth};
 use bytes::{Bytes, BytesMut};
 use std::{
@@ -25,12 +25,12 @@ const LOCK_SUFFIX: &str = ".lock";
 /// that moment.
 const LOCK_ATTEMPTS: usize = 10;
 
-pub(crate) struct Stream {
+pub(crate) struct LocalStream {
     stream: UnixStream,
     ends: Ends,
 }
 
-impl Stream {
+impl LocalStream {
     pub(super) async fn connect(target: &Target) -> Result<Self, ConnectReason> {
         let path = target.endpoint.address();
         let stream = UnixStream::connect(path).await.map_err(ConnectReason::io)?;
@@ -63,29 +63,29 @@ impl Stream {
     }
 }
 
-pub(crate) struct Listener {
+pub(crate) struct LocalListener {
     listener: UnixListener,
     path: String,
 }
 
-impl Listener {
+impl LocalListener {
     /// Binds the path. Removes a socket without a living listener; any other file is kept.
-    pub(super) async fn bind(target: &Target) -> Result<(Self, Guard), ConnectReason> {
+    pub(super) async fn bind(target: &Target) -> Result<(Self, SocketFile), ConnectReason> {
         let path = target.endpoint.address().to_owned();
         let socket = PathBuf::from(&path);
         let lock = lock(&socket).map_err(ConnectReason::io)?;
         // From here on dropping the guard cleans up on any failure.
-        let mut guard = Guard { birth: Birth::here(), socket, bound: false, lock };
+        let mut guard = SocketFile { birth: Birth::here(), socket, bound: false, lock };
         remove_stale(&guard.socket).await.map_err(ConnectReason::io)?;
         let listener = UnixListener::bind(&guard.socket).map_err(ConnectReason::io)?;
         guard.bound = true;
         Ok((Self { listener, path }, guard))
     }
 
-    pub(super) async fn accept(&self) -> io::Result<Stream> {
+    pub(super) async fn accept(&self) -> io::Result<LocalStream> {
         let (stream, _) = self.listener.accept().await?;
         let ends = Ends { local: locator(&self.path), peer: locator("unnamed"), addresses: None };
-        Ok(Stream { stream, ends })
+        Ok(LocalStream { stream, ends })
     }
 }
 
@@ -137,7 +137,7 @@ async fn remove_stale(socket: &Path) -> io::Result<()> {
 }
 
 /// Removes socket and lock file when it is dropped.
-pub(crate) struct Guard {
+pub(crate) struct SocketFile {
     birth: Birth,
     socket: PathBuf,
     /// Whether the socket was bound by this process.
@@ -145,7 +145,7 @@ pub(crate) struct Guard {
     lock: File,
 }
 
-impl Drop for Guard {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         // In a forked child the files belong to its parent.
         if !self.birth.is_here() {

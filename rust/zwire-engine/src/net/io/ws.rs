@@ -1,8 +1,8 @@
 //! WebSocket: one batch per binary message, without prefix (`zenoh-behaviour` 1.2, RFC 6455).
 
-use super::{Ends, message::Prefix};
+use super::{ends::Ends, message::Prefix};
 use crate::{
-    config::{Link, Target},
+    config::{LinkConfig, Target},
     error::ConnectReason,
     net::tcp,
 };
@@ -33,15 +33,15 @@ const CHUNK: usize = 128 * 1024;
 const BUFFER: usize = 2 * (CHUNK + MTU);
 
 /// Non-blocking socket with the traits that the WebSocket library expects.
-struct Socket(Arc<TcpStream>);
+struct WsSocket(Arc<TcpStream>);
 
-impl Read for Socket {
+impl Read for WsSocket {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.try_read(buf)
     }
 }
 
-impl Write for Socket {
+impl Write for WsSocket {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.0.try_write(buf)
     }
@@ -61,17 +61,17 @@ fn config() -> WebSocketConfig {
 }
 
 /// An established WebSocket connection.
-pub(crate) struct Stream {
+pub(crate) struct WsStream {
     socket: Arc<TcpStream>,
-    state: Mutex<WebSocket<Socket>>,
+    state: Mutex<WebSocket<WsSocket>>,
     prefix: Prefix,
 }
 
-impl Stream {
-    pub(super) async fn connect(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
+impl WsStream {
+    pub(super) async fn connect(target: &Target, link: &LinkConfig) -> Result<Self, ConnectReason> {
         let socket = Arc::new(tcp::connect(target, link).await?);
         let uri = format!("ws://{}/", target.endpoint.address());
-        let started = tungstenite::client::client_with_config(uri, Socket(socket.clone()), Some(config()));
+        let started = tungstenite::client::client_with_config(uri, WsSocket(socket.clone()), Some(config()));
         let (state, _) = complete(&socket, started).await?;
         Ok(Self { socket, state: Mutex::new(state), prefix: Prefix::default() })
     }
@@ -80,7 +80,7 @@ impl Stream {
     pub(super) async fn accept(socket: TcpStream) -> Result<Self, ConnectReason> {
         tcp::established(&socket).map_err(ConnectReason::io)?;
         let socket = Arc::new(socket);
-        let started = tungstenite::accept_with_config(Socket(socket.clone()), Some(config()));
+        let started = tungstenite::accept_with_config(WsSocket(socket.clone()), Some(config()));
         let state = complete(&socket, started).await?;
         Ok(Self { socket, state: Mutex::new(state), prefix: Prefix::default() })
     }

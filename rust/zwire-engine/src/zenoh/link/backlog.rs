@@ -1,13 +1,12 @@
 //! [`LinkBacklog`]: the lanes of a link, and batches on their way from them to the socket.
 
-use super::{Link, Outlets, micros, ways::Queues};
+use super::{Link, Outlets, end::LinkEnd, micros, ways::Queues};
 use crate::{
     net::{
         outbox::{Backlog, Outbox, WRITE_BYTES, Wire, Written},
         pace::Pace,
     },
     rt::clock,
-    zenoh::connectivity::LinkEnd,
 };
 use bytes::Bytes;
 use core::{

@@ -4,20 +4,24 @@
 //! connections of every protocol have.
 
 mod backlog;
+mod end;
 mod space;
 mod ways;
 
 use crate::{
     net::{
         burst::Moment,
-        io::{Ends, Io},
+        interfaces::interfaces_with,
+        io::{Io, ends::Ends},
         outbox::{self, ALONE, Backlog, FLUSH_BYTES, Outbox, Sending},
         pace::Pace,
         tap::TappedConnection,
     },
     rt::{clock, watch::Watch},
-    zenoh::{connectivity::LinkEnd, intercept::Guard},
+    zenoh::intercept::Guard,
 };
+pub use end::{LinkEnd, PeerFault};
+
 use backlog::LinkBacklog;
 use core::{
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -32,8 +36,8 @@ use std::{
 use tokio::sync::Notify;
 use ways::Outlets;
 use zwire_proto::zenoh::{
-    CongestionControl, Priority, Reliability,
-    intercept::Egress,
+    CongestionControl, Priority, Reliability, ZenohId,
+    intercept::{Egress, LinkFacts, Policy},
     link::{LinkParams, LinkTx, TxConfig},
     wire::{CloseReason, NetworkMessage},
 };
@@ -49,20 +53,20 @@ pub enum Urgency {
     Later,
 }
 
-/// What happened to a pushed message.
+/// Outcome of a pushed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
-    /// It is queued.
+pub enum PushOutcome {
+    /// Queued.
     Queued,
-    /// It is queued behind others, and whoever sees to those sees to it: nothing is left to do.
+    /// Queued behind messages whose flush is already scheduled; the caller need not flush.
     Gathered,
-    /// The policy of the node is against it. Nothing is queued.
+    /// Refused by the policy of the node. Nothing is queued.
     Refused,
-    /// It is queued, and its lane is over the bound: wait before the next.
+    /// Queued, and its lane is over the bound: wait before the next.
     Over,
-    /// It is queued, and its lane is full now. What may be dropped would be next.
+    /// Queued, and its lane is full now: the next droppable message would be dropped.
     Full,
-    /// It was dropped, its lane was full.
+    /// Dropped, because its lane was full.
     Dropped,
 }
 
@@ -83,7 +87,7 @@ pub struct LinkStats {
     pub rx_messages: AtomicU64,
 }
 
-/// What goes through one lane of a link.
+/// Traffic and queue of one lane of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneReport {
     /// Its priority.
@@ -96,11 +100,11 @@ pub struct LaneReport {
     pub waiting_bytes: usize,
     /// Most bytes that may wait.
     pub capacity_bytes: usize,
-    /// Who waits for room in it.
+    /// Number of producers that wait for room in it.
     pub producers: usize,
 }
 
-/// One established connection.
+/// Established connection with a node or a multicast group.
 pub struct Link {
     io: Io,
     /// Parameters of the handshake.
@@ -221,16 +225,43 @@ impl Link {
         }
     }
 
-    /// What the policy of the node is for this link. Without a call nothing is held back.
-    pub(crate) fn set_guard(&self, guard: Guard) {
-        // Once, by whoever has made the link.
-        let _ = self.guard.set(guard);
+    /// Applies the policy of the node to this link. `zid`: the node at the other end; `None` for the members of a
+    /// group. Without a call nothing is held back.
+    pub(crate) fn set_policy(&self, policy: &Policy, zid: Option<ZenohId>) {
+        // Called once, before the first message.
+        let _ = self.guard.set(self.guard(policy, zid));
     }
 
-    /// Leaves those of the peer's messages that the policy of the node lets in.
+    /// Interceptor of the policy for messages of this link, or of one member of its group.
+    pub(crate) fn guard(&self, policy: &Policy, zid: Option<ZenohId>) -> Guard {
+        if policy.is_empty() {
+            return Guard::default();
+        }
+        let interfaces = self.addresses.map_or_else(Vec::new, |(local, _)| interfaces_with(local.ip()));
+        let facts = LinkFacts {
+            zid,
+            interfaces: &interfaces,
+            protocol: self.local.split_once('/').map_or("", |(protocol, _)| protocol),
+            common_name: self.io().name(),
+            username: self.params.user.as_ref().map(zwire_proto::Text::as_str),
+        };
+        Guard::of(policy, &facts)
+    }
+
+    /// Removes the peer's messages that the policy of the node refuses. Answers that their senders wait for are
+    /// sent on this link.
     pub(crate) fn admit(&self, messages: &mut Vec<(NetworkMessage, Reliability)>) {
-        if let Some(guard) = self.guard.get() {
-            guard.admit(messages, self);
+        let Some(guard) = self.guard.get() else { return };
+        self.send_answers(&guard.admit(messages));
+    }
+
+    /// Sends the answers to messages that the policy has refused.
+    pub(crate) fn send_answers(&self, answers: &[NetworkMessage]) {
+        for answer in answers {
+            self.push(answer, Reliability::Reliable, None);
+        }
+        if !answers.is_empty() {
+            self.flush();
         }
     }
 
@@ -241,21 +272,26 @@ impl Link {
         message: &NetworkMessage,
         reliability: Reliability,
         collect: Option<Moment>,
-    ) -> Sent {
+    ) -> PushOutcome {
         match self.guard.get().map_or(Egress::Pass, |guard| guard.egress(message, reliability)) {
             Egress::Pass => self.queue(message, reliability, collect),
             Egress::Changed(message) => self.queue(&message, reliability, collect),
-            Egress::Refused => Sent::Refused,
+            Egress::Refused => PushOutcome::Refused,
         }
     }
 
-    fn queue(&self, message: &NetworkMessage, reliability: Reliability, collect: Option<Moment>) -> Sent {
+    fn queue(
+        &self,
+        message: &NetworkMessage,
+        reliability: Reliability,
+        collect: Option<Moment>,
+    ) -> PushOutcome {
         let qos = message.qos();
         let priority = qos.priority();
         let lane = self.lane(priority);
         let mut tx = self.outbox.lock();
         if tx.dead {
-            return Sent::Dropped;
+            return PushOutcome::Dropped;
         }
         let over = tx.backlog.queued(lane) >= self.lane_bytes[lane as usize];
         if over {
@@ -267,14 +303,14 @@ impl Link {
             };
             if drop {
                 drop_count(&self.stats.tx_dropped[lane as usize]);
-                return Sent::Dropped;
+                return PushOutcome::Dropped;
             }
         } else {
             self.refresh_lane(lane);
         }
         if tx.backlog.sender(reliability).push(message, reliability).is_err() {
             drop_count(&self.stats.tx_dropped[lane as usize]);
-            return Sent::Dropped;
+            return PushOutcome::Dropped;
         }
         let full = tx.backlog.queued(lane) >= self.lane_bytes[lane as usize];
         let gathered = collect.is_some_and(|moment| self.gathers(&mut tx, moment));
@@ -283,10 +319,10 @@ impl Link {
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         drop(tx);
         match (over, full) {
-            (true, _) => Sent::Over,
-            (false, true) => Sent::Full,
-            (false, false) if gathered => Sent::Gathered,
-            (false, false) => Sent::Queued,
+            (true, _) => PushOutcome::Over,
+            (false, true) => PushOutcome::Full,
+            (false, false) if gathered => PushOutcome::Gathered,
+            (false, false) => PushOutcome::Queued,
         }
     }
 
@@ -326,7 +362,7 @@ impl Link {
         self.outbox.flush(self);
     }
 
-    /// Of a group: somebody has joined it and wants to hear of us.
+    /// Of a group: sends JOIN at once, because a new member has joined.
     pub(crate) fn announce(&self, now: zwire_proto::Now) {
         self.outbox.lock().backlog.machine.announce(now);
         self.flush();
@@ -367,7 +403,7 @@ impl Link {
         if missed && end != LinkEnd::Closed && !crate::log::is_leaving() {
             tracing::warn!(
                 peer = self.peer, %zid, reason = end.word(), detail = %end,
-                "the connection is lost, and what is published until the next one"
+                "connection lost; publications are dropped until it is re-established"
             );
         } else {
             tracing::info!(peer = self.peer, %zid, reason = end.word(), detail = %end, "disconnected");
@@ -379,7 +415,7 @@ impl Link {
         clock::mono().saturating_sub(self.since)
     }
 
-    /// What goes through each lane, of one or of all.
+    /// Traffic and queue of each lane; of the only one where priorities are not told apart.
     pub(crate) fn lanes(&self) -> Vec<LaneReport> {
         let queued = {
             let tx = self.outbox.lock();

@@ -1,7 +1,7 @@
 //! Waiting for room in the lanes of a link: producers that block, and the grace of droppable messages.
 
-use super::{Link, backlog::LinkBacklog};
-use crate::{net::outbox::Sending, rt::clock, zenoh::connectivity::LinkEnd};
+use super::{Link, backlog::LinkBacklog, end::LinkEnd};
+use crate::{net::outbox::Sending, rt::clock};
 use core::{sync::atomic::Ordering, time::Duration};
 use std::time::Instant;
 use zwire_proto::zenoh::{Priority, wire::CloseReason};

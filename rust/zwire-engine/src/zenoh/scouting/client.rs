@@ -2,17 +2,17 @@
 
 use super::{
     node::targets,
-    station::{Event, Station},
+    station::{Station, StationEvent},
 };
 use crate::{
     error::{ConnectReason, Error},
     net::race::STAGGER,
     zenoh::{
-        connector::{Failures, attempt_all},
-        driver,
+        connect::dial::{Failures, attempt_all},
         establish::Established,
         link::Link,
-        shared::Shared,
+        link_task::start_link,
+        shared::SessionShared,
     },
 };
 use core::time::Duration;
@@ -36,7 +36,7 @@ const MAX_FAILURES: usize = 16;
 ///
 /// # Errors
 /// No node answered in time, or none of those that answered could be connected to.
-pub(crate) async fn find(shared: &Arc<Shared>, limit: Option<Duration>) -> Result<Arc<Link>, Error> {
+pub(crate) async fn find(shared: &Arc<SessionShared>, limit: Option<Duration>) -> Result<Arc<Link>, Error> {
     let multicast = &shared.config.scouting.multicast;
     let config = ScoutingConfig {
         zid: shared.zid,
@@ -52,7 +52,7 @@ pub(crate) async fn find(shared: &Arc<Shared>, limit: Option<Duration>) -> Resul
         Some(limit) => tokio::time::timeout(limit, search).await.ok(),
     };
     match found {
-        Some(established) => driver::start_link(shared, established)
+        Some(established) => start_link(shared, established)
             .map_err(|e| Error::Connect { endpoint: String::new(), reason: ConnectReason::Io(Arc::new(e)) }),
         None => Err(Error::NobodyFound {
             group: multicast.address,
@@ -64,13 +64,13 @@ pub(crate) async fn find(shared: &Arc<Shared>, limit: Option<Duration>) -> Resul
 }
 
 /// Tries every node that answers. Ends with the first session.
-async fn search(shared: &Arc<Shared>, station: &mut Station, failures: &mut Failures) -> Established {
+async fn search(shared: &Arc<SessionShared>, station: &mut Station, failures: &mut Failures) -> Established {
     let mut tried: HashMap<ZenohId, Instant> = HashMap::new();
     let mut attempts: JoinSet<Result<Established, Failures>> = JoinSet::new();
     loop {
         tokio::select! {
             event = station.next() => {
-                let Event::Found(found) = event else { continue };
+                let StationEvent::Found(found) = event else { continue };
                 let now = Instant::now();
                 tried.retain(|_, until| *until > now);
                 if attempts.len() < MAX_AT_ONCE && is_wanted(shared, &found) && !tried.contains_key(&found.zid) {
@@ -92,7 +92,7 @@ async fn search(shared: &Arc<Shared>, station: &mut Station, failures: &mut Fail
     }
 }
 
-fn is_wanted(shared: &Shared, found: &Found) -> bool {
+fn is_wanted(shared: &SessionShared, found: &Found) -> bool {
     let multicast = &shared.config.scouting.multicast;
     // Two clients cannot have a session with each other.
     found.whatami != WhatAmI::Client
@@ -100,7 +100,7 @@ fn is_wanted(shared: &Shared, found: &Found) -> bool {
         && multicast.strategy.allows(shared.zid, found.zid, found.whatami)
 }
 
-async fn attempt(shared: Arc<Shared>, found: Found) -> Result<Established, Failures> {
+async fn attempt(shared: Arc<SessionShared>, found: Found) -> Result<Established, Failures> {
     if found.whatami == WhatAmI::Peer {
         tokio::time::sleep(ROUTERS_FIRST).await;
     }

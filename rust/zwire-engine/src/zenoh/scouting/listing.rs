@@ -1,6 +1,6 @@
 //! Listing of nodes: [`scout`].
 
-use super::station::{Event, Station};
+use super::station::{Station, StationEvent};
 use crate::{
     config::{Config, Roles},
     error::Error,
@@ -72,7 +72,7 @@ pub fn scout(config: &Config, roles: Roles, handler: Handler) -> Result<Listing,
         runtime.spawn(async move {
             let mut station = Station::new(&multicast, own);
             loop {
-                if let Event::Found(found) = station.next().await {
+                if let StationEvent::Found(found) = station.next().await {
                     let (pushed, _) = queue.push(found);
                     queue.signal();
                     if pushed == Pushed::Over {

@@ -10,6 +10,7 @@
 //! | `listing` | listing of nodes, for people and programs |
 
 mod client;
+pub(crate) mod dials;
 mod listing;
 mod node;
 mod sockets;
@@ -17,7 +18,7 @@ mod station;
 
 pub(crate) use client::find;
 pub use listing::{Listing, scout};
-pub(crate) use node::{Dials, Via, discovered, run, scouting_config, update_locators};
+pub(crate) use node::{gossiped, run, scouting_config, update_locators};
 pub use sockets::INTERFACE_ENV;
 pub(crate) use station::Station;
 pub use zwire_proto::zenoh::discovery::Found;

@@ -1,8 +1,9 @@
 //! Scouting of a node: it answers SCOUT messages, and connects to the nodes that it finds.
 
 use super::{
+    dials::Via,
     sockets::reachable,
-    station::{Event, Station, until},
+    station::{Station, StationEvent, until},
 };
 use crate::{
     config::{ConnectRules, Endpoint, LinkOptions, Locator, Roles, Target},
@@ -10,22 +11,20 @@ use crate::{
     net::{io::group_of, race::STAGGER},
     rt::clock,
     zenoh::{
-        connector::{self, dial},
+        connect::dial::{dial, is_max_links, log},
         core::Side,
-        driver,
         gate::Ticket,
-        shared::Shared,
+        link_settings::is_supported,
+        shared::SessionShared,
     },
 };
 use core::{net::SocketAddr, time::Duration};
-use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
-use tokio::sync::Notify;
 use zwire_proto::{
     Text,
     zenoh::{
         WhatAmI, ZenohId,
-        discovery::{Candidates, Outcome, ScoutingConfig, address},
+        discovery::{Outcome, ScoutingConfig, address},
     },
 };
 
@@ -33,24 +32,8 @@ use zwire_proto::{
 /// arrived.
 const CROSSING: Duration = Duration::from_millis(200);
 
-/// Way in which a node was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Via {
-    /// Found by its answer to a SCOUT.
-    Multicast,
-    /// Found by gossip of a neighbour.
-    Gossip,
-}
-
-/// Nodes that were found, and the attempts to connect to them.
-#[derive(Default)]
-pub(crate) struct Dials {
-    candidates: Mutex<Candidates>,
-    changed: Notify,
-}
-
 /// Roles that this node scouts for, and whether it answers SCOUT.
-pub(crate) fn scouting_config(shared: &Shared) -> Option<ScoutingConfig> {
+pub(crate) fn scouting_config(shared: &SessionShared) -> Option<ScoutingConfig> {
     let multicast = &shared.config.scouting.multicast;
     // A client connects to one node only, and never to others that it hears of.
     let what = match shared.config.mode {
@@ -68,7 +51,7 @@ pub(crate) fn scouting_config(shared: &Shared) -> Option<ScoutingConfig> {
 
 /// Scouts, answers, and watches the addresses of this machine until the session closes. `station` is
 /// `None` for a node that neither scouts nor answers.
-pub(crate) async fn run(shared: Weak<Shared>, mut station: Option<Station>) {
+pub(crate) async fn run(shared: Weak<SessionShared>, mut station: Option<Station>) {
     let mut look = tokio::time::interval(Duration::from_secs(2));
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -91,27 +74,32 @@ pub(crate) async fn run(shared: Weak<Shared>, mut station: Option<Station>) {
             event = event => Some(event),
             () = until(due) => None,
             () = dials.changed.notified() => None,
-            _ = look.tick() => Some(Event::Network),
+            _ = look.tick() => Some(StationEvent::Network),
         };
         let Some(shared) = shared.upgrade() else { return };
         match event {
-            Some(Event::Found(found)) => {
+            Some(StationEvent::Found(found)) => {
                 discovered(&shared, Via::Multicast, found.zid, found.whatami, found.locators);
             }
-            Some(Event::Asked(to)) => {
+            Some(StationEvent::Asked(to)) => {
                 if let Some(station) = &station {
                     station.answer(to, &shared.locators.lock());
                 }
             }
-            Some(Event::Network) => update_locators(&shared),
+            Some(StationEvent::Network) => update_locators(&shared),
             None => {}
         }
     }
 }
 
+/// Handles a node that a neighbour tells of.
+pub(crate) fn gossiped(shared: &Arc<SessionShared>, zid: ZenohId, whatami: WhatAmI, locators: Vec<Text>) {
+    discovered(shared, Via::Gossip, zid, whatami, locators);
+}
+
 /// Handles a node that was found: connects to it if the rules allow (`zenoh-behaviour` 1.8).
-pub(crate) fn discovered(
-    shared: &Arc<Shared>,
+fn discovered(
+    shared: &Arc<SessionShared>,
     via: Via,
     zid: ZenohId,
     whatami: WhatAmI,
@@ -137,7 +125,7 @@ pub(crate) fn discovered(
 }
 
 /// Starts the connections that are due.
-fn connect_found(shared: &Arc<Shared>) {
+fn connect_found(shared: &Arc<SessionShared>) {
     let now = clock::now();
     let mut due = Vec::new();
     {
@@ -155,20 +143,20 @@ fn connect_found(shared: &Arc<Shared>) {
 }
 
 /// Targets for the locators that this build supports and the configuration allows.
-pub(crate) fn targets(shared: &Shared, locators: &[Text]) -> Vec<Target> {
+pub(crate) fn targets(shared: &SessionShared, locators: &[Text]) -> Vec<Target> {
     let target = |locator: &Text| {
         let endpoint = Locator::new(locator.as_str()).ok()?.into_endpoint();
         let options = LinkOptions::of(&endpoint).ok()?;
         let target = Target { endpoint, options, rules: ConnectRules::default() };
         // No node accepts connections at a multicast group.
-        let usable = group_of(&target).is_none() && driver::is_supported(&shared.config, &target);
+        let usable = group_of(&target).is_none() && is_supported(&shared.config, &target);
         usable.then_some(target)
     };
     locators.iter().filter_map(target).collect()
 }
 
 /// Attempt to connect to a node that was found; holds the connection until it ends.
-async fn connect_to(shared: Weak<Shared>, zid: ZenohId, targets: Vec<Target>, ticket: Option<Ticket>) {
+async fn connect_to(shared: Weak<SessionShared>, zid: ZenohId, targets: Vec<Target>, ticket: Option<Ticket>) {
     let Some(strong) = shared.upgrade() else { return };
     let mut outcome = Outcome::Failed;
     match dial(&strong, &targets, Some(zid), STAGGER).await {
@@ -181,7 +169,7 @@ async fn connect_to(shared: Weak<Shared>, zid: ZenohId, targets: Vec<Target>, ti
             if strong.contacts.contains(zid) {
                 outcome = Outcome::Connected;
             } else {
-                connector::log(&failures);
+                log(&failures);
             }
         }
     }
@@ -199,11 +187,11 @@ async fn connect_to(shared: Weak<Shared>, zid: ZenohId, targets: Vec<Target>, ti
 }
 
 fn is_crossing(reason: &ConnectReason) -> bool {
-    matches!(reason, ConnectReason::Connected(_)) || connector::is_max_links(reason)
+    matches!(reason, ConnectReason::Connected(_)) || is_max_links(reason)
 }
 
 /// Determines the locators of this node, and sends them to its neighbours if they have changed.
-pub(crate) fn update_locators(shared: &Arc<Shared>) {
+pub(crate) fn update_locators(shared: &Arc<SessionShared>) {
     let listening: Vec<Text> =
         shared.listening.lock().iter().map(|listening| Text::from(listening.locator.as_str())).collect();
     let locators = expanded(&listening);
@@ -214,7 +202,7 @@ pub(crate) fn update_locators(shared: &Arc<Shared>) {
         }
         known.clone_from(&locators);
     }
-    let mut effects = crate::zenoh::core::Effects::default();
+    let mut effects = crate::zenoh::effects::Effects::default();
     shared.with_core(&mut effects, |core, now, _| {
         if let Side::Node(side) = &mut core.side {
             side.node.set_locators(now, locators);

@@ -2,7 +2,7 @@
 
 use crate::{
     config::{MulticastScouting, parse_interfaces},
-    net::interfaces::{self, Candidate, Purpose, Selector, Verdict},
+    net::interfaces::{self, Candidate, InterfaceVerdict, Purpose, Selector},
 };
 use bytes::{Bytes, BytesMut};
 use core::{
@@ -26,7 +26,7 @@ pub const INTERFACE_ENV: &str = "ZWIRE_SCOUTING_INTERFACE";
 const NOWHERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
 
 /// Socket that sends on one interface.
-struct Sender {
+struct ScoutSender {
     candidate: Candidate,
     socket: UdpSocket,
     address: SocketAddr,
@@ -41,7 +41,7 @@ pub(super) struct Sockets {
     listen: bool,
     selectors: Vec<Selector>,
     receiver: Option<UdpSocket>,
-    senders: Vec<Sender>,
+    senders: Vec<ScoutSender>,
     /// Whether the warning was logged.
     warned: bool,
     /// Index of the socket that is polled first, so that all get their turn.
@@ -85,8 +85,8 @@ impl Sockets {
                 return false;
             }
         };
-        all.retain(|candidate| candidate.verdict == Verdict::Used);
-        let known = |senders: &[Sender], candidate: &Candidate| {
+        all.retain(|candidate| candidate.verdict == InterfaceVerdict::Used);
+        let known = |senders: &[ScoutSender], candidate: &Candidate| {
             senders.iter().any(|sender| sender.candidate == *candidate)
         };
         let before = self.senders.len();
@@ -99,7 +99,7 @@ impl Sockets {
             }
             match self.open_sender(&candidate) {
                 Ok((socket, address)) => {
-                    self.senders.push(Sender { candidate, socket, address, failing: false });
+                    self.senders.push(ScoutSender { candidate, socket, address, failing: false });
                     changed = true;
                 }
                 Err(error) => failure = Some(format!("{}: {error}", candidate.name)),
@@ -192,7 +192,7 @@ impl Sockets {
 
     /// Answers a SCOUT, from the interface in the network of the asker.
     pub(super) fn send_to(&self, to: SocketAddr, datagram: &[u8]) {
-        let near = |sender: &&Sender| sender.candidate.interface().contains(to.ip());
+        let near = |sender: &&ScoutSender| sender.candidate.interface().contains(to.ip());
         if let Some(sender) = self.senders.iter().find(near).or(self.senders.first()) {
             // A datagram may be lost; the asker repeats its SCOUT.
             let _ = send(&sender.socket, datagram, to);

@@ -22,7 +22,7 @@ pub(crate) struct Station {
 }
 
 /// Event for the owner of a station.
-pub(crate) enum Event {
+pub(crate) enum StationEvent {
     /// A node has answered.
     Found(Found),
     /// A node asks and has to be answered with [`Station::answer`].
@@ -42,16 +42,16 @@ impl Station {
     }
 
     /// Works until there is an event. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Event {
+    pub(crate) async fn next(&mut self) -> StationEvent {
         loop {
             while let Some(transmit) = self.machine.poll_transmit() {
                 match transmit {
                     Transmit::Scout(datagram) => self.sockets.send_to_group(&datagram),
-                    Transmit::Answer { to } => return Event::Asked(to),
+                    Transmit::Answer { to } => return StationEvent::Asked(to),
                 }
             }
             if let Some(found) = self.machine.poll_found() {
-                return Event::Found(found);
+                return StationEvent::Found(found);
             }
             let due = self.machine.poll_timeout();
             tokio::select! {
@@ -62,7 +62,7 @@ impl Station {
                 _ = self.look.tick() => {
                     if self.sockets.refresh() {
                         self.machine.restart(clock::now());
-                        return Event::Network;
+                        return StationEvent::Network;
                     }
                 }
             }

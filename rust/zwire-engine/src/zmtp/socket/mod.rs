@@ -109,17 +109,17 @@ impl Weigh for Received {
 
 /// A ZeroMQ socket.
 pub struct Socket {
-    shared: Arc<Shared>,
+    shared: Arc<SocketShared>,
 }
 
-struct Shared {
+struct SocketShared {
     birth: Birth,
     runtime: Handle,
     options: SocketOptions,
-    state: Mutex<State>,
+    state: Mutex<SocketState>,
     inbox: Arc<Queue<Received>>,
     events: Arc<Queue<Event>>,
-    room: Room,
+    room: RoomWatch,
     /// Whether messages were sent that may wait to be written together with others.
     dirty: AtomicBool,
     /// Set when the socket accepts no more messages.
@@ -129,13 +129,13 @@ struct Shared {
     counters: Counters,
 }
 
-struct State {
+struct SocketState {
     machine: Machine,
     pipes: HashMap<PeerKey, Pipe>,
-    listeners: Vec<Bound>,
+    listeners: Vec<BoundEndpoint>,
 }
 
-struct Bound {
+struct BoundEndpoint {
     endpoint: String,
     listener: Listener,
 }
@@ -158,12 +158,12 @@ struct Pipe {
 
 /// Counter of changes that may let a waiting sender continue.
 #[derive(Default)]
-struct Room {
+struct RoomWatch {
     changes: Mutex<u64>,
     changed: Condvar,
 }
 
-impl Room {
+impl RoomWatch {
     fn changes(&self) -> u64 {
         *self.changes.lock()
     }
@@ -217,14 +217,14 @@ impl Socket {
         let events =
             Queue::new(Bounds { messages: MAX_EVENTS, bytes: usize::MAX, overflow: Overflow::DropOldest });
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(SocketShared {
                 birth: Birth::here(),
                 runtime: runtime::handle()?,
                 options,
-                state: Mutex::new(State { machine, pipes: HashMap::new(), listeners: Vec::new() }),
+                state: Mutex::new(SocketState { machine, pipes: HashMap::new(), listeners: Vec::new() }),
                 inbox,
                 events,
-                room: Room::default(),
+                room: RoomWatch::default(),
                 dirty: AtomicBool::new(false),
                 closed: AtomicBool::new(false),
                 ended: AtomicBool::new(false),
@@ -251,7 +251,7 @@ impl Socket {
         let listener =
             Listener::bind(&shared.runtime, endpoint, shared.options.connection.clone(), Arc::new(ear))?;
         let bound = format!("tcp://{}", listener.local_addr());
-        shared.state.lock().listeners.push(Bound { endpoint: bound.clone(), listener });
+        shared.state.lock().listeners.push(BoundEndpoint { endpoint: bound.clone(), listener });
         Ok(bound)
     }
 
@@ -379,7 +379,7 @@ impl Socket {
     pub fn subscribe(&self, prefix: &Bytes) -> Result<(), SocketError> {
         self.shared.check()?;
         let mut state = self.shared.state.lock();
-        let State { machine, pipes, .. } = &mut *state;
+        let SocketState { machine, pipes, .. } = &mut *state;
         let Machine::Sub(subscriber) = machine else { return Err(self.unsupported("subscribe")) };
         if subscriber.subscribe(prefix)? {
             // Under the lock, so that subscriptions reach each connection in order.
@@ -396,7 +396,7 @@ impl Socket {
     pub fn cancel(&self, prefix: &Bytes) -> Result<bool, SocketError> {
         self.shared.check()?;
         let mut state = self.shared.state.lock();
-        let State { machine, pipes, .. } = &mut *state;
+        let SocketState { machine, pipes, .. } = &mut *state;
         let Machine::Sub(subscriber) = machine else { return Err(self.unsupported("unsubscribe")) };
         let told = subscriber.cancel(prefix);
         if told == Some(true) {
@@ -503,7 +503,7 @@ impl fmt::Debug for Socket {
     }
 }
 
-impl Shared {
+impl SocketShared {
     fn socket_type(&self) -> SocketType {
         self.options.connection.handshake.socket_type
     }
@@ -591,7 +591,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl SocketState {
     /// Removes a connection or an endpoint that is gone for good.
     fn forget(&mut self, key: PeerKey) {
         self.pipes.remove(&key);

@@ -2,7 +2,7 @@
 
 use super::{
     super::{CloseReason, Connection, ConnectionStats, Owner, Pause, Verdict},
-    EventKind, Machine, Received, Shared, State,
+    EventKind, Machine, Received, SocketShared, SocketState,
 };
 use crate::rt::queue::Pushed;
 use bytes::Bytes;
@@ -23,12 +23,12 @@ pub(super) enum Origin {
 }
 
 pub(super) struct Ear {
-    shared: Weak<Shared>,
+    shared: Weak<SocketShared>,
     origin: Origin,
 }
 
 impl Ear {
-    pub(super) fn new(shared: &Arc<Shared>, origin: Origin) -> Self {
+    pub(super) fn new(shared: &Arc<SocketShared>, origin: Origin) -> Self {
         Self { shared: Arc::downgrade(shared), origin }
     }
 
@@ -47,11 +47,11 @@ impl Ear {
     }
 
     /// Identity under which a ROUTER knows the connection, or `None` if it has to be closed.
-    fn admit(&self, shared: &Shared, connection: &Arc<Connection>) -> Option<Bytes> {
+    fn admit(&self, shared: &SocketShared, connection: &Arc<Connection>) -> Option<Bytes> {
         let key = self.key(connection);
         let named = connection.peer().identity.clone();
         let mut guard = shared.state.lock();
-        let State { machine, pipes, .. } = &mut *guard;
+        let SocketState { machine, pipes, .. } = &mut *guard;
         let mut lost = None;
         let identity = match machine {
             Machine::Router(router) => match router.open(key, &named) {
@@ -91,7 +91,7 @@ impl Ear {
         Some(identity)
     }
 
-    fn subscriptions(&self, shared: &Shared, connection: &Connection, inbound: &mut Vec<Inbound>) {
+    fn subscriptions(&self, shared: &SocketShared, connection: &Connection, inbound: &mut Vec<Inbound>) {
         let key = self.key(connection);
         let mut state = shared.state.lock();
         let Machine::Pub(subscriptions) = &mut state.machine else { return };

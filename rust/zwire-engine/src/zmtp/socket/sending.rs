@@ -1,6 +1,6 @@
 //! Routing of outgoing messages, and waiting until they can be queued.
 
-use super::{super::CloseReason, Machine, Pipe, Shared, Socket, SocketError, State};
+use super::{super::CloseReason, Machine, Pipe, Socket, SocketError, SocketShared, SocketState};
 use crate::{
     error::Error,
     rt::{clock, queue::INTERRUPT_PERIOD},
@@ -116,7 +116,7 @@ impl Socket {
     }
 }
 
-impl Shared {
+impl SocketShared {
     fn try_send(&self, message: Message) -> Result<(), Unsent> {
         let mut message = Some(message);
         self.try_send_many(&mut core::iter::from_fn(|| message.take())).1.map_or(Ok(()), Err)
@@ -153,10 +153,10 @@ impl Shared {
     /// Distributes messages among the peers by round robin.
     fn deal(
         &self,
-        state: &mut State,
+        state: &mut SocketState,
         messages: &mut dyn Iterator<Item = Message>,
     ) -> (usize, Option<Unsent>) {
-        let State { machine: Machine::Dealer(dealer), pipes, .. } = state else { return (0, None) };
+        let SocketState { machine: Machine::Dealer(dealer), pipes, .. } = state else { return (0, None) };
         let immediate = self.options.immediate;
         if let Some(pipe) = dealer.only().and_then(|key| pipes.get(&key)) {
             let (taken, rejected) = pipe.try_send_many(messages, immediate);

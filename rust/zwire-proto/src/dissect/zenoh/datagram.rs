@@ -20,10 +20,10 @@ use core::{net::SocketAddr, time::Duration};
 use hashbrown::{HashMap, HashSet};
 use std::collections::VecDeque;
 
-/// Where SCOUT is sent.
+/// Port to which SCOUT is sent.
 const SCOUTING_PORT: u16 = 7446;
 
-/// What datagrams said so far.
+/// State of all Zenoh traffic in datagrams.
 #[derive(Debug, Default)]
 pub(in crate::dissect) struct Datagrams {
     sessions: HashMap<Pair, Session>,
@@ -32,9 +32,9 @@ pub(in crate::dissect) struct Datagrams {
     /// Datagrams that may be Zenoh.
     undecided: HashMap<Pair, Undecided>,
     held: usize,
-    /// Groups in which somebody has said JOIN.
+    /// Groups in which a JOIN was seen.
     groups: HashSet<SocketAddr>,
-    /// Who has sent SCOUT.
+    /// Senders of SCOUT.
     scouts: HashSet<SocketAddr>,
     /// Time of the last datagram.
     time: Duration,
@@ -44,12 +44,12 @@ pub(in crate::dissect) struct Datagrams {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Pair(SocketAddr, SocketAddr);
 
-/// What speaks for scouting beside the bytes.
+/// Evidence for scouting beside the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sign {
     /// The port of scouting.
     Port,
-    /// A group, or somebody who has sent SCOUT.
+    /// A group, or an address that has sent SCOUT.
     Address,
     None,
 }
@@ -61,7 +61,7 @@ pub(in crate::dissect) struct Datagram {
     pub(in crate::dissect) src: SocketAddr,
     pub(in crate::dissect) dst: SocketAddr,
     pub(in crate::dissect) data: Bytes,
-    /// Bytes that were not captured.
+    /// Number of bytes that were not captured.
     pub(in crate::dissect) missing: usize,
 }
 
@@ -86,7 +86,7 @@ impl Datagram {
 }
 
 impl Datagrams {
-    /// Takes in a datagram; `forced`: it is Zenoh whatever it looks like.
+    /// Takes in a datagram; `forced`: it is Zenoh whatever its bytes look like.
     pub(in crate::dissect) fn handle(&mut self, datagram: Datagram, forced: bool, shared: &mut Shared) {
         self.time = datagram.time;
         let (pair, _) = datagram.pair();
@@ -103,7 +103,7 @@ impl Datagrams {
             return;
         }
         if is_init(&datagram.data) {
-            // The same addresses may be used again.
+            // A new session may reuse the addresses.
             let (_, side) = datagram.pair();
             let again = self.sessions.get(&pair).is_some_and(|session| session.is_open(side));
             if again && let Some(mut old) = self.sessions.remove(&pair) {
@@ -135,14 +135,14 @@ impl Datagrams {
         self.age.iter().map(|pair| (pair.0, pair.1))
     }
 
-    /// The capture ends.
+    /// Marks the end of the capture.
     pub(in crate::dissect) fn finish(&mut self, shared: &mut Shared) {
         while let Some(pair) = self.age.pop_front() {
             self.end(pair, shared);
         }
     }
 
-    /// Whether it is a message of scouting.
+    /// Handles a message of scouting; `false` if the datagram is none.
     fn scouting(&mut self, datagram: &Datagram, sign: Sign, shared: &mut Shared) -> bool {
         let mut reader = Reader::new(&datagram.data);
         let message = match ScoutingMessage::decode(&mut reader) {
@@ -166,7 +166,8 @@ impl Datagrams {
                 Message::Hello(hello)
             }
             Err(error) => {
-                // What others send to the port of scouting is theirs.
+                // Only a datagram with the version of Zenoh is reported; others on this port belong to
+                // other protocols.
                 let ours = sign == Sign::Port && datagram.data.get(1) == Some(&VERSION);
                 if ours {
                     let offset = error.offset as u64;
@@ -195,7 +196,7 @@ impl Datagrams {
         session.handle_batch(side, datagram.data, place, shared);
     }
 
-    /// Holds back what looks like Zenoh until a run of it proves it.
+    /// Holds back datagrams that look like Zenoh until a run of them is proof.
     fn guess(&mut self, pair: Pair, datagram: Datagram, shared: &mut Shared) {
         let mut undecided = self.undecided.remove(&pair).unwrap_or_default();
         self.held -= undecided.held.len();
@@ -212,7 +213,7 @@ impl Datagrams {
             return;
         }
         if self.held + undecided.held.len() > MAX_HELD_DATAGRAMS {
-            // Strangers that keep looking like Zenoh are rare; start over with all of them.
+            // Flows that keep looking like Zenoh without proof are rare; start over with all of them.
             self.undecided.clear();
             self.held = 0;
             return;
@@ -221,8 +222,8 @@ impl Datagrams {
         self.undecided.insert(pair, undecided);
     }
 
-    /// A session whose handshake is not in the capture, or that has none. Without a format its batches are
-    /// to tell it.
+    /// Opens a session without a handshake in the capture. Without a format its
+    /// batches must tell it.
     fn open(&mut self, pair: Pair, format: Option<Format>, shared: &mut Shared) {
         if !self.sessions.contains_key(&pair) {
             let mut session = Session::of_datagrams();

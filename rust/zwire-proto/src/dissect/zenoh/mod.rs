@@ -1,4 +1,5 @@
-//! Zenoh among streams and datagrams: its sessions on whatever port, and their messages as records.
+//! Zenoh in streams and datagrams: finds its sessions on any port, and turns their messages into
+//! records.
 
 mod datagram;
 mod keys;

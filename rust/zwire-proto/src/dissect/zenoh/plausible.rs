@@ -1,4 +1,4 @@
-//! Whether bytes are batches: for streams whose start is not in the capture.
+//! Plausibility of batches: decides whether bytes are batches, in streams that the capture joined late.
 //!
 //! One batch proves little, a run of batches that decode to their very ends proves much. Evidence is
 //! counted in bits, as the chance of random bytes to look like this:
@@ -9,11 +9,11 @@
 //! | FRAME, by its header | 6 |
 //! | PUSH, REQUEST, RESPONSE; other network messages | 6; 2 each |
 //! | KEEP_ALIVE, CLOSE | 8, 12 |
-//! | FRAGMENT, whose length proves nothing | 3; if its number is next to that of the one before it 5, and 7 for each byte of the number |
+//! | FRAGMENT (its length proves nothing) | 3; if its number is next to that of the one before it 5, and 7 for each byte of the number |
 //! | a batch header | 7 |
 //!
-//! Each place where a run may begin is another chance to be wrong: the later it begins in the bytes
-//! that were searched, the more it has to prove.
+//! Each place where a run may begin is another chance of a false match: the later it begins in the
+//! searched bytes, the more evidence it needs.
 
 use super::{
     limits::{BROKEN_BLOCK, MAX_BATCH, MAX_TRIES, MIN_TRIES},
@@ -28,29 +28,29 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// What makes a run of batches a proof.
+/// Evidence that a run of batches needs.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::dissect) struct Proof {
-    /// Batches, at least.
+    /// Fewest batches.
     batches: u32,
-    /// Bits, at least.
+    /// Fewest bits.
     bits: u32,
 }
 
 impl Proof {
-    /// The stream is there from its start, and begins with no INIT: that speaks against it.
+    /// Stream captured from its start that does not begin with INIT, which speaks against Zenoh.
     pub(in crate::dissect) const NO_HANDSHAKE: Self = Self { batches: 3, bits: 64 };
-    /// Nothing is known about the stream.
+    /// Stream about which nothing is known.
     pub(in crate::dissect) const STRANGER: Self = Self { batches: 3, bits: 48 };
-    /// It is Zenoh, only the place of the next batch is not known.
+    /// Stream known to be Zenoh; only the place of the next batch is unknown.
     pub(in crate::dissect) const KNOWN: Self = Self { batches: 1, bits: 24 };
 
-    /// The proof that a run needs that begins at this place of the piece.
+    /// Evidence needed by a run that begins at this place of the piece.
     const fn at(self, start: usize) -> Self {
         Self { bits: self.bits + (usize::BITS - start.leading_zeros()), ..self }
     }
 
-    /// What is enough when nothing follows.
+    /// Evidence that suffices when no more bytes follow.
     const fn at_end(self) -> Self {
         Self { batches: if self.batches > 2 { 2 } else { self.batches }, ..self }
     }
@@ -62,14 +62,14 @@ pub(in crate::dissect) struct Run {
     batches: u32,
     bits: u32,
     last: Option<Fragment>,
-    /// Whether the last batch carried something.
+    /// Whether the last batch carried a message other than KEEP_ALIVE.
     carried: bool,
-    /// How many bytes were decoded.
+    /// Number of bytes that were decoded.
     cost: usize,
 }
 
 impl Run {
-    /// Adds a batch to the run; false if it is none.
+    /// Adds a batch to the run; `false` if the bytes are none.
     pub(in crate::dissect) fn add(
         &mut self,
         batch: &Bytes,
@@ -93,8 +93,7 @@ impl Run {
         bits.is_some()
     }
 
-    /// Adds a message that has no length in front, whose end proves little, and which may have but one
-    /// byte.
+    /// Adds a message without a length in front: its end proves little, and it may be a single byte.
     pub(in crate::dissect) fn add_message(
         &mut self,
         batch: &Bytes,
@@ -108,7 +107,8 @@ impl Run {
         good
     }
 
-    /// Whether the last batch carried something: a KEEP_ALIVE looks the same in two formats.
+    /// Whether the last batch carried a message other than KEEP_ALIVE, which looks the same in two
+    /// formats.
     pub(in crate::dissect) const fn carries(&self) -> bool {
         self.carried
     }
@@ -153,7 +153,7 @@ impl Run {
                     if bare || data.is_empty() || empty_frame {
                         return None;
                     }
-                    // It ends wherever the length says.
+                    // A fragment ends wherever the length says.
                     bits -= 16;
                     bits += if next { 5 + 7 * vle_len(fragment.sn.into()) as u32 } else { 3 };
                     self.cost += batch.len() - data.len();
@@ -180,7 +180,8 @@ impl Run {
     }
 }
 
-/// Whether senders write this header behind the handshake: no reserved bits, nothing that nobody sends.
+/// Whether senders write this header behind the handshake: no reserved bits, no message that is never
+/// sent.
 const fn is_usual(header: u8, bare: bool) -> bool {
     const ANY_EXT: u8 = 0x7f;
     if bare && is_network(header) {
@@ -202,17 +203,17 @@ fn continues(last: Fragment, next: Fragment) -> bool {
         && (last.more || next.first || next.more)
 }
 
-/// Where a run of batches begins.
+/// Place where a run of batches begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::dissect) enum Search {
-    /// Here.
+    /// At this offset.
     Found(usize, Format),
     /// Nowhere before this offset.
     Wait(usize),
 }
 
-/// Looks for the first run of batches in a piece of a stream that proves enough. With `end` nothing
-/// follows the piece, and a shorter run is enough.
+/// Looks for the first run of batches in a piece of a stream that is proof enough. With `end` no bytes
+/// follow the piece, and a shorter run is enough.
 pub(in crate::dissect) fn search(
     piece: &Bytes,
     formats: &[Format],
@@ -233,15 +234,15 @@ pub(in crate::dissect) fn search(
             }
         }
         if tries.left == 0 {
-            // Somebody makes this expensive on purpose.
+            // Only crafted input makes the search this expensive.
             return Search::Wait(start);
         }
     }
     Search::Wait(first_open.unwrap_or(piece.len()))
 }
 
-/// Whether a piece of a stream begins with a run of batches that proves enough: where batches have to
-/// begin, one that is none decides. With `end` nothing follows the piece. `None`: there is no such run.
+/// Whether a piece of a stream begins with a run of batches that is proof enough; where a batch must
+/// begin, a single non-batch decides. With `end` no bytes follow the piece. `None`: no such run exists.
 pub(in crate::dissect) fn search_start(
     piece: &Bytes,
     formats: &[Format],
@@ -267,7 +268,7 @@ struct Tries {
 
 enum Outcome {
     Proof,
-    /// More bytes may make it one.
+    /// More bytes may make it a run.
     Open,
     No,
 }
@@ -285,7 +286,8 @@ fn follow(
     let mut run = Run::default();
     let mut at = start;
     let needed = proof.at(start);
-    // What there is to say when the piece ends inside the run. To end with it is a proof of its own.
+    // Result when the piece ends inside the run. A run that ends exactly with the piece is evidence of
+    // its own.
     let open = |run: Run, exact: bool| {
         let needed = if exact { proof } else { needed };
         if end && run.proves(needed.at_end()) { Outcome::Proof } else { Outcome::Open }

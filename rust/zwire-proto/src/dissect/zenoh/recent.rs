@@ -1,4 +1,4 @@
-//! [`Recent`]: the numbers of the last datagrams, per channel.
+//! [`Recent`]: the sequence numbers of the last datagrams, per channel.
 
 use crate::zenoh::{Priority, Reliability};
 
@@ -9,7 +9,7 @@ pub(in crate::dissect) struct Recent {
     channels: Option<Box<[Window; 2 * Priority::COUNT]>>,
 }
 
-/// The highest number, and which of those up to 31 below it came: bit 0 is the highest.
+/// The highest number, and which of the 31 below it were seen: bit 0 is the highest.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     highest: u32,
@@ -17,7 +17,7 @@ struct Window {
 }
 
 impl Recent {
-    /// Notes a number; false if it is there already.
+    /// Records a number; `false` if it was seen before.
     pub(in crate::dissect) fn insert(
         &mut self,
         priority: Priority,
@@ -38,7 +38,7 @@ impl Window {
             self.seen |= bit;
             return new;
         }
-        // Far away is another session, or the numbers wrapped.
+        // A number far away means another session, or that the numbers wrapped.
         self.seen = self.seen.checked_shl(above).unwrap_or(0) | 1;
         self.highest = sn;
         true

@@ -1,4 +1,4 @@
-//! [`Session`]: what both sides of a link have said, and the records of a batch.
+//! [`Session`]: the state of both sides of a link, and the records of a batch.
 
 use super::{
     keys::{Declared, Total, entity, owned},
@@ -25,14 +25,14 @@ use bytes::Bytes;
 const RAW: u8 = 0;
 const LZ4: u8 = 1;
 
-/// How batches look behind OPEN.
+/// Format of batches behind OPEN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::dissect) enum Format {
     /// Transport messages.
     Plain,
     /// The same behind a batch header, possibly as an LZ4 block.
     Compressed,
-    /// One network message; streams have a `u32` prefix.
+    /// A single network message; streams have a `u32` prefix.
     LowLatency,
 }
 
@@ -45,7 +45,7 @@ impl Format {
     }
 }
 
-/// What one side has offered in INIT.
+/// Options that one side offered in INIT.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     ack: bool,
@@ -55,15 +55,15 @@ struct Offer {
     resolution: Resolution,
 }
 
-/// One side of a session.
+/// Side of a session.
 #[derive(Debug, Default)]
 struct Side {
     offer: Option<Offer>,
-    /// It has sent OPEN, or is past it for another reason.
+    /// The side has sent OPEN, or is past it for another reason.
     open: bool,
     declared: Declared,
     channels: Channels,
-    /// Of datagrams, which may be captured more than once.
+    /// Numbers of datagrams, which may be captured more than once.
     recent: Recent,
 }
 
@@ -71,29 +71,30 @@ struct Side {
 #[derive(Debug, Default)]
 pub(in crate::dissect) struct Session {
     sides: [Side; 2],
-    /// Found out from the batches, where the handshake is not in the capture.
+    /// Format deduced from the batches, where the handshake is not in the capture.
     guess: Option<Format>,
     /// Whether its batches are datagrams.
     datagrams: bool,
 }
 
 impl Session {
-    /// A session whose batches are datagrams.
+    /// A session with datagrams for batches.
     pub(in crate::dissect) fn of_datagrams() -> Self {
         Self { datagrams: true, ..Self::default() }
     }
 
-    /// Bytes of this side are missing.
+    /// Notes that bytes of this side are missing.
     pub(in crate::dissect) const fn lose(&mut self, side: usize) {
         self.sides[side].declared.lossy = true;
     }
 
-    /// The handshake is not in the capture, or so much of this side is missing that it may be over.
+    /// Notes that the handshake is not in the capture, or that so much of this side is missing that it
+    /// may be over.
     pub(in crate::dissect) const fn pass_handshake(&mut self, side: usize) {
         self.sides[side].open = true;
     }
 
-    /// How this side's next batch looks; `None` where nothing that is known tells.
+    /// Format of this side's next batch; `None` where neither handshake nor batches tell.
     pub(in crate::dissect) const fn format(&self, side: usize) -> Option<Format> {
         if !self.sides[side].open {
             return Some(Format::Plain);
@@ -109,7 +110,8 @@ impl Session {
             } else {
                 Format::Plain
             }),
-            // What one side has not offered is not used. An acceptor offers only what is used.
+            // An option that one side has not offered is not used. An acceptor offers only options that
+            // are used.
             (Some(only), None) | (None, Some(only)) => {
                 if !only.low_latency && !only.compression {
                     Some(Format::Plain)
@@ -130,7 +132,7 @@ impl Session {
         self.sides[side].open
     }
 
-    /// The format of both sides was found out.
+    /// Sets the format that was deduced for both sides.
     pub(in crate::dissect) const fn set_format(&mut self, format: Format) {
         self.guess = Some(format);
     }
@@ -149,7 +151,7 @@ impl Session {
         }
     }
 
-    /// Takes a batch of one side, without length prefix. The answer is whether all of it decodes.
+    /// Takes a batch of one side, without length prefix. Returns whether all of it decodes.
     pub(in crate::dissect) fn handle_batch(
         &mut self,
         side: usize,
@@ -161,7 +163,7 @@ impl Session {
         let mut at = place.offset;
         let in_block = format == Format::Compressed && batch.first() == Some(&LZ4);
         let batch = match (format, batch.first()) {
-            // What is not a batch header is a CLOSE of somebody who gave up before the first.
+            // Without a batch header it is a CLOSE of a peer that gave up before the first batch.
             (Format::Compressed, Some(&header @ (RAW | LZ4))) => {
                 at += u64::from(header == RAW);
                 match shared.decompressor.decompress(batch) {
@@ -203,7 +205,7 @@ impl Session {
                 }
                 Ok(Some(BatchItem::Transport(message))) => self.transport(side, message, &place, shared),
                 Err(error) => {
-                    // A block has no offsets of the stream inside.
+                    // Offsets inside a block are not offsets in the stream.
                     let inside = if in_block { 0 } else { error.offset as u64 };
                     let offset = at + inside;
                     shared.out.push_back(place.fault(offset, Cause::Decode(error)));
@@ -213,13 +215,13 @@ impl Session {
         }
     }
 
-    /// Whether a datagram with this number came before: a capture on several interfaces holds it once for
-    /// each, and its receiver takes the first.
+    /// Whether a datagram with this number came before: a capture on several interfaces holds one copy
+    /// for each, and its receiver takes the first.
     fn repeats(&mut self, side: usize, priority: Priority, reliability: Reliability, sn: u32) -> bool {
         self.datagrams && !self.sides[side].recent.insert(priority, reliability, sn)
     }
 
-    /// The session is over.
+    /// Ends the session.
     pub(in crate::dissect) fn finish(&mut self, places: [Place; 2], shared: &mut Shared) {
         for (side, place) in self.sides.iter_mut().zip(places) {
             for lost in side.channels.finish(&mut shared.budget) {
@@ -229,7 +231,7 @@ impl Session {
         }
     }
 
-    /// As [`Self::finish`], without a word.
+    /// Like [`Self::finish`], without records.
     pub(in crate::dissect) fn forget(&mut self, shared: &mut Shared) {
         for side in &mut self.sides {
             side.channels.finish(&mut shared.budget);
@@ -256,7 +258,7 @@ impl Session {
                 Message::Join(Box::new(join))
             }
             TransportMessage::Oam(oam) => Message::TransportOam(oam),
-            // Frames are told by their messages; fragments and frames do not come here.
+            // A FRAME is represented by its messages; neither fragments nor frames reach this place.
             TransportMessage::KeepAlive | TransportMessage::Frame(_) | TransportMessage::Fragment(_) => {
                 return;
             }
@@ -279,7 +281,8 @@ impl Session {
         let Some(Whole { bytes, offset, marked }) = whole else { return };
         let mut reader = Reader::new(&bytes).with_shared_memory();
         match NetworkMessage::decode(&mut reader) {
-            // A receiver ignores what follows the message; a wrong guess must not look like one.
+            // A receiver ignores bytes behind the message; a wrong guess must not look like such a
+            // message.
             Ok(_) if !marked && !reader.is_empty() => {
                 let cause = Cause::Stray { sn: fragment.sn };
                 shared.out.push_back(place.fault(offset, cause));
@@ -318,7 +321,7 @@ impl Session {
         shared.out.push_back(Record { time: place.time, src, dst, sn, prefix, message });
     }
 
-    /// What the scope of a key that this side sent stands for.
+    /// String declared for the scope of a key that this side sent.
     #[inline]
     fn prefix(&self, side: usize, key: &WireExpr) -> Option<Text> {
         if key.scope == 0 {
@@ -331,10 +334,12 @@ impl Session {
         self.sides[declarer].declared.prefix(key.scope).cloned()
     }
 
-    /// Takes a declaration in; the prefix of its key, and whether it was too much to remember.
+    /// Takes in a declaration; returns the prefix of its key, and whether the memory bound was
+    /// exceeded.
     fn declare(&mut self, side: usize, body: &Declaration, total: &mut Total) -> (Option<Text>, bool) {
         let prefix = declared_key(body).and_then(|key| {
-            // Nested prefixes have no mapping, and the peers disagree about whose they are.
+            // Nested prefixes have no mapping, and implementations disagree about which side's scope
+            // they use.
             let nested = matches!(body, Declaration::KeyExpr { .. });
             self.prefix(side, key).or_else(|| {
                 if nested { self.sides[1 - side].declared.prefix(key.scope).cloned() } else { None }
@@ -362,7 +367,7 @@ impl Session {
             | Declaration::UndeclareQueryable { .. }
             | Declaration::UndeclareToken { .. } => {
                 let known = entity(body).and_then(|(noun, id)| declared.undeclare_entity(noun, id, total));
-                // The key in the message goes before the one that is remembered.
+                // A key in the message takes precedence over the remembered one.
                 if declared_key(body).is_some() { (prefix, false) } else { (known, false) }
             }
             Declaration::Final => (None, false),
@@ -388,7 +393,7 @@ fn report(lost: Option<Lost>, place: &Place, shared: &mut Shared) {
     }
 }
 
-/// Whether one whole INIT is all there is in a batch.
+/// Whether a batch consists of one INIT and nothing else.
 pub(in crate::dissect) fn is_init(batch: &Bytes) -> bool {
     let mut reader = Reader::new(batch);
     match TransportMessage::decode(&mut reader) {

@@ -17,11 +17,11 @@ use bytes::Bytes;
 pub(in crate::dissect) struct Socket {
     socket: WebSocket,
     knowledge: Knowledge,
-    /// Batches that are known to be Zenoh and wait to be handed out, the last first.
+    /// Batches known to be Zenoh that wait to be handed out, the last first.
     ready: Vec<Batch>,
 }
 
-/// A batch, its stream, and where it begins there.
+/// A batch, its stream, and its offset there.
 #[derive(Debug)]
 pub(in crate::dissect) struct Batch {
     pub(in crate::dissect) direction: Direction,
@@ -33,7 +33,7 @@ pub(in crate::dissect) struct Batch {
 enum Knowledge {
     /// The first message has to be INIT.
     FromStart,
-    /// The connection began before the capture: what its messages prove so far, and they.
+    /// The connection began before the capture: the evidence so far, and the messages themselves.
     Joined {
         run: Run,
         held: Vec<Batch>,
@@ -41,18 +41,18 @@ enum Knowledge {
     Zenoh,
 }
 
-/// What comes next.
+/// Result of polling.
 #[derive(Debug)]
 pub(in crate::dissect) enum Next {
     /// A batch of Zenoh.
     Batch(Batch),
     /// The batches that follow look like this.
     Format(Format),
-    /// A message of Zenoh that cannot be put together.
+    /// A message of Zenoh that cannot be reassembled.
     Fault(Direction, u64, DecodeError),
-    /// Nothing without more bytes.
+    /// More bytes are needed.
     Nothing,
-    /// This is not Zenoh.
+    /// The connection is not Zenoh.
     Foreign,
 }
 
@@ -112,7 +112,7 @@ impl Socket {
                         self.knowledge = Knowledge::Zenoh;
                         return Next::Format(format);
                     }
-                    // Each adds to the proof, save fragments that do not join up.
+                    // Each message adds to the evidence, except fragments that do not join up.
                     if held.len() >= MAX_HELD_MESSAGES {
                         return Next::Foreign;
                     }
@@ -122,8 +122,8 @@ impl Socket {
     }
 }
 
-/// The run with one more batch, and how that looks. Low latency is not guessed: it has no run of
-/// messages that would be told from the others by more than a byte.
+/// The run with one more batch, and the format of that batch. Low latency is not guessed: no run of its
+/// messages would differ from the other formats by more than a byte.
 pub(in crate::dissect) fn extend(
     run: Run,
     batch: &Bytes,
@@ -135,7 +135,7 @@ pub(in crate::dissect) fn extend(
     })
 }
 
-/// How a batch of a session looks whose handshake is not known; `None` if it does not tell.
+/// Format of a batch of a session without a known handshake; `None` if the batch does not tell.
 pub(in crate::dissect) fn format_of(batch: &Bytes, decompressor: &mut Decompressor) -> Option<Format> {
     Format::ALL.into_iter().find(|format| {
         let mut run = Run::default();

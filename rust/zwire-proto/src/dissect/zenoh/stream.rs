@@ -38,7 +38,7 @@ pub(in crate::dissect) struct Stream {
 enum Kind {
     Undecided,
     Zenoh,
-    /// What it carries is not known before its first message.
+    /// The protocol inside is not known before its first message.
     WebSocket(Box<Socket>),
 }
 
@@ -54,22 +54,22 @@ struct Half {
 
 #[derive(Debug, Default)]
 enum Phase {
-    /// Nothing was taken yet.
+    /// No bytes were taken yet.
     #[default]
     Start,
     /// A batch begins at the position of the buffer.
     Framed,
-    /// The batch at the position is damaged and has so many bytes left.
+    /// The batch at the position is damaged; so many of its bytes are left to skip.
     Skip(u64),
-    /// The next batch begins somewhere in `waiting`, or later. The buffer is empty, its position that
-    /// of the first byte of `waiting`.
+    /// The next batch begins somewhere in `waiting`, or later. The buffer is empty, and its position is
+    /// that of the first byte of `waiting`.
     Search {
         waiting: BytesMut,
-        /// Length of `waiting` from which on it is searched again.
+        /// Length of `waiting` from which on the search runs again.
         wanted: usize,
-        /// Where the search began.
+        /// Position at which the search began.
         since: u64,
-        /// It begins there or nowhere.
+        /// Only the start of the stream is a candidate.
         at_start: bool,
     },
 }
@@ -102,7 +102,7 @@ impl Stream {
         &self.connection
     }
 
-    /// Whether this has turned out to be Zenoh.
+    /// Whether the connection is known to be Zenoh.
     pub(in crate::dissect) const fn is_known(&self) -> bool {
         match &self.kind {
             Kind::Undecided => false,
@@ -111,8 +111,8 @@ impl Stream {
         }
     }
 
-    /// Whether these bytes begin another session with the same ends: INIT where the next batch begins, of
-    /// a side that is past its own.
+    /// Whether these bytes begin another session between the same ends: an INIT where the next batch
+    /// begins, from a side that is past its own.
     pub(in crate::dissect) fn begins_again(&self, direction: Direction, data: &[u8]) -> bool {
         let half = &self.halves[direction.index()];
         matches!(half.phase, Phase::Framed)
@@ -121,11 +121,11 @@ impl Stream {
             && matches!(start(data), Start::Init)
     }
 
-    /// Takes in the next bytes. Call [`Self::step`] until there is nothing more.
+    /// Takes in the next bytes. Call [`Self::step`] until it has nothing left to do.
     pub(in crate::dissect) fn handle_data(&mut self, time: Duration, direction: Direction, data: Bytes) {
         let half = &mut self.halves[direction.index()];
         half.time = time;
-        // A WebSocket that was joined inside a message shows itself where a later one begins.
+        // A WebSocket joined inside a message can be recognised at the start of a later one.
         let joins = matches!(half.phase, Phase::Search { at_start: false, .. }) && may_be_joined(&data);
         if joins && matches!(self.kind, Kind::Undecided) {
             self.switch_to(Socket::resume());
@@ -150,7 +150,7 @@ impl Stream {
         }
     }
 
-    /// Takes in that bytes are missing.
+    /// Takes in a gap: bytes missing in the capture.
     pub(in crate::dissect) fn handle_gap(
         &mut self,
         time: Duration,
@@ -160,7 +160,7 @@ impl Stream {
         shared: &mut Shared,
     ) {
         let side = direction.index();
-        // What waits for more to be decided gets no more.
+        // Bytes that wait for a decision will never be continued.
         if matches!(self.halves[side].phase, Phase::Search { .. }) {
             while self.step_half(direction, true, shared) == Step::Again {}
         }
@@ -196,7 +196,7 @@ impl Stream {
             Some(left) => Phase::Skip(left),
             None => Phase::search(half.buffer.position()),
         };
-        // The handshake may be in the gap; a decision waits for what comes behind it.
+        // The handshake may be in the gap; the decision waits for the bytes behind it.
         if left.is_none() {
             self.session.pass_handshake(side);
         }
@@ -216,7 +216,8 @@ impl Stream {
         Step::Done
     }
 
-    /// Handles at most one batch, knowing that nothing follows. `Done`: everything was told.
+    /// Handles at most one batch, with the knowledge that no more bytes follow. `Done`: everything was
+    /// reported.
     pub(in crate::dissect) fn finish(&mut self, shared: &mut Shared) -> Step {
         if matches!(self.kind, Kind::WebSocket(_)) {
             match self.step_web_socket(shared) {
@@ -248,12 +249,12 @@ impl Stream {
         Step::Done
     }
 
-    /// Gives back what it holds of what all streams share.
+    /// Releases its share of the memory bounds that all streams share.
     pub(in crate::dissect) fn forget(mut self, shared: &mut Shared) {
         self.session.forget(shared);
     }
 
-    /// How many bytes wait for a decision, or for the rest of their batch.
+    /// Number of bytes that wait for a decision, or for the rest of their batch.
     pub(in crate::dissect) fn waiting(&self) -> usize {
         let waiting = |half: &Half| match &half.phase {
             Phase::Search { waiting, .. } => waiting.len(),
@@ -286,7 +287,7 @@ impl Stream {
             return Step::Again;
         }
         let start = match start(half.buffer.as_slice()) {
-            // An answer that was captured before its request.
+            // A response captured before its request.
             Start::Other if self.from_start && half.buffer.as_slice().starts_with(b"HTTP/1.1 ") => {
                 Start::Await
             }
@@ -303,7 +304,7 @@ impl Stream {
                 Step::Again
             }
             Start::Await if !end => {
-                // A server may be captured before its client.
+                // The bytes of the server may be captured before those of the client.
                 if half.buffer.len() > MAX_UNDECIDED || crowded { Step::Foreign } else { Step::Done }
             }
             Start::Other if self.from_start => {
@@ -400,10 +401,10 @@ impl Stream {
                 if !known {
                     self.kind = Kind::Zenoh;
                     if at_start {
-                        // Nor has the other side one.
+                        // The other side's INIT is missing too.
                         self.session.pass_handshake(1 - side);
                     }
-                    // The other side needs less of a proof now.
+                    // The other side needs less evidence now.
                     if let Phase::Search { wanted, .. } = &mut self.halves[1 - side].phase {
                         *wanted = 0;
                     }
@@ -491,7 +492,7 @@ impl Phase {
 }
 
 impl Half {
-    /// Nobody knows any more where the next batch begins.
+    /// Starts a search: the place of the next batch is lost.
     fn search_from_here(&mut self) {
         let since = self.buffer.position();
         let waiting = self.buffer.as_slice().into();
@@ -501,14 +502,14 @@ impl Half {
     }
 }
 
-/// How many bytes the length prefix has, and its value. `None`: not there yet.
+/// Length of the length prefix, and its value. `None`: more bytes are needed.
 fn prefix(buffer: &mut StreamBuffer, format: Format) -> Option<(usize, u64)> {
     let first: [u8; 2] = buffer.peek()?;
     let short = u16::from_le_bytes(first);
     if format != Format::LowLatency {
         return Some((2, short.into()));
     }
-    // At the end of a low-latency session its CLOSE comes once more, behind a short prefix.
+    // A low-latency session ends with a second CLOSE, behind a short prefix.
     if short == 2
         && let Some([_, _, 0x03 | 0x23, reason]) = buffer.peek::<4>()
         && reason <= 7
@@ -518,7 +519,7 @@ fn prefix(buffer: &mut StreamBuffer, format: Format) -> Option<(usize, u64)> {
     buffer.peek::<4>().map(|bytes| (4, u32::from_le_bytes(bytes).into()))
 }
 
-/// What the first bytes of one side of a connection are.
+/// Kind of the first bytes of one side of a connection.
 fn start(bytes: &[u8]) -> Start {
     const INIT: u8 = 0x01;
     if WebSocket::is_request_start(bytes) {

@@ -1,7 +1,8 @@
-//! [`Watch`]: a connection under CURVE, seen by somebody who has keys of its ends (`zmtp` 6.3).
+//! [`Watch`]: a connection under CURVE, seen by an observer with keys of its ends (`zmtp` 6.3).
 //!
-//! Everything behind INITIATE is between the transient keys C' and S', so that one of these secrets has to
-//! be given; S' itself is in the WELCOME, which the permanent secret of the server opens too.
+//! Traffic behind INITIATE is encrypted between the transient keys C' and S', so that one of these
+//! secrets must be given; S' itself is in the WELCOME, which the permanent secret of the server opens
+//! too.
 
 use crate::{
     buf::Reader,
@@ -16,10 +17,10 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// What stands before the metadata in the box of INITIATE: C and the vouch.
+/// Length of the data before the metadata in the box of INITIATE: C and the vouch.
 const BEFORE_METADATA: usize = 32 + 96;
 
-/// What is known of a connection.
+/// State of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     /// C'.
@@ -27,7 +28,7 @@ pub(super) struct Watch {
     /// S'.
     server: Option<PublicKey>,
     key: Option<SharedKey>,
-    /// What the client sent, and what the server.
+    /// Openers of the client's and of the server's boxes.
     openers: Option<[Opener; 2]>,
 }
 
@@ -40,7 +41,7 @@ impl Watch {
         let Some(client) = self.client else { return };
         let nonce = long_nonce(WELCOME, &welcome.nonce);
         let of_server = keys.iter().filter_map(|pair| pair.secret.shared(&client));
-        // With C' itself the permanent key of the server, which is public, does as well.
+        // With the secret of C' the public permanent key of the server suffices as well.
         let of_client = keys.iter().filter(|pair| pair.public == client);
         let of_client =
             of_client.flat_map(|pair| keys.iter().filter_map(|other| pair.secret.shared(&other.public)));
@@ -51,7 +52,7 @@ impl Watch {
             .map(PublicKey);
     }
 
-    /// The metadata of the client, if keys open them.
+    /// The metadata of the client, if a key opens the box.
     pub(super) fn handle_initiate(
         &mut self,
         initiate: &Initiate,
@@ -67,7 +68,7 @@ impl Watch {
         Some(Metadata::decode(&mut Reader::new(&metadata)))
     }
 
-    /// The metadata of the server, if keys open them.
+    /// The metadata of the server, if a key opens the box.
     pub(super) fn handle_ready(
         &mut self,
         ready: &Ready,
@@ -83,13 +84,13 @@ impl Watch {
         Some(Metadata::decode(&mut Reader::new(&opened.into())))
     }
 
-    /// Opens a MESSAGE. `None`: there is no key. An error: it does not open with the key that there is.
+    /// Opens a MESSAGE. `None`: no key is known. An error: the known key does not open the box.
     pub(super) fn open(&mut self, from_server: bool, body: &Bytes) -> Option<Result<Opened, ()>> {
         let openers = self.openers.as_mut()?;
         Some(openers[usize::from(from_server)].open(body).map_err(drop))
     }
 
-    /// Keys that may be the one between C' and S'.
+    /// Candidates for the shared key of C' and S'.
     fn candidates(&self, keys: &[KeyPair]) -> Vec<SharedKey> {
         let Some(client) = self.client else { return Vec::new() };
         match self.server {
@@ -113,7 +114,7 @@ impl Watch {
     fn agree(&mut self, key: &SharedKey) {
         if self.key.is_none() {
             let session = |server| Session { key: key.clone(), server, sent: 0, received: 0 };
-            // A server opens what the client sent.
+            // A server opens the boxes of the client.
             self.openers = Some([session(true).opener(), session(false).opener()]);
             self.key = Some(key.clone());
         }

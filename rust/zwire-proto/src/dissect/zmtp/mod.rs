@@ -1,13 +1,13 @@
-//! ZMTP among streams, and what nodes of ZRE say in it.
+//! ZMTP in streams, and the messages of ZRE nodes in it.
 //!
 //! | Module | Does |
 //! | --- | --- |
-//! | [`opening`] | greetings, and what is one |
+//! | [`opening`] | recognises and decodes greetings |
 //! | [`stream`] | frames and commands of one connection |
-//! | [`parts`] | frames of a message that is not whole |
+//! | [`parts`] | frames of an incomplete message |
 //! | [`talk`] | messages: of ZRE, of ZRE/LOG, of zgossip, of an application |
-//! | [`curve`] | opens boxes, where the keys are given |
-//! | [`search`] | finds frames in a stream whose beginning is missing |
+//! | [`curve`] | opens boxes, if keys are given |
+//! | [`search`] | finds frames in a stream without its beginning |
 
 mod curve;
 mod opening;

@@ -1,4 +1,4 @@
-//! How a connection of ZMTP begins.
+//! Start of a ZMTP connection: its greetings.
 
 use super::said::Said;
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// Whether a connection begins with a greeting of ZMTP; `None`: more bytes will tell.
+/// Whether a connection begins with a ZMTP greeting; `None`: more bytes are needed to tell.
 pub(in crate::dissect) fn greets(first: &[u8]) -> Option<bool> {
     const REVISION: usize = 10;
     if first.first().is_some_and(|byte| *byte != 0xff) || first.get(9).is_some_and(|byte| *byte != 0x7f) {
@@ -28,13 +28,13 @@ pub(in crate::dissect) fn greets(first: &[u8]) -> Option<bool> {
     Some(name.iter().all(letters) && padding.iter().all(|byte| *byte == 0))
 }
 
-/// Whether a greeting of at least 13 bytes is of ZMTP 2.0, by its revision or because there is no mechanism:
-/// libzmq of today says 3 to peers of 2.0, too (`zmtp` 13.1).
+/// Whether a greeting of at least 13 bytes is of ZMTP 2.0, by its revision or because it has no
+/// mechanism: current libzmq announces 3 to peers of 2.0, too (`zmtp` 13.1).
 fn is_of_2(first: &[u8]) -> bool {
     matches!(first.get(10), Some(1 | 2)) || first.get(12) == Some(&0)
 }
 
-/// The greeting of one side and how long it is; `None`: not there yet.
+/// The greeting of one side and its length; `None`: more bytes are needed.
 pub(super) fn greeting(first: &[u8]) -> Option<(Result<Said>, usize)> {
     let generation = match Generation::detect(first) {
         Some(Generation::V3) if first.len() > 12 && is_of_2(first) => Some(Generation::V2),
@@ -78,7 +78,7 @@ mod tests {
         let old = [&greeting[..10], &[1, 5, 0, 2, b'm', b'e']].concat();
         assert_eq!(greets(&old[..12]), None);
         assert_eq!(greets(&old), Some(true));
-        // `zmtp` 13.1: a ROUTER "SRVID" of today to a peer of 2.0.
+        // `zmtp` 13.1: a current ROUTER "SRVID" to a peer of 2.0.
         let new_to_old = [&greeting[..10], &[3, 6, 0, 5], b"SRVID"].concat();
         assert_eq!((greets(&new_to_old[..12]), greets(&new_to_old)), (None, Some(true)));
         let changed = |at: usize, value| {

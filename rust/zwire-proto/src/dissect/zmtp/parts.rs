@@ -1,4 +1,4 @@
-//! [`Parts`]: the frames of a message until the last one is there.
+//! [`Parts`]: collects the frames of a message until the last one arrives.
 
 use super::limits::FRAME_BYTES;
 use bytes::Bytes;
@@ -9,11 +9,11 @@ pub(super) struct Parts {
     pub(super) frames: Vec<Bytes>,
     /// Offset of the first one.
     pub(super) offset: u64,
-    /// Bytes of all of them, with what each costs.
+    /// Bytes of all frames, with the overhead of each.
     pub(super) held: usize,
-    /// How many of them have memory of their own.
+    /// Number of frames that were copied into memory of their own.
     settled: usize,
-    /// A frame of the message is missing: the rest of it is not read.
+    /// A frame of the message is missing: the rest of it is skipped.
     pub(super) torn: bool,
 }
 
@@ -35,8 +35,8 @@ impl Parts {
         self.take();
     }
 
-    /// Gives what waits for the rest of its message memory of its own: a frame keeps all of the file that
-    /// was read with it.
+    /// Copies waiting frames into memory of their own: as a slice, a frame keeps the whole chunk of the
+    /// file alive.
     pub(super) fn settle(&mut self) {
         for frame in &mut self.frames[self.settled..] {
             *frame = Bytes::copy_from_slice(frame);

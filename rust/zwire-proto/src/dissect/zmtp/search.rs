@@ -1,7 +1,7 @@
-//! Where frames begin in a piece of a stream of ZMTP.
+//! Search for the first frame in a piece of a ZMTP stream.
 //!
-//! The head of a frame is two bytes that look like many others. What tells frames from the rest are those
-//! that are signed: the header of a message of ZRE, a message of ZRE/LOG or zgossip, a command, a box of
+//! The head of a frame is two bytes that look like many others. Frames are recognised by those with a
+//! signature: the header of a message of ZRE, a message of ZRE/LOG or zgossip, a command, a box of
 //! CURVE. Each of them has to fill its frame to the last byte.
 
 use super::limits::MAX_UNDECIDED;
@@ -13,22 +13,22 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// Longest signed frame that is looked for: a HELLO of many groups is shorter.
+/// Longest frame with a signature that is looked for: a HELLO of many groups is shorter.
 const MAX_SIGNED: usize = MAX_UNDECIDED / 2;
 
-/// How many frames in between are followed from one signed frame to the next.
+/// Most frames followed from one frame with a signature to the next.
 const MAX_BETWEEN: usize = 64;
 
-/// Names of commands, as their frames begin.
+/// Start of the frames of commands.
 const COMMANDS: [&[u8]; 5] = [b"\x04PING", b"\x04PONG", b"\x09SUBSCRIBE", b"\x06CANCEL", b"\x05READY"];
 
-/// How a frame of CURVE begins.
+/// Start of a CURVE frame.
 pub(super) const SEALED: &[u8] = b"\x07MESSAGE";
 
-/// Where the first frame begins.
+/// Place of the first frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Search {
-    /// Here.
+    /// At this offset.
     Found(usize),
     /// Nowhere before this offset.
     Wait(usize),
@@ -37,15 +37,15 @@ pub(super) enum Search {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Signed {
     No,
-    /// More bytes may make it one.
+    /// More bytes may make it a frame.
     Open,
-    /// So long, with its head.
+    /// A frame of this length, head included.
     Whole(usize),
 }
 
-/// Looks for the first signed frame. A stream that is not `known` to be ZMTP has to have another one, to
-/// which the lengths of frames lead. What more bytes may decide is waited for, so that it does not matter
-/// how a stream is cut; with `end` nothing follows.
+/// Looks for the first frame with a signature. In a stream that is not `known` to be ZMTP, the lengths
+/// of frames must lead from it to a second one. Undecided bytes wait for more, so that it does not
+/// matter how a stream is cut; with `end` no bytes follow.
 pub(super) fn search(piece: &[u8], known: bool, end: bool) -> Search {
     for start in 0..piece.len() {
         match follow(&piece[start..], known) {
@@ -86,7 +86,7 @@ fn follow(piece: &[u8], known: bool) -> Signed {
     Signed::No
 }
 
-/// Whether a signed frame begins here.
+/// Whether a frame with a signature begins here.
 fn signed(piece: &[u8]) -> Signed {
     let (head, start) = match FrameHead::decode(piece) {
         Ok(Some(head)) => head,

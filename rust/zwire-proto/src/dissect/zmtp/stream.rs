@@ -32,16 +32,16 @@ use crate::{
 use bytes::Bytes;
 use core::time::Duration;
 
-/// A connection that is ZMTP, or may be if it was joined late.
+/// A connection that is ZMTP, or may be if the capture joined it late.
 #[derive(Debug)]
 pub(in crate::dissect) struct Stream {
     connection: Connection,
     halves: [Half; 2],
-    /// Whether it is known to be ZMTP.
+    /// Whether the connection is known to be ZMTP.
     known: bool,
-    /// Nothing follows.
+    /// No more bytes follow.
     ending: bool,
-    /// What the client of CURVE sends.
+    /// Direction of the bytes that the CURVE client sends.
     client: Option<Direction>,
     watch: Watch,
 }
@@ -63,15 +63,15 @@ enum Phase {
     Greeting,
     /// A frame begins at the position of the buffer.
     Frames,
-    /// So many bytes are not read. Behind them the message goes on or not.
+    /// So many bytes are skipped; `more` tells whether the message goes on behind them.
     Skip { left: u64, more: bool },
     /// The next frame begins somewhere in the buffer, or later.
     Search {
-        /// Where the search began.
+        /// Position at which the search began.
         since: u64,
-        /// Length of the buffer from which on it is searched again.
+        /// Length of the buffer from which on the search runs again.
         wanted: usize,
-        /// The greeting is not in the capture, which was not told yet.
+        /// The greeting is not in the capture, which was not reported yet.
         joined: bool,
     },
 }
@@ -83,7 +83,7 @@ impl Stream {
         Self { connection, halves, known: true, ending: false, client: None, watch: Watch::default() }
     }
 
-    /// A connection whose beginning is missing, and which may be of any protocol.
+    /// A connection without its beginning, which may be of any protocol.
     pub(in crate::dissect) fn joined(connection: Connection) -> Self {
         let mut stream = Self { known: false, ..Self::new(connection) };
         for half in &mut stream.halves {
@@ -92,12 +92,12 @@ impl Stream {
         stream
     }
 
-    /// Whether this has turned out to be ZMTP.
+    /// Whether the connection is known to be ZMTP.
     pub(in crate::dissect) const fn is_known(&self) -> bool {
         self.known
     }
 
-    /// Takes in the next bytes. Call [`Self::step`] until there is nothing more.
+    /// Takes in the next bytes. Call [`Self::step`] until it has nothing left to do.
     pub(in crate::dissect) fn handle_data(&mut self, time: Duration, direction: Direction, data: Bytes) {
         let half = &mut self.halves[direction.index()];
         half.time = time;
@@ -112,7 +112,7 @@ impl Stream {
         }
     }
 
-    /// Takes in that bytes are missing.
+    /// Takes in a gap: bytes missing in the capture.
     pub(in crate::dissect) fn handle_gap(
         &mut self,
         time: Duration,
@@ -123,7 +123,7 @@ impl Stream {
     ) {
         let half = &mut self.halves[direction.index()];
         half.time = time;
-        // Where the frame that is damaged ends: behind the gap, if it is longer.
+        // End of the damaged frame: behind the gap, if it is longer.
         let gone = half.buffer.len() as u64 + missing;
         let rest = match &half.phase {
             Phase::Skip { left, more } => left.checked_sub(missing).map(|left| (left, *more)),
@@ -176,7 +176,8 @@ impl Stream {
         Step::Done
     }
 
-    /// The same, knowing that nothing follows. `Done`: everything was told.
+    /// Same as [`Self::step`], with the knowledge that no more bytes follow. `Done`: everything was
+    /// reported.
     pub(in crate::dissect) fn finish(&mut self, shared: &mut Shared) -> Step {
         self.ending = true;
         for half in &mut self.halves {
@@ -213,12 +214,12 @@ impl Stream {
         Step::Done
     }
 
-    /// How many bytes wait.
+    /// Number of waiting bytes.
     pub(in crate::dissect) fn waiting(&self) -> usize {
         self.halves.iter().map(|half| half.buffer.len() + half.parts.held).sum()
     }
 
-    /// Whether there was something.
+    /// Handles at most one unit of this direction; `false` if none is complete.
     fn step_half(&mut self, direction: Direction, shared: &mut Shared) -> bool {
         let half = &mut self.halves[direction.index()];
         if half.buffer.is_empty() {
@@ -322,7 +323,7 @@ impl Stream {
                 let bytes = half.buffer.position() - since;
                 if !self.known {
                     self.known = true;
-                    // The other side needs less of a proof now.
+                    // The other side needs less evidence now.
                     if let Phase::Search { wanted, .. } = &mut self.halves[direction.reverse().index()].phase
                     {
                         *wanted = 0;
@@ -338,7 +339,7 @@ impl Stream {
             Search::Wait(at) => {
                 half.buffer.skip(at as u64);
                 if half.buffer.len() > MAX_UNDECIDED {
-                    // What looks like a frame for so long is none.
+                    // Nothing that looks like a frame for so long is one.
                     half.buffer.clear();
                 }
                 let wanted = half.buffer.len() + half.buffer.len() / 2 + 1;
@@ -371,7 +372,7 @@ impl Stream {
         }
     }
 
-    /// A box of CURVE.
+    /// Handles a CURVE box.
     fn handle_sealed(&mut self, direction: Direction, body: &Bytes, offset: u64, shared: &mut Shared) {
         if let Err(error) = curve::Message::decode(body) {
             let (at, cause) = fault(offset, false, error);
@@ -403,7 +404,7 @@ impl Stream {
         }
     }
 
-    /// A frame of a message.
+    /// Handles a frame of a message.
     fn handle_part(
         &mut self,
         direction: Direction,
@@ -481,7 +482,7 @@ impl Stream {
             (Some(Mechanism::NULL | Mechanism::PLAIN), b"READY") => {
                 Handshake::Ready(open(Some(Ok(Ready::decode(body)?.metadata)))?)
             }
-            // The greeting is missing, and under NULL this is what follows it. A box of CURVE is no metadata.
+            // The greeting is missing; under NULL, READY follows it. A box of CURVE is no metadata.
             (None, b"READY") => match Ready::decode(body) {
                 Ok(Ready { metadata }) if metadata.get(Metadata::SOCKET_TYPE).is_some() => {
                     Handshake::Ready(open(Some(Ok(metadata)))?)
@@ -517,7 +518,7 @@ impl Stream {
     }
 }
 
-/// The head of the next frame and its length, if it is there.
+/// The head of the next frame and its length, if it is complete.
 fn head(buffer: &mut StreamBuffer) -> Result<Option<(FrameHead, usize)>> {
     match buffer.peek::<{ FrameHead::MAX_LEN }>() {
         Some(first) => FrameHead::decode(&first),

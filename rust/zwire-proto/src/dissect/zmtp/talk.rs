@@ -1,4 +1,4 @@
-//! What a message over ZMTP is, and who says it.
+//! Classification of messages over ZMTP, and their senders.
 
 use super::{
     record::{Cause, Message, Protocol},
@@ -15,16 +15,16 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// What one side of a connection has told about itself.
+/// Properties of one side of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Speaker {
-    /// `None`: not in the capture, or of a kind that nobody knows.
+    /// `None`: not in the capture, or of an unknown type.
     socket: Option<SocketType>,
-    /// Who it is, if its identity is one of ZRE.
+    /// UUID of the sender, if its identity is one of ZRE.
     peer: Option<Uuid>,
-    /// It has an identity that is not one of ZRE.
+    /// The side has an identity that is not one of ZRE.
     nobody: bool,
-    /// Of its last HELLO.
+    /// Generation of its last HELLO.
     generation: Option<Generation>,
 }
 
@@ -40,7 +40,7 @@ impl Speaker {
         self.nobody = identity.is_some() && self.peer.is_none();
     }
 
-    /// The record of a message, or what is wrong with it and at which of its bytes.
+    /// The record of a message, or the error and the offset in the message.
     pub(super) fn tell(&mut self, frames: Vec<Bytes>) -> Result<Message, (Protocol, DecodeError)> {
         let (first, alone) = match &frames[..] {
             [first] => (first, true),
@@ -89,7 +89,8 @@ impl Speaker {
         }
         let (generation, reading) = match self.generation {
             Some(generation) => (Some(generation), generation),
-            // The HELLO is not in the capture. But for HELLO, two generations are the same.
+            // The HELLO is not in the capture. Apart from HELLO, two generations have the same
+            // messages.
             None => match told_generation(first) {
                 Some(Generation::Rfc20 | Generation::Zyre1) => (None, Generation::Rfc20),
                 Some(told) => (Some(told), told),
@@ -101,8 +102,8 @@ impl Speaker {
     }
 }
 
-/// The generation of a header frame, if it is a whole message in one form and in no other. What says 20/ZRE
-/// may also be of zyre 1.0.0.
+/// The generation of a header frame, if it decodes completely in one form and in no other. A message of
+/// 20/ZRE may also be of zyre 1.0.0.
 pub(super) fn told_generation(first: &Bytes) -> Option<Generation> {
     if let Ok(generation) = Hello::generation(first) {
         return Some(generation);
@@ -134,19 +135,19 @@ pub(super) fn told_generation(first: &Bytes) -> Option<Generation> {
     }
 }
 
-/// Why a header frame tells no generation.
+/// Error for a header frame that tells no generation.
 fn unclear(first: &Bytes) -> DecodeError {
     let versioned = wire::Message::decode(Generation::Rfc36, core::slice::from_ref(first));
     versioned.err().unwrap_or_else(|| {
-        // It may be of two, or of one with something behind its end.
+        // The frame fits two generations, or one of them with trailing bytes.
         let value = u64::from(first.get(3).copied().unwrap_or_default());
         DecodeError { reading: "message version", offset: 3, kind: DecodeErrorKind::Illegal { value } }
     })
 }
 
-/// What is wrong with a message, at which offset of the stream.
+/// The cause of an error in a message, with its offset in the stream.
 pub(super) fn fault(offset: u64, sealed: bool, error: DecodeError) -> (u64, Cause) {
-    // A box has no offsets of the stream inside.
+    // Offsets inside a box are not offsets in the stream.
     let inside = if sealed { 0 } else { error.offset as u64 };
     (offset + inside, Cause::Decode(error))
 }

@@ -1,4 +1,4 @@
-//! [`Cache`]: the last publications of one publisher, and the questions that it answers.
+//! [`Cache`]: the last publications of one publisher, and the answers to queries for them.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -8,19 +8,19 @@ use crate::zenoh::{
     wire::{PushBody, SourceInfo},
 };
 
-/// The last publications of one publisher. Payloads are shared with what was sent.
+/// The last publications of one publisher. Payloads are shared with the publications sent.
 ///
-/// Its places count all publications from 0, so that a place says which one is meant also when those before
-/// it are gone.
+/// Places count all publications from 0, so that a place identifies a publication even after earlier
+/// ones were dropped.
 #[derive(Debug)]
 pub struct Cache {
     most: usize,
     kept: VecDeque<PushBody>,
-    /// How many have been kept at some time.
+    /// Number of publications ever stored.
     count: u64,
 }
 
-/// An answer under way: what is left of what was asked for.
+/// State of an answer: the part not yet returned.
 #[derive(Clone, Debug)]
 pub struct Answer {
     next: u64,
@@ -35,19 +35,19 @@ impl Cache {
         Self { most, kept: VecDeque::new(), count: 0 }
     }
 
-    /// How many it holds.
+    /// Number of publications stored.
     #[must_use]
     pub fn len(&self) -> usize {
         self.kept.len()
     }
 
-    /// Whether it holds nothing.
+    /// Whether the cache is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 
-    /// Keeps one; what falls out of the cache is given back.
+    /// Stores a publication; returns the one that it displaces.
     pub fn keep(&mut self, body: PushBody) -> Option<PushBody> {
         self.count += 1;
         if self.most == 0 {
@@ -58,7 +58,7 @@ impl Cache {
         out
     }
 
-    /// The place of the first that it holds.
+    /// The place of the oldest stored publication.
     fn first(&self) -> u64 {
         self.count - self.kept.len() as u64
     }
@@ -68,9 +68,8 @@ impl Cache {
         self.kept.get(usize::try_from(index).ok()?)
     }
 
-    /// Begins to answer: `_sn=a..b` are numbers, both of them included and each of them free to be left out,
-    /// `_time` is a range of times, and of what fits both `_max` are the newest. A value that is none is as if
-    /// it were not there.
+    /// Begins to answer a query: `_sn=a..b` selects numbers, both included and both optional, `_time` a
+    /// range of times, and `_max` the newest of those that fit both. An invalid value is ignored.
     #[must_use]
     pub fn answer(&self, parameters: &Parameters, wall: Duration) -> Answer {
         let mut answer = Answer {
@@ -90,21 +89,22 @@ impl Cache {
         answer
     }
 
-    /// The places of publications by their numbers, which wrap. None of them has one if the last has not.
+    /// The places of publications by their numbers, which wrap. `None` if the last one has no number.
     fn numbered_places(&self, from: Option<u32>, to: Option<u32>) -> Option<(u64, u64)> {
         let last = source_info(self.kept.back()?)?.sn;
-        // Half of all numbers lie before the last one, those that cannot be here at either end.
+        // Half of all numbers count as before the last one; numbers that cannot be stored may lie at
+        // either end.
         let place = |number: u32| {
             let back = i64::from(last.wrapping_sub(number).cast_signed());
             (self.count - 1).saturating_add_signed(-back).min(self.count)
         };
         let next = from.map_or(self.first(), |from| place(from).max(self.first()));
         let end = to.map_or(self.count, |to| place(to).saturating_add(1).min(self.count));
-        // The first number that lies ahead of all gives the place behind the last.
+        // The first number ahead of all gives the place behind the last.
         Some((next, end.max(next)))
     }
 
-    /// Where the newest `most` begin.
+    /// Place at which the newest `most` begin.
     fn newest(&self, answer: &Answer, most: u64) -> u64 {
         let Some(time) = &answer.time else {
             return answer.next.max(answer.end.saturating_sub(most));
@@ -118,8 +118,8 @@ impl Cache {
         place
     }
 
-    /// The next ones of an answer, at most so many; none: that was all. What has fallen out of the cache
-    /// meanwhile is left out.
+    /// The next publications of an answer, at most `most`; an empty list ends it. Publications dropped
+    /// from the cache meanwhile are left out.
     pub fn next(&self, answer: &mut Answer, most: usize) -> Vec<PushBody> {
         answer.next = answer.next.max(self.first());
         let mut taken = Vec::new();
@@ -138,7 +138,7 @@ fn is_within(body: &PushBody, time: &TimeRange<Duration>) -> bool {
     body.timestamp().is_some_and(|timestamp| time.contains_ntp64(timestamp.time))
 }
 
-/// Who published it, and its number.
+/// Publisher and number of a publication.
 fn source_info(body: &PushBody) -> Option<&SourceInfo> {
     match body {
         PushBody::Put(put) => put.source_info.as_deref(),
@@ -167,7 +167,7 @@ mod tests {
     use crate::zenoh::{Ntp64, Timestamp, ZenohId, wire::Put};
     use bytes::Bytes;
 
-    /// So many publications from a number on, one a second.
+    /// A cache with `count` publications from a number on, one a second.
     fn cache(most: usize, first: u32, count: u32) -> Cache {
         let zid = ZenohId::new(1).unwrap();
         let mut cache = Cache::new(most);
@@ -258,7 +258,7 @@ mod tests {
         for _ in 0..2 {
             assert!(cache.keep(PushBody::Put(Put::new("x"))).is_some());
         }
-        // 1 is gone; what came since is no part of the answer.
+        // 1 was dropped; later publications are no part of the answer.
         assert_eq!(cache.next(&mut answer, 9).len(), 2);
         assert!(cache.next(&mut answer, 9).is_empty());
         let mut none = Cache::new(0);

@@ -1,4 +1,4 @@
-//! Whom a subscriber forgets: who has been silent for long, and, where there are too many, for longest.
+//! Expiry of publishers' state: after long silence, and, if there are too many, of the most silent.
 
 use core::time::Duration;
 
@@ -8,11 +8,11 @@ use super::{
 };
 use crate::{Now, zenoh::ZenohId};
 
-/// Shortest time between two looks for those that have been silent for long.
+/// Shortest time between two sweeps for expired state.
 const MIN_SWEEP: Duration = Duration::from_secs(60);
 
 impl Subscriber {
-    /// Forgets who has been silent for long.
+    /// Drops the state of publishers that were silent for long.
     pub(super) fn sweep(&mut self, now: Now) {
         let old = |used: Duration| used + STATE_LIFE <= now.mono;
         self.windows.retain(|_, window| !window.is_idle() || !old(window.used));
@@ -33,7 +33,7 @@ impl Subscriber {
         };
     }
 
-    /// There are too many: a quarter goes, those that have been silent for longest.
+    /// Makes room: drops a quarter of the windows, those silent for longest.
     pub(super) fn forget_windows(&mut self, now: Now) {
         let mut all: Vec<_> =
             self.windows.iter().map(|(&source, window)| (!window.is_idle(), window.used, source)).collect();
@@ -44,7 +44,7 @@ impl Subscriber {
                 self.retries.remove(&(at, source));
             }
         }
-        // Answers that are under way find nobody.
+        // Open queries about dropped windows are dropped as well.
         let windows = &self.windows;
         self.asks.retain(|_, asked| match asked {
             Asked::History(source) | Asked::Return { source, .. } | Asked::Missing { source, .. } => {
@@ -55,7 +55,7 @@ impl Subscriber {
         self.next_sweep.get_or_insert(now.mono + STATE_LIFE);
     }
 
-    /// There are too many: a quarter goes.
+    /// Makes room: drops a quarter of the lines.
     pub(super) fn forget_lines(&mut self) {
         let clocks: Vec<ZenohId> = self.clocks.keys().copied().collect();
         for zid in clocks {
@@ -64,7 +64,7 @@ impl Subscriber {
         let mut used: Vec<_> =
             self.clocks.values().flat_map(|clock| clock.keys.values()).map(|line| line.used).collect();
         used.sort_unstable();
-        // Of those that are equally old all go.
+        // All lines of the limiting age are dropped.
         let Some(&limit) = used.get(used.len() / 4) else { return };
         for clock in self.clocks.values_mut() {
             clock.keys.retain(|_, line| line.used > limit);

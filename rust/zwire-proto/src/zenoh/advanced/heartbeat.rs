@@ -1,4 +1,4 @@
-//! What a publisher says from time to time: the number of its last publication.
+//! Heartbeat of a publisher: the number of its last publication.
 //!
 //! ```text
 //!  7 6 5 4 3 2 1 0
@@ -15,7 +15,7 @@ pub fn encode_heartbeat(last: u32) -> Bytes {
     Bytes::copy_from_slice(&last.to_le_bytes())
 }
 
-/// The number in a heartbeat. Nothing but four bytes is one.
+/// The number in a heartbeat. A payload of any length but four bytes is none.
 #[must_use]
 pub fn decode_heartbeat(payload: &[u8]) -> Option<u32> {
     payload.try_into().ok().map(u32::from_le_bytes)
@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     fn four_bytes_and_nothing_else() {
-        // As eclipse-zenoh 1.10 sends it after its fifth publication.
+        // Heartbeat of eclipse-zenoh 1.10 after its fifth publication.
         assert_eq!(decode_heartbeat(b"\x04\0\0\0"), Some(4));
         assert_eq!(&encode_heartbeat(4)[..], b"\x04\0\0\0");
         for number in [0, 1, 0xff, 0x0100, u32::MAX] {

@@ -1,8 +1,8 @@
-//! For who keeps everything, in a log say: nothing that comes is dropped, and what is known already is not
-//! asked for.
+//! Mode of a subscriber that keeps everything, for instance in a log: no received sample is dropped,
+//! and known samples are not queried.
 //!
-//! Samples without numbers go through at once, also while a history is asked for: their order in the log is
-//! that of their arrival.
+//! Samples without numbers are delivered at once, also while a history is queried: their order in the
+//! log is that of their arrival.
 
 use super::{
     keys::Source,
@@ -17,7 +17,7 @@ use crate::{
 };
 
 impl Subscriber {
-    /// Whether a sample of the subscription goes through and changes nothing here.
+    /// Whether a sample of the subscription is delivered without any change of state here.
     #[inline]
     #[must_use]
     pub const fn is_plain(&self, sample: &Sample) -> bool {
@@ -26,19 +26,19 @@ impl Subscriber {
             && (sample.timestamp.is_none() || self.config.history.is_none())
     }
 
-    /// This number of a publisher, and those before it, are there already.
+    /// Marks this number of a publisher, and all earlier ones, as known.
     pub fn know(&mut self, now: Now, source: Source, sn: u32) {
         let window = self.window(now, source);
         let behind = window.place(sn) + 1;
         window.next = window.next.max(Some(behind));
     }
 
-    /// What has this time on a key, or an earlier one of the same clock, is there already.
+    /// Marks samples with this time on a key, or an earlier one of the same clock, as known.
     pub fn know_time(&mut self, now: Now, key: &KeyExpr, timestamp: Timestamp) {
         self.line(now, timestamp, key).know(timestamp.time);
     }
 
-    /// What is known of a key with times.
+    /// State of a key with times.
     fn line(&mut self, now: Now, timestamp: Timestamp, key: &KeyExpr) -> &mut Line {
         let clock = self.clocks.get(&timestamp.id);
         if self.lines >= self.config.max_sources && !clock.is_some_and(|clock| clock.keys.contains_key(key)) {
@@ -48,14 +48,14 @@ impl Subscriber {
         let clock = self.clocks.entry(timestamp.id).or_default();
         let known = clock.keys.contains_key(key);
         self.lines += usize::from(!known);
-        // A new one is kept for long: not within the buffer that it came in.
+        // A new key is stored for long and must not keep a receive buffer alive.
         let key = if known { key.clone() } else { key.unshared() };
         let line = clock.keys.entry(key).or_insert_with(|| Line::new(now.mono));
         line.used = now.mono;
         line
     }
 
-    /// A sample with a time and no number, for who keeps everything.
+    /// Handles a sample with a time and no number, in the mode that keeps everything.
     pub(super) fn keep_stamped(
         &mut self,
         now: Now,
@@ -86,12 +86,12 @@ impl Subscriber {
 }
 
 impl Window {
-    /// Whether nobody has had what was missing, again and again: then nobody keeps it.
+    /// Whether repeated queries for missing samples were in vain: then no cache is expected.
     pub(super) fn is_fruitless(&self, now: Now) -> bool {
         now.mono < self.quiet_until
     }
 
-    /// A question for what is missing is answered; with something, if there was a reply.
+    /// Counts an answered query for missing samples; a reply resets the count.
     pub(super) fn count_answer(&mut self, now: Now, fully: bool) {
         if self.replied {
             self.fruitless = 0;
@@ -112,7 +112,8 @@ impl Line {
         self.floor = self.last;
     }
 
-    /// A sample goes through. Whether it is remembered, since an answer may have it, too.
+    /// Records a delivered sample. Returns whether its time is stored, since an answer may contain the
+    /// sample, too.
     fn pass(&mut self, time: Ntp64, remember: bool) -> bool {
         self.last = self.last.max(Some(time));
         if remember {
@@ -122,7 +123,7 @@ impl Line {
         false
     }
 
-    /// Whether an answer brings what was there before.
+    /// Whether an answer contains a sample that was delivered already.
     fn has(&self, time: Ntp64) -> bool {
         self.floor.is_some_and(|floor| time <= floor) || self.fresh.contains(&time)
     }

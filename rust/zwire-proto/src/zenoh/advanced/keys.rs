@@ -1,41 +1,41 @@
-//! What advanced publishers and subscribers declare beside their keys.
+//! Keys that advanced publishers and subscribers declare beside their own.
 //!
-//! | Who | Key |
+//! | Entity | Key |
 //! | --- | --- |
 //! | publisher, numbered: queryable of its cache, token, heartbeats | `<key>/@adv/pub/<zid>/<eid>/_` |
 //! | publisher, stamped with times | `<key>/@adv/pub/<zid>/uhlc/_` |
 //! | subscriber: token | `<key>/@adv/sub/<zid>/<eid>/_` |
 //!
-//! The last chunk is free for what a publisher wants to tell of itself. No wildcard matches `@adv`, so that
-//! nobody meets these keys who does not ask for them.
+//! The last chunk is free for information about the publisher. No wildcard matches `@adv`, so that
+//! these keys only reach entities that ask for them.
 
 use crate::zenoh::{KeyExpr, ZenohId, keyexpr::KeyExprError};
 
-/// In the place of a number, at publishers whose samples are told apart by their times.
+/// Replacement of the entity number, for publishers with timestamps instead of numbers.
 const CLOCK: &str = "uhlc";
 
-/// Who numbers publications.
+/// Publisher of numbered publications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source {
-    /// Its node.
+    /// Node of the publisher.
     pub zid: ZenohId,
-    /// Its number within the node.
+    /// Entity number within the node.
     pub eid: u32,
 }
 
-/// Who has declared a token or sends a heartbeat, as its key says.
+/// Publisher that declared a token or sends a heartbeat, from its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Declared {
-    /// A publisher that numbers.
+    /// A publisher with numbered samples.
     Numbered(Source),
-    /// A publisher of that node whose samples have times.
+    /// A publisher of that node with timestamps.
     Stamped(ZenohId),
 }
 
-/// Where a publisher declares; without a number it is one that is stamped with times.
+/// Key of a publisher's declarations; without a number it is one with timestamps.
 ///
 /// # Errors
-/// The key leaves no room for more.
+/// The joined key would be too long.
 pub fn of_publisher(key: &KeyExpr, zid: ZenohId, eid: Option<u32>) -> Result<KeyExpr, KeyExprError> {
     match eid {
         Some(eid) => key.join(&format!("@adv/pub/{zid}/{eid}/_")),
@@ -43,39 +43,39 @@ pub fn of_publisher(key: &KeyExpr, zid: ZenohId, eid: Option<u32>) -> Result<Key
     }
 }
 
-/// Where a subscriber declares.
+/// Key of a subscriber's declarations.
 ///
 /// # Errors
-/// The key leaves no room for more.
+/// The joined key would be too long.
 pub fn of_subscriber(key: &KeyExpr, source: Source) -> Result<KeyExpr, KeyExprError> {
     key.join(&format!("@adv/sub/{}/{}/_", source.zid, source.eid))
 }
 
-/// Where all publishers declare that publish on a key.
+/// Key of the declarations of all publishers on a key.
 ///
 /// # Errors
-/// The key leaves no room for more.
+/// The joined key would be too long.
 pub fn of_all_publishers(key: &KeyExpr) -> Result<KeyExpr, KeyExprError> {
     key.join("@adv/pub/**")
 }
 
-/// Where everybody declares, whatever else there may come to be.
+/// Key of all declarations, future kinds included.
 ///
 /// # Errors
-/// The key leaves no room for more.
+/// The joined key would be too long.
 pub fn of_all(key: &KeyExpr) -> Result<KeyExpr, KeyExprError> {
     key.join("@adv/**")
 }
 
-/// Where one publisher is asked, whatever it says of itself.
+/// Key to query one publisher, whatever its last chunk.
 ///
 /// # Errors
-/// The key leaves no room for more.
+/// The joined key would be too long.
 pub fn of_source(key: &KeyExpr, source: Source) -> Result<KeyExpr, KeyExprError> {
     key.join(&format!("@adv/*/{}/{}/**", source.zid, source.eid))
 }
 
-/// Which publisher has declared on this key.
+/// The publisher that declared this key.
 #[must_use]
 pub fn publisher_of(key: &str) -> Option<Declared> {
     let mut chunks = key.split('/');
@@ -86,7 +86,7 @@ pub fn publisher_of(key: &str) -> Option<Declared> {
     let zid = chunks.next()?.parse().ok()?;
     match chunks.next()? {
         CLOCK => Some(Declared::Stamped(zid)),
-        // What is no plain number is none of ours: `+5` parses.
+        // Only plain digits are valid: `+5` would parse.
         eid if eid.bytes().all(|byte| byte.is_ascii_digit()) => {
             Some(Declared::Numbered(Source { zid, eid: eid.parse().ok()? }))
         }
@@ -135,7 +135,7 @@ mod tests {
         ] {
             assert_eq!(publisher_of(key), None, "{key}");
         }
-        // What a publisher says of itself is its own affair.
+        // The last chunk may hold any information of the publisher.
         let zid = "1e".parse().unwrap();
         let known = Some(Declared::Numbered(Source { zid, eid: 7 }));
         assert_eq!(publisher_of("@adv/pub/1e/7"), known);

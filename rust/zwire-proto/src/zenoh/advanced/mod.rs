@@ -1,9 +1,9 @@
-//! Advanced publishers and subscribers: publications that can be asked for again (`zenoh-behaviour` 6.3).
+//! Advanced publishers and subscribers: publications that can be queried again (`zenoh-behaviour` 6.3).
 //!
-//! Everything here is made of what a session has already. A [`Publisher`] numbers what it publishes, or has
-//! it stamped with times, keeps the last of it in a [`Cache`] that a queryable answers from, and says from
-//! time to time how far it has got. A [`Subscriber`] takes samples of any publishers, puts those of each in
-//! order, asks for what is missing, and says what is lost.
+//! All parts use ordinary entities of a session. A [`Publisher`] numbers its publications, or has them
+//! stamped with times, stores the last ones in a [`Cache`] for its queryable, and sends heartbeats with
+//! the last number. A [`Subscriber`] orders the samples of each publisher, queries missing ones, and
+//! reports lost ones.
 //!
 //! | Family | Publisher | Subscriber |
 //! | --- | --- | --- |
@@ -11,7 +11,7 @@
 //! | command | [`publish`](Publisher::publish), [`answer`](Publisher::answer) | |
 //! | output | [`poll_timeout`](Publisher::poll_timeout) | [`poll_output`](Subscriber::poll_output), [`poll_timeout`](Subscriber::poll_timeout) |
 //!
-//! Both sit beside a session: its entities are the driver's, who knows from [`keys`] what they are called.
+//! Both work beside a session: the driver declares its entities, under the keys of [`keys`].
 
 mod cache;
 mod forgetting;

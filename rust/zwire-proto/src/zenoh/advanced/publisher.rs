@@ -17,36 +17,36 @@ use crate::{
     },
 };
 
-/// How the samples of a publisher are told apart.
+/// Ordering of the samples of a publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequencing {
-    /// Not at all.
+    /// None.
     None,
-    /// By their times, which the session has to give them.
+    /// By timestamps, which the session must add.
     Timestamp,
-    /// By numbers from 0, that wrap.
+    /// By numbers from 0, which wrap.
     Number,
 }
 
-/// When the number of the last sample is told.
+/// Schedule of heartbeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heartbeat {
-    /// Each time that so much time is over.
+    /// A heartbeat in each period.
     Periodic(Duration),
-    /// So much time after a publication, once for all in between.
+    /// A heartbeat at this delay after a publication, for all publications in between.
     Sporadic(Duration),
 }
 
-/// How a publisher is set up.
+/// Configuration of a publisher.
 #[derive(Clone, Copy, Debug)]
 pub struct PublisherConfig {
-    /// Who it is.
+    /// Node and entity number of the publisher.
     pub source: Source,
-    /// How its samples are told apart.
+    /// Ordering of its samples.
     pub sequencing: Sequencing,
-    /// How many samples are kept; `None`: there is no cache.
+    /// Number of samples in the cache; `None`: no cache.
     pub cache: Option<usize>,
-    /// When the number of the last sample is told.
+    /// Schedule of heartbeats.
     pub heartbeat: Option<Heartbeat>,
 }
 
@@ -56,28 +56,28 @@ pub struct Publisher {
     config: PublisherConfig,
     /// The number of the next sample.
     next: u32,
-    /// Whether there was one.
+    /// Whether a sample was published.
     begun: bool,
     cache: Option<Cache>,
     due: Option<Duration>,
 }
 
 impl Publisher {
-    /// A publisher that has published nothing.
+    /// A publisher without publications.
     #[must_use]
     pub fn new(config: PublisherConfig) -> Self {
         Self { config, next: 0, begun: false, cache: config.cache.map(Cache::new), due: None }
     }
 
-    /// As if it had published before.
+    /// Sets the next number, as after earlier publications.
     #[cfg(test)]
     pub(super) const fn starting_at(mut self, next: u32) -> Self {
         self.next = next;
         self
     }
 
-    /// A sample that is to be published, with whatever the session adds to samples: numbers it and keeps it.
-    /// What falls out of the cache is given back.
+    /// Prepares a sample for publication, after the session has filled it in: numbers and stores it.
+    /// Returns the sample displaced from the cache.
     pub fn publish(&mut self, now: Now, body: &mut PushBody) -> Option<PushBody> {
         if self.config.sequencing == Sequencing::Number {
             let Source { zid, eid } = self.config.source;
@@ -95,17 +95,17 @@ impl Publisher {
         self.cache.as_mut()?.keep(body.clone())
     }
 
-    /// When the next heartbeat is due.
+    /// Deadline of the next heartbeat.
     #[must_use]
     pub const fn poll_timeout(&self) -> Option<Duration> {
         self.due
     }
 
-    /// The deadline has come: what the heartbeat says. Earlier it does nothing.
+    /// Returns the payload of the heartbeat if its deadline has passed.
     pub fn handle_timeout(&mut self, now: Now) -> Option<Bytes> {
         let due = self.due.filter(|&due| due <= now.mono)?;
         self.due = match self.config.heartbeat {
-            // Times that were missed are not made up for.
+            // Missed periods are skipped.
             Some(Heartbeat::Periodic(period)) => {
                 let period = period.max(MIN_PERIOD);
                 let next = due.saturating_add(period);
@@ -116,13 +116,13 @@ impl Publisher {
         self.begun.then(|| encode_heartbeat(self.next.wrapping_sub(1)))
     }
 
-    /// Begins to answer a question for what was published.
+    /// Begins to answer a query for earlier publications.
     #[must_use]
     pub fn answer(&self, parameters: &Parameters, wall: Duration) -> Option<Answer> {
         Some(self.cache.as_ref()?.answer(parameters, wall))
     }
 
-    /// The next samples of an answer, at most so many; none: that was all.
+    /// The next samples of an answer, at most `most`; an empty list ends it.
     pub fn next_of(&self, answer: &mut Answer, most: usize) -> Vec<PushBody> {
         self.cache.as_ref().map_or_else(Vec::new, |cache| cache.next(answer, most))
     }

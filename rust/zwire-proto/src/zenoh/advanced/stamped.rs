@@ -1,4 +1,4 @@
-//! [`Clock`]: what a subscriber knows of publications whose times tell them apart.
+//! [`Clock`]: a subscriber's state of publications ordered by timestamps.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -9,41 +9,41 @@ use crate::{
     zenoh::{KeyExpr, Ntp64, Timestamp, ZenohId, session::Sample},
 };
 
-/// All keys with times of one clock. A node has one clock for all of its publishers, so that only times of
-/// the same key are in order.
+/// All keys with timestamps of one clock. A node has one clock for all of its publishers, so that only
+/// times of the same key are in order.
 #[derive(Debug, Default)]
 pub(super) struct Clock {
     pub(super) keys: HashMap<KeyExpr, Line>,
-    /// Questions for histories that are not answered.
+    /// Unanswered queries for histories.
     pub(super) histories: u32,
-    /// Whether a token of its node is there.
+    /// Whether a token of its node is alive.
     pub(super) alive: bool,
-    /// How many samples are held.
+    /// Number of samples held back.
     pub(super) holding: usize,
 }
 
-/// One key.
+/// State of one key.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// The time of the last sample that was handed over.
+    /// The time of the last sample delivered.
     pub(super) last: Option<Ntp64>,
-    /// For who keeps everything: up to here all was there before the last question.
+    /// In the mode that keeps everything: all samples up to here were delivered before the last query.
     pub(super) floor: Option<Ntp64>,
-    /// For the same: what came while an answer was waited for.
+    /// In the same mode: times of samples delivered while a query was open.
     pub(super) fresh: BTreeSet<Ntp64>,
-    /// Samples that wait for older ones.
+    /// Samples held back for older ones.
     held: BTreeMap<Ntp64, Sample>,
-    /// When it was heard of last.
+    /// Time of the last sample.
     pub(super) used: Duration,
 }
 
-/// What becomes of a sample.
+/// Handling of a sample.
 pub(super) enum Fate {
-    /// It is handed over.
+    /// Deliver it.
     Pass(Sample),
-    /// It waits.
+    /// Held back.
     Held,
-    /// It came before, or too late.
+    /// Dropped as a repetition, or as too late.
     Drop,
 }
 
@@ -52,7 +52,7 @@ impl Line {
         Self { last: None, floor: None, fresh: BTreeSet::new(), held: BTreeMap::new(), used: now }
     }
 
-    /// One more. `waits`: others may come that are older.
+    /// Takes a sample. `waits`: older ones may still come.
     pub(super) fn take(&mut self, time: Ntp64, sample: Sample, waits: bool) -> Fate {
         if self.last.is_some_and(|last| time <= last) || self.held.contains_key(&time) {
             return Fate::Drop;
@@ -65,7 +65,7 @@ impl Line {
         Fate::Pass(sample)
     }
 
-    /// One that an answer has brought, older than some that were handed over perhaps.
+    /// Takes a sample of an answer, possibly older than delivered ones.
     pub(super) fn take_old(&mut self, time: Ntp64, sample: Sample, waits: bool) -> Fate {
         if self.held.contains_key(&time) {
             return Fate::Drop;
@@ -88,7 +88,7 @@ impl Line {
 }
 
 impl Clock {
-    /// All that is held, in the order of its times.
+    /// All samples held back, in the order of their times.
     pub(super) fn release(&mut self) -> Vec<Sample> {
         let mut all = Vec::with_capacity(self.holding);
         for line in self.keys.values_mut() {
@@ -106,7 +106,7 @@ impl Clock {
 }
 
 impl Subscriber {
-    /// A sample with a time and no number.
+    /// Handles a sample with a time and no number.
     pub(super) fn handle_stamped(
         &mut self,
         now: Now,
@@ -122,7 +122,7 @@ impl Subscriber {
             Some(line) => line,
             None => {
                 self.lines += 1;
-                // It is kept for long: not within the buffer that it came in.
+                // A new key is stored for long and must not keep a receive buffer alive.
                 clock.keys.entry(sample.key.unshared()).or_insert(Line::new(now.mono))
             }
         };
@@ -135,7 +135,7 @@ impl Subscriber {
         self.settle_stamped(timestamp.id, fate, cost)
     }
 
-    /// Counts what is held; what is handed over.
+    /// Updates the count of samples held back; returns the sample to deliver.
     pub(super) fn settle_stamped(&mut self, zid: ZenohId, fate: Fate, cost: usize) -> Option<Sample> {
         match fate {
             Fate::Pass(sample) => return Some(sample),
@@ -153,7 +153,7 @@ impl Subscriber {
         None
     }
 
-    /// Hands over what was held of a clock.
+    /// Delivers the samples held back for a clock.
     pub(super) fn release_clock(&mut self, zid: ZenohId) {
         let Some(clock) = self.clocks.get_mut(&zid) else { return };
         let forgotten: usize = clock.keys.values().map(|line| line.fresh.len()).sum();

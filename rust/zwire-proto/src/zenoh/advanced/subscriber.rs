@@ -1,8 +1,9 @@
-//! [`Subscriber`]: samples in the order of their publishers, without holes as far as somebody has them.
+//! [`Subscriber`]: samples in the order of their publishers, without gaps that a cache can fill.
 //!
-//! Of each publisher that numbers, the next number is known. What comes with a higher one waits, while those
-//! before it are asked for; when nobody has them they are reported as missed, and it goes on. What comes with
-//! a lower number was there already. While a history is asked for, what is new waits for what is old.
+//! The next number of each numbering publisher is known. A sample with a higher number is held back,
+//! while the missing ones are queried; if no cache has them, they are reported as missed and delivery
+//! continues. A sample with a lower number is a repetition. While a history is queried, new samples are
+//! held back for old ones.
 
 use core::time::Duration;
 use std::{
@@ -23,18 +24,18 @@ use crate::{
     zenoh::{KeyExpr, ZenohId, session::Sample},
 };
 
-/// What a question is about.
+/// Subject of a query.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Asked {
-    /// The history of everybody.
+    /// The history of all publishers.
     Everything,
     /// The history of one publisher.
     History(Source),
     /// The history of publishers without numbers.
     Clock(ZenohId),
-    /// The newest of a publisher that was away: whether it is the same that it was.
+    /// The newest sample of a publisher that was away: tells whether it has restarted.
     Return { source: Source, next: u64, newest: Option<u64> },
-    /// What one publisher has published from one place on, and before another.
+    /// Samples of one publisher from one place on, and before another.
     Missing { source: Source, from: u64, to: u64 },
 }
 
@@ -44,15 +45,15 @@ pub struct Subscriber {
     pub(super) config: SubscriberConfig,
     pub(super) windows: BTreeMap<Source, Window>,
     pub(super) clocks: BTreeMap<ZenohId, Clock>,
-    /// How many keys the clocks have.
+    /// Number of keys of all clocks.
     pub(super) lines: usize,
     pub(super) asks: HashMap<AskId, Asked>,
     last_ask: u64,
-    /// The history of everybody is asked for.
+    /// Whether the query for the history of all publishers is open.
     pub(super) beginning: bool,
     pub(super) held: usize,
     pub(super) held_bytes: usize,
-    /// How many times are remembered of samples that were handed over.
+    /// Number of stored times of delivered samples.
     pub(super) fresh: usize,
     pub(super) retries: BTreeSet<(Duration, Source)>,
     next_round: Option<Duration>,
@@ -61,7 +62,7 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    /// A subscriber that has heard of nobody. With a history, its first question is in the outputs.
+    /// A subscriber without any state. With a history, its first query is in the outputs.
     #[must_use]
     pub fn new(config: SubscriberConfig) -> Self {
         let mut made = Self {
@@ -91,7 +92,8 @@ impl Subscriber {
 
     // Inputs.
 
-    /// A sample of the subscription. What is handed over at once is returned, and comes before the outputs.
+    /// Handles a sample of the subscription. A sample to deliver at once is returned, and comes before
+    /// the outputs.
     #[inline]
     pub fn handle_sample(&mut self, now: Now, sample: Sample) -> Option<Sample> {
         if let Some(info) = &sample.source_info {
@@ -119,7 +121,7 @@ impl Subscriber {
         let recovers = recovery && !(keeps && window.is_fruitless(now));
         let mut place = window.place(sn);
         if live && window.back {
-            // A publisher that is back goes on where it was, or it is another one under the same name.
+            // A publisher that is back continues its numbers, or it is another one under the same name.
             window.back = false;
             if window.next.is_some_and(|next| place < next) {
                 self.restart(now, source);
@@ -154,7 +156,7 @@ impl Subscriber {
         }
     }
 
-    /// A token came or went. For those who ask for the history of late publishers.
+    /// Handles a token that appeared or vanished. Used with the history of late publishers.
     pub fn handle_token(&mut self, now: Now, key: &KeyExpr, alive: bool) {
         let late = self.config.history.is_some_and(|history| history.late);
         match keys::publisher_of(key) {
@@ -168,7 +170,8 @@ impl Subscriber {
                 }
                 window.histories += 1;
                 match window.next {
-                    // It was away, or we were. The newest that it has tells whether it is the same.
+                    // The publisher was away, or this node was. Its newest sample tells whether it has
+                    // restarted.
                     Some(next) => {
                         let asked = Asked::Return { source, next, newest: None };
                         self.ask(asked, key.clone(), "_max=1;_anyke".into());
@@ -182,7 +185,7 @@ impl Subscriber {
                 if !alive && !self.clocks.contains_key(&zid) {
                     return;
                 }
-                // A token says that a clock is there, not on which key: only lines are counted.
+                // The token shows the clock, not its keys: only lines are counted.
                 let clock = self.clocks.entry(zid).or_default();
                 clock.alive = alive;
                 if !alive && clock.histories == 0 && clock.keys.is_empty() {
@@ -196,7 +199,7 @@ impl Subscriber {
         }
     }
 
-    /// A heartbeat of a publisher, by its key and its payload.
+    /// Handles a heartbeat of a publisher, by its key and its payload.
     pub fn handle_heartbeat(&mut self, now: Now, key: &KeyExpr, payload: &[u8]) {
         let (Some(Declared::Numbered(source)), Some(last)) =
             (keys::publisher_of(key), decode_heartbeat(payload))
@@ -210,7 +213,7 @@ impl Subscriber {
         window.told = window.told.max(place + 1);
         window.quiet_until = Duration::ZERO;
         match window.next {
-            // It may have overtaken what it tells of, which would then be there twice.
+            // The heartbeat may have overtaken its sample, which would then be delivered twice.
             Some(next)
                 if keeps
                     && !window.is_holding()
@@ -222,7 +225,7 @@ impl Subscriber {
             }
             Some(_) => self.look_after(source),
             None if keeps_new => window.next = Some(place + 1),
-            // Nothing came of it yet, and what there is may be all.
+            // No sample came yet, and the cache may hold all there will be.
             None if !beginning && window.histories == 0 => {
                 window.histories += 1;
                 if let Ok(key) = keys::of_source(&self.config.key, source) {
@@ -233,7 +236,7 @@ impl Subscriber {
         }
     }
 
-    /// A reply to a question.
+    /// Handles a reply to a query.
     pub fn handle_reply(&mut self, now: Now, ask: AskId, sample: Sample) {
         let from = sample.source_info.as_ref().map(|info| Source { zid: info.zid, eid: info.eid });
         let belongs = match self.asks.get(&ask) {
@@ -243,7 +246,7 @@ impl Subscriber {
                 from == Some(*source)
             }
         };
-        // Replies on any key are asked for: that of the question is none on which something is published.
+        // Replies on any key are accepted: no samples are published on the key of the query.
         if !belongs || !sample.key.intersects(&self.config.key) {
             return;
         }
@@ -273,7 +276,7 @@ impl Subscriber {
         }
     }
 
-    /// A question has got all the replies that come.
+    /// Handles the end of a query.
     pub fn handle_answered(&mut self, now: Now, ask: AskId, how: Answered) {
         match self.asks.remove(&ask) {
             None => {}
@@ -308,7 +311,7 @@ impl Subscriber {
         }
     }
 
-    /// The deadline has come. Earlier it does nothing.
+    /// Call at the deadline; an earlier call has no effect.
     pub fn handle_timeout(&mut self, now: Now) {
         while let Some(&(at, source)) = self.retries.first().filter(|(at, _)| *at <= now.mono) {
             self.retries.remove(&(at, source));
@@ -335,7 +338,7 @@ impl Subscriber {
 
     // Outputs.
 
-    /// What is to be done next.
+    /// The next output.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
@@ -346,20 +349,20 @@ impl Subscriber {
         !self.outputs.is_empty()
     }
 
-    /// When it wants to be turned.
+    /// Deadline of [`Self::handle_timeout`].
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let retry = self.retries.first().map(|&(at, _)| at);
         [retry, self.next_round, self.next_sweep].into_iter().flatten().min()
     }
 
-    /// How many samples wait for others, and their bytes.
+    /// Number of samples held back, and their bytes.
     #[must_use]
     pub const fn pending(&self) -> (usize, usize) {
         (self.held, self.held_bytes)
     }
 
-    /// How many publishers are followed: those that number, and keys of those that do not.
+    /// Number of tracked publishers: those with numbers, and keys of those without.
     #[must_use]
     pub fn sources(&self) -> (usize, usize) {
         (self.windows.len(), self.lines)
@@ -367,7 +370,7 @@ impl Subscriber {
 
     // One publisher.
 
-    /// What is known of a publisher.
+    /// State of a publisher.
     pub(super) fn window(&mut self, now: Now, source: Source) -> &mut Window {
         if self.windows.len() >= self.config.max_sources && !self.windows.contains_key(&source) {
             self.forget_windows(now);
@@ -396,7 +399,7 @@ impl Subscriber {
         self.held > self.config.max_pending || self.held_bytes > self.config.max_pending_bytes
     }
 
-    /// Hands over what is next.
+    /// Delivers the samples that are next in order.
     fn release(&mut self, source: Source) {
         let Some(window) = self.windows.get_mut(&source) else { return };
         while let Some(sample) = window.take_next() {
@@ -407,7 +410,8 @@ impl Subscriber {
         }
     }
 
-    /// Gives up what is missing first, and hands over what waits for it. Whether something did.
+    /// Gives up the first missing samples, and delivers those held back for them. Returns `false` if
+    /// none were missing.
     pub(super) fn give_up_first(&mut self, source: Source) -> bool {
         let Some(window) = self.windows.get_mut(&source) else { return false };
         match (window.next, window.first_held()) {
@@ -424,7 +428,7 @@ impl Subscriber {
         true
     }
 
-    /// Its history is there: what waits follows.
+    /// Starts delivery once the history is complete: held samples follow.
     fn begin(&mut self, source: Source) {
         if self.beginning {
             return;
@@ -433,7 +437,7 @@ impl Subscriber {
             return;
         };
         if window.next.is_none() {
-            // Of what came before nothing is known, and nothing missed.
+            // Earlier samples are unknown, and not counted as missed.
             window.next = window.first_held().or((window.told > 0).then_some(window.told));
         }
         self.release(source);
@@ -443,7 +447,7 @@ impl Subscriber {
         self.look_after(source);
     }
 
-    /// A publisher that was away has told the place of its newest sample, if it has any.
+    /// Handles the place of the newest sample of a publisher that was away, if it has any.
     fn returned(&mut self, now: Now, source: Source, next: u64, newest: Option<u64>) {
         let recovers = self.config.recovery.is_some();
         let Some(window) = self.windows.get_mut(&source) else { return };
@@ -458,18 +462,19 @@ impl Subscriber {
             }
             return;
         }
-        // What is missing before the newest is asked for.
+        // Missing samples before the newest are queried.
         self.begin(source);
     }
 
-    /// A publisher has begun again, with other samples under the same numbers: all of them are asked for.
+    /// Handles the restart of a publisher, with other samples under the same numbers: queries all of
+    /// them.
     fn restart(&mut self, now: Now, source: Source) {
         while self.give_up_first(source) {}
         let Some(old) = self.windows.remove(&source) else { return };
         if let Some(at) = old.retry_at {
             self.retries.remove(&(at, source));
         }
-        // Answers that are under way are about the one before.
+        // Open queries are about the previous run.
         self.asks.retain(|_, asked| !matches!(asked, Asked::History(of) | Asked::Return { source: of, .. } if *of == source));
         let recovers = self.config.recovery.is_some();
         let window = self.window(now, source);
@@ -481,7 +486,7 @@ impl Subscriber {
         }
     }
 
-    /// Asks for what is missing, unless that is under way.
+    /// Queries missing samples, unless a query is open.
     fn look_after(&mut self, source: Source) {
         if self.config.recovery.is_none() {
             return;
@@ -496,9 +501,9 @@ impl Subscriber {
         }
     }
 
-    /// A question for what is missing, from one place to another, has its answer.
+    /// Handles the end of a query for missing samples, from one place to another.
     fn settle(&mut self, now: Now, ask: AskId, source: Source, (from, to): (u64, u64), how: Answered) {
-        // What was asked of a publisher that is not the same any more is of no matter.
+        // Ignores answers about the previous run of a restarted publisher.
         let window = self.windows.get_mut(&source).filter(|window| window.ask == Some(ask));
         let Some(window) = window else { return };
         window.ask = None;
@@ -510,14 +515,14 @@ impl Subscriber {
             if how == Answered::NotAsked {
                 return self.retry(source, now.mono + RETRY_WITHOUT_LINK);
             }
-            // An answer weighs more than none.
+            // A complete answer weighs more than none.
             window.attempts += if how == Answered::Fully { MAX_UNANSWERED / MAX_ATTEMPTS } else { 1 };
         }
         if window.attempts >= MAX_UNANSWERED {
             window.attempts = 0;
             self.give_up_before(source, to);
         } else if window.attempts > 0 && !window.is_holding() {
-            // Only a heartbeat has told of it, and may have overtaken it.
+            // Known only from a heartbeat, which may have overtaken the sample.
             return self.retry(source, now.mono + RETRY_AFTER);
         }
         self.look_after(source);
@@ -530,7 +535,7 @@ impl Subscriber {
         }
     }
 
-    /// Gives up all that is missing before a place.
+    /// Gives up all missing samples before a place.
     fn give_up_before(&mut self, source: Source, to: u64) {
         while let Some(window) = self.windows.get_mut(&source)
             && let (Some(next), Some(end)) = (window.next, window.first_missing_to())
@@ -543,16 +548,16 @@ impl Subscriber {
         }
     }
 
-    // Questions.
+    // Queries.
 
-    /// Asks for what a publisher has from one place on, and before another.
+    /// Queries the samples of a publisher from one place on, and before another.
     fn ask_from(&mut self, source: Source, from: u64, to: Option<u64>) {
         let Ok(key) = keys::of_source(&self.config.key, source) else { return };
         #[allow(clippy::cast_possible_truncation, reason = "numbers are the low half of places")]
         let parameters = match (from as u32, to.map(|to| (to - 1) as u32)) {
             (first, None) => format!("_sn={first}..;_anyke"),
             (first, Some(last)) if first <= last => format!("_sn={first}..{last};_anyke"),
-            // Not everybody's ranges wrap.
+            // Other implementations do not support ranges that wrap.
             _ => "_anyke".to_owned(),
         };
         let id = self.ask(Asked::Missing { source, from, to: to.unwrap_or(from) }, key, parameters.into());

@@ -1,4 +1,4 @@
-//! Stories of subscribers, in virtual time, and laws of both sides together.
+//! Scenarios of subscribers, in virtual time, and properties of both sides together.
 
 mod keeping;
 mod laws;
@@ -42,7 +42,7 @@ fn number(sample: &Sample) -> String {
     }
 }
 
-/// A subscriber and a clock. What it does is told in short.
+/// A subscriber and a clock. Its outputs are compared in a short text form.
 struct Rig {
     subscriber: Subscriber,
     now: Now,
@@ -61,7 +61,7 @@ impl Rig {
         Self::new(|config| (config.history, config.recovery) = (history, recovery))
     }
 
-    /// What it does, after what it handed over at once.
+    /// Its outputs, after the sample delivered at once.
     fn told(&mut self, first: Option<Sample>) -> Vec<String> {
         let mut told: Vec<String> = first.iter().map(number).collect();
         while let Some(output) = self.subscriber.poll_output() {
@@ -86,7 +86,7 @@ impl Rig {
         self.sample(numbered(7, sn))
     }
 
-    /// To the oldest question without an answer.
+    /// Replies to the oldest open query.
     fn reply(&mut self, sample: Sample) -> Vec<String> {
         self.subscriber.handle_reply(self.now, self.asks[0], sample);
         self.told(None)
@@ -127,7 +127,7 @@ fn without_options_holes_are_reported_and_nothing_is_asked() {
     assert_eq!(rig.sn(5), ["5"]);
     assert_eq!(rig.sn(6), ["6"]);
     assert_eq!(rig.sn(8), ["8", "miss 1 of 7"]);
-    // It was reported: it does not come any more.
+    // Already reported: it is not delivered any more.
     assert_eq!(rig.sn(7), NOTHING);
     assert_eq!(rig.sn(8), NOTHING);
     assert_eq!(rig.sn(9), ["9"]);
@@ -146,7 +146,7 @@ fn numbers_wrap() {
     assert_eq!(rig.sn(3), ["3", "miss 2 of 7"]);
     let mut rig = Rig::with(None, HEARTBEAT);
     assert_eq!(rig.sn(u32::MAX - 1), ["4294967294"]);
-    // Ranges of others do not wrap: everything is asked for.
+    // Other implementations do not support ranges that wrap: everything is queried.
     assert_eq!(rig.sn(1), ["a/@adv/*/1e/7/**?_anyke"]);
     assert_eq!(rig.reply(numbered(7, u32::MAX)), ["4294967295"]);
     assert_eq!(rig.reply(numbered(7, 0)), ["0", "1"]);
@@ -158,20 +158,20 @@ fn what_is_missing_is_asked_for() {
     let mut rig = Rig::with(None, HEARTBEAT);
     assert_eq!(rig.sn(4), ["4"]);
     assert_eq!(rig.sn(7), ["a/@adv/*/1e/7/**?_sn=5..6;_anyke"]);
-    // What comes meanwhile waits, and is not asked for.
+    // Samples arriving meanwhile are held back, and not queried.
     assert_eq!(rig.sn(8), NOTHING);
     assert_eq!(rig.sn(10), NOTHING);
     assert_eq!(rig.sn(4), NOTHING);
-    // Nobody else has a say, and other keys are none of ours.
+    // Replies of other publishers and on other keys are ignored.
     assert_eq!(rig.reply(numbered(8, 5)), NOTHING);
     let mut other = numbered(7, 5);
     other.key = "b".parse().unwrap();
     assert_eq!(rig.reply(other), NOTHING);
     assert_eq!(rig.reply(numbered(7, 5)), ["5"]);
     assert_eq!(rig.reply(numbered(7, 6)), ["6", "7", "8"]);
-    // A hole that came about meanwhile was not asked for yet.
+    // A gap that arose meanwhile was not queried yet.
     assert_eq!(rig.answered(Answered::Fully), ["a/@adv/*/1e/7/**?_sn=9..9;_anyke"]);
-    // It had overtaken the next one.
+    // The sample had overtaken the next one.
     assert_eq!(rig.sn(9), ["9", "10"]);
     assert_eq!(rig.answered(Answered::Fully), NOTHING);
     assert_eq!(rig.sn(11), ["11"]);
@@ -185,7 +185,7 @@ fn what_nobody_has_is_reported_once() {
     assert_eq!(rig.sn(9), ["a/@adv/*/1e/7/**?_sn=5..8;_anyke"]);
     assert_eq!(rig.reply(numbered(7, 7)), NOTHING);
     assert_eq!(rig.sn(12), NOTHING);
-    // An answer may have been lost, too. What has come is not asked for again.
+    // A reply may have been lost, too. Samples received are not queried again.
     assert_eq!(rig.answered(Answered::Partly), ["a/@adv/*/1e/7/**?_sn=5..11;_anyke"]);
     for _ in 1..MAX_ATTEMPTS {
         assert_eq!(rig.answered(Answered::Fully), ["a/@adv/*/1e/7/**?_sn=5..11;_anyke"]);
@@ -275,7 +275,7 @@ fn late_publishers_are_asked_when_they_say_that_they_are_there() {
     assert_eq!(rig.reply(numbered(7, 1)), NOTHING);
     assert_eq!(rig.answered(Answered::Fully), ["1", "2"]);
     assert_eq!(rig.token("7", false), NOTHING);
-    // It is there again: what it has published meanwhile, without what we know.
+    // The publisher is back: queries its new samples, without the known ones.
     assert_eq!(rig.token("7", true), ["a/@adv/pub/1e/7/_?_max=1;_anyke"]);
     assert_eq!(rig.reply(numbered(7, 5)), NOTHING);
     assert_eq!(rig.answered(Answered::Fully), ["a/@adv/*/1e/7/**?_max=3;_anyke"]);
@@ -288,7 +288,7 @@ fn late_publishers_are_asked_when_they_say_that_they_are_there() {
     assert_eq!(rig.sample(stamped("a", 5)), NOTHING);
     assert_eq!(rig.reply(stamped("a", 4)), NOTHING);
     assert_eq!(rig.answered(Answered::Fully), ["a@4", "a@5"]);
-    // With recovery all that is missing is asked for, not the last few.
+    // With recovery all missing samples are queried, not only the last few.
     let mut rig = Rig::with(late, HEARTBEAT);
     rig.told(None);
     rig.answered(Answered::Fully);
@@ -322,7 +322,7 @@ fn a_publisher_that_begins_again_under_its_name_is_another_one() {
             assert_eq!(rig.token("7", true), ["a/@adv/pub/1e/7/_?_max=1;_anyke"]);
             rig
         };
-        // Its cache tells.
+        // The answer of its cache tells.
         let mut rig = returned();
         assert_eq!(rig.reply(numbered(7, 1)), NOTHING);
         assert_eq!(rig.answered(Answered::Fully), [format!("a/@adv/*/1e/7/**?{all}")]);
@@ -330,14 +330,14 @@ fn a_publisher_that_begins_again_under_its_name_is_another_one() {
         assert_eq!(rig.reply(numbered(7, 0)), NOTHING);
         assert_eq!(rig.reply(numbered(7, 1)), NOTHING);
         assert_eq!(rig.answered(Answered::Fully), ["0", "1", "2"]);
-        // It has nothing yet, and then a sample tells.
+        // The cache is empty, and then a sample tells.
         let mut rig = returned();
         assert_eq!(rig.answered(Answered::Fully), NOTHING);
         assert_eq!(rig.sn(0), [format!("a/@adv/*/1e/7/**?{all}")]);
         assert_eq!(rig.sn(1), NOTHING);
         assert_eq!(rig.reply(numbered(7, 0)), NOTHING);
         assert_eq!(rig.answered(Answered::Fully), ["0", "1"]);
-        // It is the same, and goes on: what comes twice does so for another reason.
+        // The same publisher, which continues: a repetition has another reason.
         let mut rig = returned();
         assert_eq!(rig.reply(numbered(7, 8)), NOTHING);
         assert_eq!(rig.answered(Answered::Fully), NOTHING);
@@ -350,7 +350,7 @@ fn a_publisher_that_begins_again_under_its_name_is_another_one() {
 #[test]
 fn a_heartbeat_tells_of_the_last_sample() {
     let mut rig = Rig::with(None, HEARTBEAT);
-    // Nothing came of it so far: what it has.
+    // No sample came so far: queries all of its samples.
     assert_eq!(rig.heartbeat(3), ["a/@adv/*/1e/7/**?_sn=..3;_anyke"]);
     assert_eq!(rig.sn(4), NOTHING);
     assert_eq!(rig.reply(numbered(7, 2)), NOTHING);
@@ -361,7 +361,7 @@ fn a_heartbeat_tells_of_the_last_sample() {
     assert_eq!(rig.heartbeat(6), NOTHING);
     assert_eq!(rig.reply(numbered(7, 5)), ["5"]);
     assert_eq!(rig.answered(Answered::Fully), ["a/@adv/*/1e/7/**?_sn=6..6;_anyke"]);
-    // It may be on its way still: time is given to it.
+    // The sample may still be on its way: the query is repeated later.
     assert_eq!(rig.answered(Answered::Fully), NOTHING);
     assert_eq!(rig.after(RETRY_AFTER / 2), NOTHING);
     assert_eq!(rig.after(RETRY_AFTER / 2), ["a/@adv/*/1e/7/**?_sn=6..6;_anyke"]);
@@ -370,7 +370,7 @@ fn a_heartbeat_tells_of_the_last_sample() {
     assert_eq!(rig.answered(Answered::Fully), ["miss 1 of 7"]);
     assert_eq!(rig.heartbeat(6), NOTHING);
     assert_eq!(rig.sn(7), ["7"]);
-    // What is none says nothing.
+    // Invalid heartbeats are ignored.
     let key: KeyExpr = "a/@adv/pub/1e/7/_".parse().unwrap();
     rig.subscriber.handle_heartbeat(rig.now, &key, b"x");
     rig.subscriber.handle_heartbeat(rig.now, &"a/@adv/pub/x/7/_".parse().unwrap(), &encode_heartbeat(99));
@@ -422,7 +422,7 @@ fn what_waits_is_bounded() {
     assert_eq!(rig.sn(2), ["a/@adv/*/1e/7/**?_sn=1..1;_anyke"]);
     assert_eq!(rig.sn(3), NOTHING);
     assert_eq!(rig.sn(5), NOTHING);
-    // The oldest hole is given up, and what waited for it goes on.
+    // The oldest gap is given up, and samples held back for it are delivered.
     assert_eq!(rig.sn(7), ["miss 1 of 7", "2", "3"]);
     assert_eq!(rig.subscriber.pending().0, 2);
     assert_eq!(rig.answered(Answered::Fully), ["a/@adv/*/1e/7/**?_sn=4..6;_anyke"]);

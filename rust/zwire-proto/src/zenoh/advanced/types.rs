@@ -1,4 +1,4 @@
-//! What a subscriber takes and what it says.
+//! Configuration and outputs of a subscriber.
 
 use core::time::Duration;
 
@@ -11,47 +11,47 @@ use crate::{
     zenoh::{KeyExpr, session::Sample},
 };
 
-/// What of the past a subscriber wants.
+/// Past samples that a subscriber wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// Also that of publishers that come later, and that say so by a token.
+    /// Whether to query publishers that appear later, announced by a token.
     pub late: bool,
     /// Most samples of each publisher.
     pub max_samples: Option<u64>,
-    /// How old a sample may be.
+    /// Largest age of a sample.
     pub max_age: Option<Duration>,
 }
 
-/// How a subscriber comes to know that the last sample is missing. That others are it knows by itself.
+/// Detection of a missing last sample. Other gaps show when a later sample comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
-    /// It is told by heartbeats.
+    /// By heartbeats of the publishers.
     Heartbeat,
-    /// It asks, each time that so much time is over.
+    /// By queries in each period.
     Periodic(Duration),
 }
 
-/// How a subscriber is set up.
+/// Configuration of a subscriber.
 #[derive(Clone, Debug)]
 pub struct SubscriberConfig {
-    /// What it subscribes to.
+    /// Key expression of the subscription.
     pub key: KeyExpr,
-    /// What of the past it wants.
+    /// Past samples wanted.
     pub history: Option<History>,
-    /// How it gets what is missing; `None`: not at all, it reports that.
+    /// Recovery of missing samples; `None`: they are only reported.
     pub recovery: Option<Recovery>,
-    /// For who keeps everything: what comes late or again is handed over, too.
+    /// Mode that keeps everything: late and repeated samples are delivered, too.
     pub keeps: bool,
-    /// Most samples that wait for others.
+    /// Most samples held back.
     pub max_pending: usize,
-    /// Most bytes of them.
+    /// Most bytes of samples held back.
     pub max_pending_bytes: usize,
-    /// Most publishers that are followed.
+    /// Most publishers tracked.
     pub max_sources: usize,
 }
 
 impl SubscriberConfig {
-    /// A subscriber that asks for nothing.
+    /// A subscriber without queries.
     #[must_use]
     pub const fn new(key: KeyExpr) -> Self {
         Self {
@@ -66,50 +66,50 @@ impl SubscriberConfig {
     }
 }
 
-/// The number of a question.
+/// The number of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AskId(pub u64);
 
-/// A question for everybody who has a cache: each reply counts. [`handle_answered`](super::Subscriber::handle_answered) has to
-/// follow.
+/// A query for all publishers with a cache: each reply counts.
+/// [`handle_answered`](super::Subscriber::handle_answered) must follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// For replies.
+    /// Number for replies.
     pub id: AskId,
-    /// What is asked for.
+    /// Key expression of the query.
     pub key: KeyExpr,
-    /// Which samples.
+    /// Parameters of the query.
     pub parameters: Text,
 }
 
-/// How a question has ended.
+/// End of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answered {
-    /// Everybody asked has answered, or there was nobody.
+    /// All queryables have finished, or there was none.
     Fully,
-    /// Time was up, or the link went: there may have been more.
+    /// Timeout, or loss of the link: more replies may exist.
     Partly,
-    /// There was no link to ask by.
+    /// No link to send the query.
     NotAsked,
 }
 
-/// Samples that nobody has any more.
+/// Samples that no cache holds any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Miss {
-    /// Who published them.
+    /// Publisher of the samples.
     pub source: Source,
-    /// How many one after the other.
+    /// Number of consecutive samples.
     pub count: u64,
 }
 
-/// What a subscriber wants done.
+/// Output of a subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "samples are what nearly all outputs are")]
 pub enum Output {
     /// A sample for the application.
     Sample(Sample),
-    /// Something that will not come.
+    /// Samples that will not come.
     Miss(Miss),
-    /// A question for caches.
+    /// A query for caches.
     Ask(Ask),
 }

@@ -1,4 +1,4 @@
-//! [`Window`]: what a subscriber knows of one publisher that numbers.
+//! [`Window`]: a subscriber's state of one publisher with numbers.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, btree_map::Entry};
@@ -6,46 +6,46 @@ use std::collections::{BTreeMap, btree_map::Entry};
 use super::types::AskId;
 use crate::zenoh::session::Sample;
 
-/// Places count as numbers do, but never wrap. The first number that is seen gets a place that leaves room
-/// for all before it.
+/// Place of the first number seen, with room for all before it. Places count like numbers, but never
+/// wrap.
 const BASE: u64 = 1 << 32;
 
-/// One publisher.
+/// State of one publisher.
 #[derive(Debug)]
 pub(super) struct Window {
     /// A place near which the next numbers lie.
     near: Option<u64>,
     /// The place of the next sample to hand over; `None` until it is known where to begin.
     pub(super) next: Option<u64>,
-    /// Behind the last place that a heartbeat has told of.
+    /// Place behind the last one announced by a heartbeat.
     pub(super) told: u64,
-    /// Samples that wait for others.
+    /// Samples held back.
     held: BTreeMap<u64, Sample>,
-    /// Samples with places that are held already, for who keeps everything.
+    /// Repetitions of samples already held, in the mode that keeps everything.
     again: BTreeMap<(u64, u64), Sample>,
-    /// How many of them there were: what keeps their order.
+    /// Counter of repetitions, which keeps their order.
     times_again: u64,
-    /// Questions for its history that are not answered.
+    /// Unanswered queries for its history.
     pub(super) histories: u32,
-    /// The question for what is missing that is not answered.
+    /// The open query for missing samples.
     pub(super) ask: Option<AskId>,
-    /// How often what is missing first was asked for in vain; an answer counts more than none.
+    /// Weighted number of queries in vain for the first missing samples; an answered one weighs more.
     pub(super) attempts: u32,
-    /// Whether the question under way has got a reply.
+    /// Whether the open query has got a reply.
     pub(super) replied: bool,
-    /// How many answers had nothing in them, one after the other.
+    /// Number of consecutive empty answers.
     pub(super) fruitless: u32,
-    /// Until when it is not asked again because of that.
+    /// Time until which missing samples are not queried because of empty answers.
     pub(super) quiet_until: Duration,
-    /// When it is asked for again.
+    /// Time of the next query for the missing samples.
     pub(super) retry_at: Option<Duration>,
-    /// When it was heard of last.
+    /// Time of its last message.
     pub(super) used: Duration,
-    /// Whether its token is there.
+    /// Whether its token is alive.
     pub(super) alive: bool,
-    /// Whether its token was there at some time.
+    /// Whether its token was ever alive.
     pub(super) was_alive: bool,
-    /// Its token was gone and is there again; no sample has come since.
+    /// Whether its token vanished and reappeared, without a sample since.
     pub(super) back: bool,
 }
 
@@ -72,17 +72,17 @@ impl Window {
         }
     }
 
-    /// The place of a number: the one nearest to where the window is.
+    /// The place of a number: the one nearest to the window.
     pub(super) fn place(&mut self, sn: u32) -> u64 {
         let near = *self.next.as_ref().or(self.near.as_ref()).unwrap_or(&(BASE + u64::from(sn)));
         self.near = Some(near);
         #[allow(clippy::cast_possible_truncation, reason = "numbers are the low half of places")]
         let ahead = sn.wrapping_sub(near as u32).cast_signed();
-        // A window begins at `BASE` and never goes back by as much.
+        // A window begins at `BASE` and never moves back as far as that.
         near.saturating_add_signed(i64::from(ahead))
     }
 
-    /// Keeps a sample for later, unless it is there already; with `again` also then. Whether it did.
+    /// Holds back a sample, unless that place is taken; with `again` also then. Returns whether it did.
     pub(super) fn hold(&mut self, place: u64, sample: Sample, again: bool) -> bool {
         match self.held.entry(place) {
             Entry::Vacant(slot) => {
@@ -103,12 +103,12 @@ impl Window {
         !self.held.is_empty()
     }
 
-    /// The first place that is held.
+    /// The first place held.
     pub(super) fn first_held(&self) -> Option<u64> {
         self.held.first_key_value().map(|(&place, _)| place)
     }
 
-    /// The next sample, if it is there.
+    /// The next sample, if it is held.
     pub(super) fn take_next(&mut self) -> Option<Sample> {
         let next = self.next?;
         if let Some(again) = self.again.first_entry().filter(|again| again.key().0 < next) {
@@ -119,8 +119,8 @@ impl Window {
         Some(first.remove())
     }
 
-    /// Behind the last place that is missing: before the last samples held, or where a heartbeat ends. `None`
-    /// if nothing is missing.
+    /// Place behind the last missing one: before the last samples held, or the end of a heartbeat.
+    /// `None` if no samples are missing.
     pub(super) fn missing_to(&self) -> Option<u64> {
         let next = self.next?;
         let Some((&last, _)) = self.held.last_key_value() else {
@@ -139,13 +139,13 @@ impl Window {
         (first > next).then_some(first)
     }
 
-    /// Where the first missing ones end: before the first sample held, or where a heartbeat ends.
+    /// Place behind the first missing ones: the first sample held, or the end of a heartbeat.
     pub(super) fn first_missing_to(&self) -> Option<u64> {
         let next = self.next?;
         self.first_held().or_else(|| (self.told > next).then_some(self.told)).filter(|&to| to > next)
     }
 
-    /// Whether it may be forgotten.
+    /// Whether the state may be dropped.
     pub(super) fn is_idle(&self) -> bool {
         let asks = self.histories > 0 || self.ask.is_some() || self.retry_at.is_some();
         !self.alive && !asks && self.held.is_empty()

@@ -1,15 +1,15 @@
-//! [`Bucket`]: so many things at once, and so many each second.
+//! [`Bucket`]: rate limit with a burst.
 
 use core::time::Duration;
 
-/// Counts what happens against a rate.
+/// Limits events to a rate.
 #[derive(Debug)]
 pub(super) struct Bucket {
-    /// Pause between two, in the long run.
+    /// Time between two events, in the long run.
     period: Duration,
-    /// How far behind the clock the next one may be: `burst` periods.
+    /// Allowed lead of `due` over the clock: `burst` periods.
     slack: Duration,
-    /// When the next one would be due if all came evenly.
+    /// Time of the next event if all came evenly.
     due: Duration,
 }
 
@@ -19,7 +19,7 @@ impl Bucket {
         Self { period, slack: period.saturating_mul(burst), due: Duration::ZERO }
     }
 
-    /// Takes one, if there is one.
+    /// Takes one event, if the rate allows it.
     pub(super) fn take(&mut self, now: Duration) -> bool {
         let due = self.due.max(now);
         if due.saturating_sub(now) > self.slack {
@@ -29,7 +29,7 @@ impl Bucket {
         true
     }
 
-    /// When the next one can be taken, if not now.
+    /// Time at which the next event is allowed, if not now.
     pub(super) fn next(&self, now: Duration) -> Option<Duration> {
         let next = self.due.saturating_sub(self.slack);
         (next > now).then_some(next)

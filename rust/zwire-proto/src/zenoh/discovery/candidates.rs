@@ -1,32 +1,34 @@
-//! [`Candidates`]: nodes that scouting or gossip found, and when each is connected to.
+//! [`Candidates`]: nodes found by scouting or gossip, and the schedule of connections to them.
 
 use super::{MAX_TRIED_LOCATORS, bucket::Bucket};
 use crate::{Now, Text, zenoh::ZenohId};
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Connections that are tried at once. Each takes seconds if nobody answers, so this bounds what a flood
-/// of made-up nodes costs; a network of several hundred that starts together is joined within seconds.
+/// Simultaneous connection attempts. Each takes seconds if the node does not answer, so this bounds the
+/// cost of a flood of made-up nodes; a network of several hundred that starts together is joined within
+/// seconds.
 pub const MAX_DIALS: usize = 64;
-/// Connections that are begun per second, and at once.
+/// New connection attempts per second, and in a burst.
 const DIALS: (u32, u32) = (100, 400);
-/// Nodes that are remembered. Beyond it those go whose connection has failed, the next to be tried first.
+/// Nodes that are stored. Above it, nodes with a failed connection are dropped, the next one to be
+/// retried first.
 const MAX_CANDIDATES: usize = 2048;
-/// Attempts at a node that was never connected. It may answer the next SCOUT, and is new again.
+/// Attempts at a node that was never connected. It may answer the next SCOUT, and then counts as new.
 const ATTEMPTS: u32 = 4;
-/// How long a node is looked for whose link was lost.
+/// Time for which a node is retried after the loss of its link.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// First pause after a link was lost: the other side may have to notice first.
+/// First pause after the loss of a link: the other side may have to notice first.
 const SOON: Duration = Duration::from_millis(100);
 /// First and longest pause after a failure.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
 
-/// How an attempt to connect has ended.
+/// Result of a connection attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// There is a session with the node, through this connection or another.
+    /// A session with the node exists, through this connection or another.
     Connected,
-    /// There is none.
+    /// No session exists.
     Failed,
 }
 
@@ -35,7 +37,7 @@ struct Candidate {
     locators: Vec<Text>,
     state: State,
     failures: u32,
-    /// When its last session was lost.
+    /// Time at which its last session was lost.
     lost: Option<Duration>,
 }
 
@@ -47,7 +49,7 @@ enum State {
     Pausing(Duration),
 }
 
-/// Nodes to connect to: one attempt at each at a time, so many at once, so many per second.
+/// Nodes to connect to: one attempt at a time for each, with bounded numbers at once and per second.
 ///
 /// | Family | Methods |
 /// | --- | --- |
@@ -57,7 +59,7 @@ enum State {
 pub struct Candidates {
     all: BTreeMap<ZenohId, Candidate>,
     waiting: VecDeque<ZenohId>,
-    /// Those that pause, by the end of their pause.
+    /// Pausing nodes, by the end of their pause.
     pausing: BTreeSet<(Duration, ZenohId)>,
     dialling: usize,
     rate: Bucket,
@@ -71,7 +73,7 @@ impl Default for Candidates {
 }
 
 impl Candidates {
-    /// Nobody yet.
+    /// No candidates.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -84,8 +86,8 @@ impl Candidates {
         }
     }
 
-    /// A node that is to be connected to was found at `locators`. Nothing happens if it is connected, or
-    /// about to be; if it did not answer before, its pause goes on, and its locators are the new ones.
+    /// Handles a node found at `locators`. Ignored if the node is connected, or an attempt is running;
+    /// if it did not answer before, its pause continues, with the new locators.
     pub fn handle_found(&mut self, _now: Now, zid: ZenohId, mut locators: Vec<Text>) {
         locators.truncate(MAX_TRIED_LOCATORS);
         if locators.is_empty() {
@@ -106,7 +108,7 @@ impl Candidates {
         self.waiting.push_back(zid);
     }
 
-    /// What became of an attempt.
+    /// Handles the result of an attempt.
     pub fn handle_dialled(&mut self, now: Now, zid: ZenohId, outcome: Outcome) {
         let Some(candidate) = self.all.get_mut(&zid).filter(|c| c.state == State::Dialling) else { return };
         self.dialling -= 1;
@@ -132,7 +134,7 @@ impl Candidates {
         }
     }
 
-    /// The session with a node that was connected is over.
+    /// Handles the end of the session with a connected node.
     pub fn handle_lost(&mut self, now: Now, zid: ZenohId) {
         if let Some(candidate) = self.all.get_mut(&zid).filter(|c| c.state == State::Connected) {
             candidate.lost = Some(now.mono);
@@ -147,7 +149,7 @@ impl Candidates {
         }
     }
 
-    /// The time of [`Self::poll_timeout`] has come. Too early does no harm.
+    /// Call at the time of [`Self::poll_timeout`]. An earlier call is harmless.
     pub fn handle_timeout(&mut self, now: Now) {
         while let Some((until, zid)) = self.pausing.first().copied() {
             if until > now.mono {
@@ -161,7 +163,7 @@ impl Candidates {
         }
     }
 
-    /// Whom to connect to now, and where.
+    /// The next node to connect to, and its locators.
     pub fn poll_dial(&mut self, now: Now) -> Option<(ZenohId, Vec<Text>)> {
         if self.dialling >= MAX_DIALS || self.waiting.is_empty() || !self.rate.take(now.mono) {
             return None;
@@ -173,7 +175,7 @@ impl Candidates {
         Some((zid, candidate.locators.clone()))
     }
 
-    /// When [`Self::handle_timeout`] and [`Self::poll_dial`] want to be called, on the monotonic clock.
+    /// Deadline of [`Self::handle_timeout`] and [`Self::poll_dial`], on the monotonic clock.
     #[must_use]
     pub fn poll_timeout(&self, now: Now) -> Option<Duration> {
         let blocked = !self.waiting.is_empty() && self.dialling < MAX_DIALS;
@@ -181,19 +183,19 @@ impl Candidates {
         [self.pausing.first().map(|(until, _)| *until), rate].into_iter().flatten().min()
     }
 
-    /// How many nodes are remembered.
+    /// Number of stored nodes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether no node is remembered.
+    /// Whether no node is stored.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Nodes that were left because too many were known.
+    /// Nodes ignored because too many were known.
     #[must_use]
     pub const fn refused(&self) -> u64 {
         self.refused

@@ -3,25 +3,25 @@
 use crate::zenoh::ZenohId;
 use std::collections::BTreeMap;
 
-/// The right to a session with a node. Who holds it gives it back with [`Contacts::release`].
+/// The right to a session with a node. The holder returns it with [`Contacts::release`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim(u64);
 
-/// With whom this node has a session, or is about to.
+/// Nodes with a session, or with one being opened.
 ///
-/// Two nodes that find each other may connect to each other at the same time. Each learns from INIT ACK,
-/// or from OPEN SYN, whom it talks to, and asks here before it goes on:
+/// Two nodes that find each other may connect to each other at the same time. Each learns the id of the
+/// other from INIT ACK, or from OPEN SYN, and asks here before it continues:
 ///
 /// ```text
-///   our connection                          theirs
+///   outgoing connection                     incoming connection
 ///   INIT ACK came   open()                  OPEN SYN came   admit()
 ///   OPEN ACK came   confirm()
 /// ```
 ///
 /// When both sides have sent OPEN SYN, the connection of the node with the greater id stays: that node
 /// refuses the other connection with `MAX_LINKS`, the other node admits it and gives up its own. Before
-/// that point whoever comes first is first. Either way one session remains, and no session that was
-/// already used is lost.
+/// that point the first connection wins. Either way one session remains, and no session already in use
+/// is lost.
 #[derive(Debug)]
 pub struct Contacts {
     own: ZenohId,
@@ -32,19 +32,19 @@ pub struct Contacts {
 #[derive(Debug)]
 struct Contact {
     claim: Claim,
-    /// Our OPEN SYN is on its way; nothing is agreed yet.
+    /// OPEN SYN was sent on the outgoing connection; the session is not confirmed yet.
     opening: bool,
 }
 
 impl Contacts {
-    /// Nobody yet.
+    /// No contacts.
     #[must_use]
     pub const fn new(own: ZenohId) -> Self {
         Self { own, next: 0, all: BTreeMap::new() }
     }
 
-    /// INIT ACK of a connection of ours came from `zid`. `None`: there is a session, or another connection
-    /// that is about to become one; this one is closed with `MAX_LINKS`.
+    /// Handles INIT ACK from `zid` on an outgoing connection. `None`: a session exists, or another
+    /// connection is about to become one; this one must be closed with `MAX_LINKS`.
     pub fn open(&mut self, zid: ZenohId) -> Option<Claim> {
         if self.all.contains_key(&zid) {
             return None;
@@ -52,8 +52,8 @@ impl Contacts {
         Some(self.enter(zid, true))
     }
 
-    /// OPEN ACK came on the connection with that claim. False: the other node's connection was admitted
-    /// in the meantime, and this one is closed with `MAX_LINKS`.
+    /// Handles OPEN ACK on the connection with that claim. `false`: the other node's connection was
+    /// admitted in the meantime, and this one must be closed with `MAX_LINKS`.
     pub fn confirm(&mut self, zid: ZenohId, claim: Claim) -> bool {
         match self.all.get_mut(&zid) {
             Some(contact) if contact.claim == claim => {
@@ -64,7 +64,7 @@ impl Contacts {
         }
     }
 
-    /// OPEN SYN came from `zid`. `None`: it is refused with `MAX_LINKS`.
+    /// Handles OPEN SYN from `zid`. `None`: it must be refused with `MAX_LINKS`.
     pub fn admit(&mut self, zid: ZenohId) -> Option<Claim> {
         match self.all.get(&zid) {
             Some(contact) if !contact.opening || self.own > zid => None,
@@ -72,14 +72,14 @@ impl Contacts {
         }
     }
 
-    /// The connection with that claim is over, or never became a session.
+    /// Releases the claim of a connection that is closed, or never became a session.
     pub fn release(&mut self, zid: ZenohId, claim: Claim) {
         if self.all.get(&zid).is_some_and(|contact| contact.claim == claim) {
             self.all.remove(&zid);
         }
     }
 
-    /// Whether there is a session with `zid`, or one is being opened.
+    /// Whether a session with `zid` exists or is being opened.
     #[must_use]
     pub fn contains(&self, zid: ZenohId) -> bool {
         self.all.contains_key(&zid)

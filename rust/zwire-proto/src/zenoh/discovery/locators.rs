@@ -1,4 +1,4 @@
-//! Which locators are told to whom (`zenoh-behaviour` 1.6).
+//! Selection of the locators sent to a node (`zenoh-behaviour` 1.6).
 
 use crate::{Text, zre::node::Interface};
 use core::net::{IpAddr, SocketAddr};
@@ -10,12 +10,12 @@ pub fn address(locator: &str) -> Option<SocketAddr> {
     rest.split(['?', '#']).next()?.parse().ok()
 }
 
-/// Those of `locators` that are of use to an asker: loopback and files only on this machine, and first what is
-/// in the same network. `networks` are the addresses of this machine and their networks.
+/// The `locators` that an asker can use: loopback and files only on this host, and those in the same
+/// network first. `networks` are the addresses of this host and their networks.
 #[must_use]
 pub fn fitted(locators: &[Text], asker: IpAddr, networks: &[Interface]) -> Vec<Text> {
     let asker = asker.to_canonical();
-    // A multicast over the loopback of a host that has no other interface comes from no address.
+    // Without any other interface, multicast over loopback has an unspecified source address.
     let local = asker.is_loopback()
         || asker.is_unspecified()
         || networks.iter().any(|network| network.address == asker);
@@ -32,7 +32,7 @@ pub fn fitted(locators: &[Text], asker: IpAddr, networks: &[Interface]) -> Vec<T
     };
     let mut useful: Vec<(u8, &Text)> = locators.iter().map(|locator| (distance(locator), locator)).collect();
     useful.retain(|(distance, _)| *distance < 2);
-    // Stable: otherwise in the order of the node.
+    // A stable sort: equal ones keep the order of the node.
     useful.sort_by_key(|(distance, _)| *distance);
     useful.into_iter().map(|(_, locator)| locator.clone()).collect()
 }

@@ -1,11 +1,11 @@
-//! How nodes find each other and who connects to whom (`zenoh-behaviour` 1.6 to 1.8, 2.3).
+//! Discovery of nodes, and choice of connections (`zenoh-behaviour` 1.6 to 1.8, 2.3).
 //!
-//! | File | What |
+//! | File | Content |
 //! | --- | --- |
-//! | `scouting` | SCOUT and HELLO: asking, answering, both bounded |
-//! | `candidates` | nodes that scouting or gossip found: whom to connect to, and when again |
-//! | `contacts` | one session per node: what to do when two nodes connect to each other at once |
-//! | `locators` | which of its locators a node tells to whom |
+//! | `scouting` | SCOUT and HELLO: asking and answering, both rate-limited |
+//! | `candidates` | nodes found by scouting or gossip: connection attempts and retries |
+//! | `contacts` | one session per node: simultaneous connections of two nodes |
+//! | `locators` | selection of the locators sent to a node |
 
 mod bucket;
 mod candidates;
@@ -20,6 +20,6 @@ pub use contacts::{Claim, Contacts};
 pub use locators::{address, fitted};
 pub use scouting::{Found, Scouting, ScoutingConfig, ScoutingStats, Transmit};
 
-/// Most locators of one node that are kept and tried. A host with more addresses than that is found at
-/// its first ones.
+/// Most locators of one node that are stored and tried. A host with more addresses is reached at its
+/// first ones.
 pub const MAX_TRIED_LOCATORS: usize = 16;

@@ -1,4 +1,4 @@
-//! [`Scouting`]: SCOUT to everybody, HELLO to who asks (`zenoh-behaviour` 1.6).
+//! [`Scouting`]: sends SCOUT to the group, and HELLO to each asker (`zenoh-behaviour` 1.6).
 
 use super::{MAX_TRIED_LOCATORS, bucket::Bucket};
 use crate::{
@@ -15,41 +15,42 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// First pause between two SCOUTs; it doubles after each.
 const FIRST_PERIOD: Duration = Duration::from_secs(1);
-/// The longest.
+/// The longest pause.
 const LONGEST_PERIOD: Duration = Duration::from_secs(8);
 
-/// One asker is answered once in that time: it asks once a second at most, on each of its interfaces.
+/// Shortest time between two answers to one asker: it asks once a second at most, on each of its
+/// interfaces.
 const ASKER_PAUSE: Duration = Duration::from_millis(200);
-/// Askers that are remembered for that. When there are more, the rate of all answers alone counts.
+/// Askers tracked for that. Above it, only the rate of all answers counts.
 const MAX_ASKERS: usize = 256;
-/// Answers per second, and at once: a network of a thousand nodes that all start asks less.
+/// Answers per second, and in a burst: more than needed when a network of a thousand nodes starts.
 const ANSWERS: (u32, u32) = (200, 1000);
-/// HELLOs per second that are looked at, and at once: one SCOUT in a network of a thousand nodes.
+/// HELLOs per second that are evaluated, and in a burst: one SCOUT in a network of a thousand nodes.
 const HELLOS: (u32, u32) = (500, 2000);
-/// Events that wait for the driver.
+/// Events waiting for the driver.
 const MAX_FOUND: usize = 256;
-/// Answers that wait for the driver.
+/// Answers waiting for the driver.
 const MAX_ANSWERS: usize = 64;
 
-/// What a node scouts for, and as what.
+/// Configuration of scouting.
 #[derive(Clone, Copy, Debug)]
 pub struct ScoutingConfig {
-    /// Our id.
+    /// Local id.
     pub zid: ZenohId,
-    /// Our role.
+    /// Local role.
     pub whatami: WhatAmI,
-    /// Roles looked for: router 1, peer 2, client 4. 0 asks nobody.
+    /// Roles looked for: router 1, peer 2, client 4. 0 sends no SCOUT.
     pub what: u8,
-    /// Whether others are answered.
+    /// Whether SCOUTs of other nodes are answered.
     pub answer: bool,
 }
 
-/// What is to be sent.
+/// Datagram to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transmit {
-    /// To the group, on every interface.
+    /// SCOUT to the group, on every interface.
     Scout(Bytes),
-    /// The datagram of [`Scouting::hello`] to one asker, with locators that are of use to it.
+    /// The datagram of [`Scouting::hello`] to one asker, with locators that it can use.
     Answer {
         /// The asker.
         to: SocketAddr,
@@ -59,13 +60,13 @@ pub enum Transmit {
 /// A node that has answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Its id; never ours.
+    /// Its id; never the local one.
     pub zid: ZenohId,
     /// Its role, one of those looked for.
     pub whatami: WhatAmI,
-    /// Where it listens: at most [`MAX_TRIED_LOCATORS`], none for one that nobody can connect to.
+    /// Its locators: at most [`MAX_TRIED_LOCATORS`], none for a node that accepts no connections.
     pub locators: Vec<Text>,
-    /// Where the answer came from.
+    /// Source address of the answer.
     pub from: SocketAddr,
 }
 
@@ -74,17 +75,17 @@ pub struct Found {
 pub struct ScoutingStats {
     /// SCOUTs sent, each on every interface.
     pub scouts_sent: u64,
-    /// SCOUTs that came.
+    /// SCOUTs received.
     pub scouts: u64,
-    /// HELLOs that came.
+    /// HELLOs received.
     pub hellos: u64,
     /// Datagrams that were neither.
     pub malformed: u64,
-    /// Datagrams that were left, because more came than a network of this kind sends.
+    /// Datagrams ignored because they exceeded the rate of a normal network.
     pub flooded: u64,
 }
 
-/// Asks who is there, and answers who asks.
+/// Sends SCOUT, and answers those of other nodes.
 ///
 /// | Family | Methods |
 /// | --- | --- |
@@ -96,7 +97,7 @@ pub struct ScoutingStats {
 #[derive(Debug)]
 pub struct Scouting {
     config: ScoutingConfig,
-    /// When the next SCOUT is due.
+    /// Time of the next SCOUT.
     next: Option<Duration>,
     period: Duration,
     askers: BTreeMap<SocketAddr, Duration>,
@@ -124,7 +125,7 @@ impl Scouting {
         }
     }
 
-    /// The network is another than before: asks again as at the start.
+    /// Starts asking again as at the beginning, after a change of the network.
     pub fn restart(&mut self, now: Now) {
         if self.next.is_some() {
             self.next = Some(now.mono);
@@ -132,10 +133,10 @@ impl Scouting {
         }
     }
 
-    /// A datagram that is not our own.
+    /// Handles a datagram of another node.
     pub fn handle_datagram(&mut self, now: Now, from: SocketAddr, datagram: &Bytes) {
         match ScoutingMessage::decode(&mut Reader::new(datagram)) {
-            // Nobody checks the version.
+            // The version is not checked, as in all implementations.
             Ok(ScoutingMessage::Scout(scout)) => self.handle_scout(now, from, scout),
             Ok(ScoutingMessage::Hello(hello)) => self.handle_hello(now, from, hello),
             Err(_) => self.stats.malformed += 1,
@@ -178,12 +179,12 @@ impl Scouting {
         self.found.push_back(Found { zid, whatami, locators, from });
     }
 
-    /// The time of [`Self::poll_timeout`] has come. Too early does no harm.
+    /// Call at the time of [`Self::poll_timeout`]. An earlier call is harmless.
     pub fn handle_timeout(&mut self, now: Now) {
         if self.next.is_none_or(|next| now.mono < next) {
             return;
         }
-        // The id is left out, as the reference does.
+        // The id is left out, as in Eclipse Zenoh.
         let scout = Scout { version: VERSION, what: self.config.what, zid: None };
         let mut datagram = Vec::with_capacity(4);
         ScoutingMessage::Scout(scout).encode(&mut datagram);
@@ -193,17 +194,17 @@ impl Scouting {
         self.period = (self.period * 2).min(LONGEST_PERIOD);
     }
 
-    /// The next thing to send.
+    /// The next datagram to send.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.out.pop_front()
     }
 
-    /// The next node that has answered. One node answers each SCOUT, on each interface.
+    /// The next answering node. One node answers each SCOUT, on each interface.
     pub fn poll_found(&mut self) -> Option<Found> {
         self.found.pop_front()
     }
 
-    /// When [`Self::handle_timeout`] wants to be called, on the monotonic clock.
+    /// Deadline of [`Self::handle_timeout`], on the monotonic clock.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         self.next

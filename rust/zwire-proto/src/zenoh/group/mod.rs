@@ -5,9 +5,9 @@
 //!             ◀── LinkTx  ◀── network messages for all of them; JOIN
 //! ```
 //!
-//! A member is a source address with an acceptable JOIN. Anybody who reaches the group can send one, in
-//! any name: what members cost is bounded by [`GroupConfig::max_members`] and one budget for what they
-//! leave half sent; what is wrong with a datagram loses that datagram and nothing else.
+//! A member is a source address with an acceptable JOIN. Any host that reaches the group can send one,
+//! under any id: the memory of members is bounded by [`GroupConfig::max_members`] and one budget for
+//! their incomplete messages; a malformed datagram loses that datagram only.
 
 mod rx;
 
@@ -27,41 +27,41 @@ use crate::{
 };
 use core::time::Duration;
 
-/// The FRAGMENT marks that this crate knows.
+/// Patch level of this crate: FRAGMENT marks.
 const PATCH: u8 = 1;
 
-/// How a node takes part in a group. All members must have the same resolution and batch size.
+/// Configuration of a node's membership. All members must have the same resolution and batch size.
 #[derive(Clone, Debug)]
 pub struct GroupConfig {
-    /// Our id.
+    /// Local id.
     pub zid: ZenohId,
-    /// Our role. Clients take no part in groups.
+    /// Local role. Clients take no part in groups.
     pub whatami: WhatAmI,
     /// Widths of sequence numbers and request ids.
     pub resolution: Resolution,
     /// Largest datagram.
     pub batch_size: u16,
-    /// How long we promise never to be silent.
+    /// Announced lease: the longest silence of this node.
     pub lease: Duration,
-    /// How often we say that we are there.
+    /// Interval of JOINs.
     pub join_interval: Duration,
-    /// Whether priorities are channels of their own.
+    /// Whether each priority has channels of its own.
     pub qos: bool,
-    /// Our first sequence number. A node that starts again at the same address should have another one.
+    /// First sequence number. A node that restarts at the same address should use another one.
     pub initial_sn: u32,
     /// Most members that are kept; the JOINs of further ones are ignored.
     pub max_members: usize,
-    /// Largest message that is put together from fragments.
+    /// Largest message that is reassembled from fragments.
     pub max_message_size: usize,
-    /// Most memory for messages that are being put together, of all members together.
+    /// Most memory for incomplete messages, of all members together.
     pub reassembly_bytes: usize,
 }
 
 impl GroupConfig {
-    /// Where no batch size is told, and what the reference uses.
+    /// Batch size if none is announced, and the default of Eclipse Zenoh.
     pub const BATCH_SIZE: u16 = 8192;
 
-    /// The defaults of the reference.
+    /// The defaults of Eclipse Zenoh.
     #[must_use]
     pub const fn new(zid: ZenohId, whatami: WhatAmI) -> Self {
         Self {
@@ -79,7 +79,7 @@ impl GroupConfig {
         }
     }
 
-    /// The group as a link: its other side is nobody, so that our own name stands there.
+    /// The group as a link. It has no single peer, so the local node stands for the remote.
     #[must_use]
     pub const fn params(&self) -> LinkParams {
         LinkParams {
@@ -101,7 +101,7 @@ impl GroupConfig {
         }
     }
 
-    /// The sender to the group. A JOIN is the first thing that it sends.
+    /// The sender for the group. Its first datagram is a JOIN.
     #[must_use]
     pub fn sender(&self, config: TxConfig, now: Now) -> LinkTx {
         LinkTx::to_group(&self.params(), config, self.join(), self.join_interval, now)

@@ -1,4 +1,4 @@
-//! [`GroupRx`]: datagrams of a group in; members, and what they say, out.
+//! [`GroupRx`]: takes datagrams of a group; returns its members and their messages.
 
 use super::{GroupConfig, PATCH};
 use crate::{
@@ -14,69 +14,69 @@ use bytes::Bytes;
 use core::{fmt, net::SocketAddr, time::Duration};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A lease above this is taken for this: a member speaks every few seconds, and one that has left
-/// without a word, or was made up, must not keep its place for good.
+/// Upper bound of a member's lease: a member sends something every few seconds, and one that has left
+/// silently, or was made up, must not keep its place forever.
 const MAX_LEASE: Duration = Duration::from_secs(60);
 
-/// A CLOSE may be followed by a JOIN that was on its way (`zenoh-wire` 3.15), which would bring the
-/// member back for a whole lease.
+/// Time after a CLOSE in which JOINs are ignored. A CLOSE may be followed by a JOIN that was on its way
+/// (`zenoh-wire` 3.15), which would restore the member for a whole lease.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// Most farewells that are remembered.
+/// Most recent CLOSEs that are stored.
 const MAX_FAREWELLS: usize = 64;
 
-/// A member of a group, as long as it is one. Never used again.
+/// Number of a membership, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemberId(pub u64);
 
-/// A change among the members, to be handled before what was heard with it.
+/// A change among the members, to be handled before the messages returned with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupEvent {
-    /// A node is there, and does not know of us: [`LinkTx::announce`] tells it.
+    /// A node has joined, and does not know of this one: call [`LinkTx::announce`] to tell it.
     ///
     /// [`LinkTx::announce`]: super::super::link::LinkTx::announce
     Joined {
-        /// From now on.
+        /// Number of the new membership.
         member: MemberId,
-        /// Who.
+        /// Id and role of the node.
         remote: Remote,
-        /// Where its datagrams come from.
+        /// Source address of its datagrams.
         from: SocketAddr,
     },
-    /// A member was silent for longer than it promised, or is somewhere else now.
+    /// A member exceeded its lease, or moved to another address.
     Left {
-        /// Until now.
+        /// Number of the ended membership.
         member: MemberId,
     },
 }
 
-/// Whose messages a datagram had.
+/// Sender of a datagram's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard {
     /// The sender.
     pub member: MemberId,
-    /// The last thing it said: it is no member any more. No event says so.
+    /// Reason of its CLOSE: it is no member any more. No event reports this.
     pub closed: Option<CloseReason>,
 }
 
-/// What was seen so far, and what was dropped without a word.
+/// Counters of received and of silently dropped datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupStats {
-    /// Datagrams, our own too.
+    /// Datagrams, own ones included.
     pub datagrams: u64,
     /// Messages handed out.
     pub messages: u64,
-    /// JOINs of others that were taken.
+    /// Accepted JOINs of other nodes.
     pub joins: u64,
-    /// Datagrams without JOIN from an address without member; our own are among them.
+    /// Datagrams without JOIN from an address without member; own ones are among them.
     pub strangers: u64,
-    /// JOINs with another version, resolution or batch size than ours, and of clients.
+    /// JOINs with another version, resolution or batch size than the local ones, and of clients.
     pub unfit: u64,
     /// JOINs beyond [`GroupConfig::max_members`].
     pub too_many: u64,
-    /// JOINs of a member that says something else than before, or of a second one with its id.
+    /// JOINs of a member that differ from its earlier ones, or of a second member with its id.
     pub contradictions: u64,
-    /// Datagrams that do not decode, up to where they do.
+    /// Datagrams with an error; messages before it count.
     pub undecodable: u64,
 }
 
@@ -93,9 +93,9 @@ pub struct GroupRx {
     members: BTreeMap<SocketAddr, Member>,
     by_zid: BTreeMap<ZenohId, SocketAddr>,
     next_id: u64,
-    /// Memory for messages that are being put together, of all members.
+    /// Memory for incomplete messages, of all members.
     reassembling: usize,
-    /// No member's lease ends before.
+    /// Earliest possible end of a member's lease.
     look_at: Option<Duration>,
     farewells: VecDeque<(SocketAddr, Duration)>,
     events: VecDeque<GroupEvent>,
@@ -119,8 +119,8 @@ impl GroupRx {
         }
     }
 
-    /// Takes a datagram and appends its messages to `out`. The answer is who sent them; without one
-    /// there are none. Events come first.
+    /// Handles a datagram and appends its messages to `out`. Returns their sender, `None` if there are
+    /// no messages. Events come first.
     pub fn handle_datagram(
         &mut self,
         now: Now,
@@ -168,7 +168,7 @@ impl GroupRx {
         Some(Heard { member: id, closed })
     }
 
-    /// `None` where the rest of the datagram is of no interest.
+    /// Handles a JOIN. `None`: the rest of the datagram is ignored.
     fn handle_join(&mut self, now: Now, from: SocketAddr, join: Join) -> Option<()> {
         if join.zid == self.config.zid {
             return None;
@@ -201,7 +201,7 @@ impl GroupRx {
             return None;
         }
         if let Some(&before) = self.by_zid.get(&join.zid) {
-            // A node that has moved or started again, unless the one that we know still speaks.
+            // A node that has moved or restarted, unless the known member is still active.
             let heard = self.members.get(&before).map_or(Duration::ZERO, |member| member.rx.last_heard());
             if now.mono < heard.saturating_add(self.config.join_interval.mul_f32(1.5)) {
                 self.stats.contradictions += 1;
@@ -219,7 +219,7 @@ impl GroupRx {
     }
 
     fn join(&mut self, now: Now, from: SocketAddr, mut join: Join) {
-        // It would hold the whole datagram.
+        // A slice would keep the whole datagram alive.
         join.shm = None;
         let remote = Remote { zid: join.zid, whatami: join.whatami };
         #[allow(clippy::cast_possible_truncation, reason = "at most 1")]
@@ -256,18 +256,18 @@ impl GroupRx {
         Some(member.id)
     }
 
-    /// What has changed; to be drained after each input.
+    /// The next event; to be drained after each input.
     pub fn poll_event(&mut self) -> Option<GroupEvent> {
         self.events.pop_front()
     }
 
-    /// When [`Self::handle_timeout`] wants to be called.
+    /// Deadline of [`Self::handle_timeout`].
     #[must_use]
     pub const fn poll_timeout(&self) -> Option<Duration> {
         self.look_at
     }
 
-    /// Takes out the members that were silent for too long.
+    /// Removes members that exceeded their lease.
     pub fn handle_timeout(&mut self, now: Now) {
         if self.look_at.is_none_or(|at| now.mono < at) {
             return;
@@ -283,14 +283,14 @@ impl GroupRx {
         self.look_at = self.members.values().filter_map(|member| member.rx.poll_timeout()).min();
     }
 
-    /// Who is there.
+    /// All members.
     pub fn members(&self) -> impl Iterator<Item = (MemberId, Remote, SocketAddr)> {
         self.members.iter().map(|(from, member)| {
             (member.id, Remote { zid: member.join.zid, whatami: member.join.whatami }, *from)
         })
     }
 
-    /// Memory that is held for messages that are being put together.
+    /// Memory held for incomplete messages.
     #[must_use]
     pub const fn reassembling(&self) -> usize {
         self.reassembling
@@ -303,7 +303,7 @@ impl GroupRx {
     }
 }
 
-/// Whether a JOIN says what an earlier one of the same address said.
+/// Whether a JOIN agrees with an earlier one of the same address.
 fn same(before: &Join, now: &Join) -> bool {
     (before.zid, before.whatami, before.lease_ms, before.patch, before.qos.is_some())
         == (now.zid, now.whatami, now.lease_ms, now.patch, now.qos.is_some())

@@ -1,4 +1,4 @@
-//! Groups in virtual time: who finds whom, what arrives, and what strangers cost.
+//! Groups in virtual time: membership, delivery, and the cost of strangers.
 
 use super::*;
 use crate::zenoh::{
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 const START: Duration = Duration::from_secs(1000);
-/// Between sending and hearing.
+/// Delay between sending and receiving.
 const DELAY: Duration = Duration::from_millis(1);
 
 fn addr(n: usize) -> SocketAddr {
@@ -85,7 +85,7 @@ impl Node {
         let mut out = Vec::new();
         let heard = self.rx.handle_datagram(now, from, datagram, &mut out);
         if let Some(heard) = heard {
-            // Joined stands before, and left by CLOSE has no event.
+            // Joined comes before, and leaving by CLOSE has no event.
             while let Some(event) = self.rx.poll_event() {
                 let GroupEvent::Joined { member, remote, .. } = event else { panic!("{event:?}") };
                 self.members.insert(member, remote.zid);
@@ -102,7 +102,7 @@ impl Node {
         self.events(now);
     }
 
-    /// What it sends now, one datagram each.
+    /// Its pending output, one datagram each.
     fn transmit(&mut self, now: Now) -> Vec<Bytes> {
         let mut parts = Vec::new();
         self.tx.poll_transmit(now, &mut parts, usize::MAX);
@@ -120,13 +120,13 @@ impl Node {
     }
 }
 
-/// A network on which everybody hears everybody, itself too.
+/// A network on which every node receives all datagrams, its own included.
 struct World {
     now: Duration,
     nodes: Vec<Option<Node>>,
-    /// When, from where, what.
+    /// Datagrams on the way: time of arrival, source, bytes.
     air: Vec<(Duration, SocketAddr, Bytes)>,
-    /// One datagram of this many is lost at each receiver; none is 0.
+    /// Loss: one datagram of this many is lost at each receiver; 0 for none.
     loss: u64,
     seed: u64,
 }
@@ -166,7 +166,7 @@ impl World {
         self.loss > 0 && self.seed.is_multiple_of(self.loss)
     }
 
-    /// Lets time pass, from one thing that happens to the next.
+    /// Runs for this time, from one event to the next.
     fn run(&mut self, time: Duration) {
         let end = self.now + time;
         for _ in 0..1_000_000 {
@@ -220,7 +220,7 @@ fn a_newcomer_knows_everybody_within_a_moment() {
         world.run(millis(300));
         assert!(world.know_each_other(), "{n}");
     }
-    // And all at once, who answer each other with few words.
+    // All nodes start at once, and answer each other with few JOINs.
     let mut world = World::new(0);
     for n in 0..50 {
         world.enter(&config(n), addr(n));
@@ -265,7 +265,7 @@ fn what_is_sent_arrives_once_and_whole_at_everybody() {
 #[test]
 fn a_latecomer_begins_with_what_comes() {
     let mut world = World::new(0);
-    // Numbers of 7 bits: what came before the newcomer is more than their whole range.
+    // Numbers of 7 bits: more messages than their whole range precede the new member.
     let narrow = |n| GroupConfig { resolution: Resolution(0), ..config(n) };
     world.enter(&narrow(0), addr(0));
     for number in 0..300 {
@@ -282,7 +282,7 @@ fn a_latecomer_begins_with_what_comes() {
     assert_eq!(heard, (300..310).collect::<Vec<_>>());
 }
 
-/// The numbers in a JOIN are those of what follows it, not of what was queued behind it.
+/// The numbers in a JOIN are those of the messages sent after it, not of those queued after it.
 #[test]
 fn a_join_tells_what_follows_it() {
     for qos in [false, true] {
@@ -322,7 +322,7 @@ fn who_is_silent_is_gone_after_its_lease_and_who_says_so_at_once() {
     world.settle();
     world.run(millis(2));
     assert_eq!(world.node(0).members.len(), 0);
-    // A JOIN that was on its way does not bring it back; a real one later does.
+    // A JOIN that was on its way does not restore the member; a later one does.
     world.nodes[1] = None;
     world.enter(&config(1), addr(1));
     world.run(millis(500));
@@ -399,10 +399,10 @@ fn only_what_is_equal_is_accepted() {
         node.hear(Now::at(START), addr(2 + n), bytes.into());
     }
     assert_eq!(node.members.len(), 2);
-    // Ourselves, from wherever.
+    // Own datagrams, from any address.
     node.hear(Now::at(START), addr(0), encode(&TransportMessage::Join(join(0))));
     assert_eq!(node.members.len(), 2);
-    // A member does not become another one, and nobody else takes its name.
+    // A member does not become another one, and no other node takes its id.
     node.hear(Now::at(START), addr(2), encode(&TransportMessage::Join(join(3))));
     let stolen = Join { zid: ZenohId::new(0xa1a2_a3a4).unwrap(), ..join(1) };
     node.hear(Now::at(START), addr(9), encode(&TransportMessage::Join(stolen)));
@@ -446,7 +446,7 @@ fn a_flood_of_strangers_is_bounded() {
     }
     assert_eq!(node.members.len(), 100);
     assert!(joins <= 12, "{joins} in a second");
-    // Nobody keeps a place that is not used.
+    // No unused place is kept.
     let later = Now::at(START + Duration::from_secs(65));
     assert!(node.rx.poll_timeout().is_some_and(|due| due <= later.mono));
     node.rx.handle_timeout(later);
@@ -477,8 +477,8 @@ fn an_answer_waits_for_its_gap_and_no_longer() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Members that come and go, loss, messages of many sizes: each message at most once, whole and in
-    /// order; in the end everybody knows who is there.
+    /// Members that come and go, loss, messages of many sizes: each message arrives at most once, whole
+    /// and in order; in the end every node knows all members.
     #[test]
     fn groups_with_loss_heal(
         loss in prop::sample::select(vec![0, 50, 10, 3]),

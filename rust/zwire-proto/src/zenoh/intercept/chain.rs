@@ -1,4 +1,4 @@
-//! The decisions of one direction of a link, in the order of the reference: rate, access, QoS, size.
+//! Decisions for one direction of a link, in the order of Eclipse Zenoh: rate, access, QoS, size.
 
 use super::policy::{
     AccessRule, Filter, Flow, LinkFacts, LowPass, MessageKind, MessageKinds, Overwrite, Policy, QosNetwork,
@@ -11,17 +11,17 @@ use crate::{
 use core::time::Duration;
 use std::collections::HashMap;
 
-/// Decisions about keys that are remembered. A program has some hundreds of keys; whoever thinks up others all the
-/// time costs us this many.
+/// Cached decisions about keys. A program uses some hundreds of keys; a peer that keeps inventing new
+/// ones is limited to this many.
 const MAX_REMEMBERED: usize = 4096;
 
-/// Longer keys are not remembered, so that those that are take no more than 1 MiB.
+/// Longest key with a cached decision, so that the cache takes no more than 1 MiB.
 const MAX_REMEMBERED_LEN: usize = 256;
 
-/// What is decided about.
+/// Subject of a decision.
 pub(super) struct Subject {
     pub(super) kind: MessageKind,
-    /// `None`: it means nothing on this link.
+    /// `None`: the key has no meaning on this link.
     pub(super) key: Option<KeyExpr>,
     /// Payload and attachment.
     pub(super) size: usize,
@@ -88,7 +88,7 @@ impl Chain {
         self.access.as_ref().map_or(0, |access| access.remembered.len())
     }
 
-    /// The QoS with which it passes; `None`: it does not.
+    /// The QoS with which the message passes; `None`: refused.
     pub(super) fn decide(&mut self, now: Now, subject: &Subject) -> Option<Qos> {
         if let Some(key) = &subject.key
             && !self.rates.iter_mut().all(|limiter| limiter.passes(now, subject.kind, key))
@@ -133,7 +133,7 @@ impl Limiter {
 
 impl Access {
     fn allows(&mut self, subject: &Subject) -> bool {
-        // What a key that means nothing is about cannot be said: no rule includes it.
+        // An unknown key cannot be matched: no rule includes it.
         let Some(key) = &subject.key else { return self.default_allow };
         let place = (subject.kind, key.clone());
         if let Some(known) = self.remembered.get(&place) {
@@ -149,7 +149,7 @@ impl Access {
         allowed
     }
 
-    /// A rule that denies comes before all, one that allows before the default.
+    /// Computes the decision: a denying rule comes before all, an allowing one before the default.
     fn work_out(&self, kind: MessageKind, key: &KeyExpr) -> bool {
         let mut about =
             self.rules.iter().filter(|r| r.messages.contains(kind) && included(&r.keys, Some(key)));

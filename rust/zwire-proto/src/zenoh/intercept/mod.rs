@@ -1,8 +1,8 @@
-//! What passes a link, and how: downsampling, access control, other QoS, limits of size (`zenoh-behaviour` 7.4).
+//! Policy of links: downsampling, access control, QoS changes, limits of size (`zenoh-behaviour` 7.4).
 //!
-//! A [`Policy`] is what the configuration says. For each link it becomes an [`Interceptor`], which stands between
-//! the link and the node: before routing for what comes, before sending for what goes. A link that no part of the
-//! policy is about has none, and pays nothing.
+//! A [`Policy`] is the configuration. For each link it gives an [`Interceptor`], which stands between
+//! the link and the node: before routing for incoming messages, before sending for outgoing ones. A
+//! link that no part of the policy selects has none, and no overhead.
 
 mod chain;
 mod policy;
@@ -28,33 +28,33 @@ use crate::{
 use chain::{Chain, Subject};
 use std::collections::BTreeMap;
 
-/// What becomes of a message on its way out.
+/// Handling of an outgoing message.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Egress {
-    /// It goes as it is.
+    /// The message is sent unchanged.
     Pass,
-    /// This goes in its place.
+    /// This message is sent in its place.
     Changed(Box<NetworkMessage>),
-    /// Nothing goes; [`refusal`] says what to tell whoever waits.
+    /// Nothing is sent; [`refusal`] makes the answer for a waiting sender.
     Refused,
 }
 
-/// The policy of one link, with what it has to remember.
+/// The policy of one link, with its state.
 #[derive(Debug)]
 pub struct Interceptor {
     ingress: Chain,
     egress: Chain,
-    /// The numbers that the peer gave to keys.
+    /// Key numbers declared by the peer.
     theirs: Names,
-    /// The numbers that we gave to keys.
+    /// Key numbers declared by this node.
     ours: Names,
 }
 
-/// Numbers of keys. A peer may declare no more of them than its node allows, and is closed when it does.
+/// Keys by number. A peer may declare no more of them than its node allows, and is closed when it does.
 type Names = BTreeMap<u16, KeyExpr>;
 
 impl Interceptor {
-    /// That of a link; `None`: nothing in the policy is about it.
+    /// The interceptor of a link; `None`: no part of the policy selects the link.
     #[must_use]
     pub fn new(policy: &Policy, link: &LinkFacts<'_>) -> Option<Self> {
         let ingress = Chain::new(policy, link, Flow::Ingress);
@@ -63,7 +63,7 @@ impl Interceptor {
         concerned.then(|| Self { ingress, egress, theirs: Names::new(), ours: Names::new() })
     }
 
-    /// Whether a message of the peer is taken. Its QoS may be another one afterwards.
+    /// Whether a message of the peer is accepted. Its QoS may be changed.
     pub fn ingress(&mut self, now: Now, message: &mut NetworkMessage, reliability: Reliability) -> bool {
         name(message, Flow::Ingress, &mut self.theirs, &self.ours);
         let Some(subject) = subject(message, &self.theirs, &self.ours, reliability) else {
@@ -78,7 +78,7 @@ impl Interceptor {
         }
     }
 
-    /// What becomes of a message for the peer.
+    /// Handling of a message for the peer.
     pub fn egress(&mut self, now: Now, message: &NetworkMessage, reliability: Reliability) -> Egress {
         name(message, Flow::Egress, &mut self.ours, &self.theirs);
         let Some(subject) = subject(message, &self.ours, &self.theirs, reliability) else {
@@ -96,8 +96,8 @@ impl Interceptor {
     }
 }
 
-/// What ends the wait of whoever has sent a message that was refused: a query has its final, a question about
-/// tokens its D_FINAL.
+/// Answer that ends the wait of the sender of a refused message: RESPONSE_FINAL for a query, D_FINAL
+/// for an interest in tokens.
 #[must_use]
 pub fn refusal(message: &NetworkMessage) -> Option<NetworkMessage> {
     match message {
@@ -113,13 +113,13 @@ pub fn refusal(message: &NetworkMessage) -> Option<NetworkMessage> {
     }
 }
 
-/// Notes which number a message gives to a key, or takes back. `own` are those of its sender.
+/// Records the key numbers that a message declares or undeclares. `own` are those of its sender.
 fn name(message: &NetworkMessage, flow: Flow, own: &mut Names, other: &Names) {
     let NetworkMessage::Declare(declare) = message else { return };
     match &declare.body {
         Declaration::KeyExpr { id, key } if *id != 0 && !own.contains_key(id) => {
             if let Some(key) = resolve(key, own, other) {
-                // What a peer has sent must not keep a receive buffer alive.
+                // A stored key of a peer must not keep a receive buffer alive.
                 own.insert(*id, if flow == Flow::Ingress { key.unshared() } else { key });
             }
         }
@@ -128,7 +128,7 @@ fn name(message: &NetworkMessage, flow: Flow, own: &mut Names, other: &Names) {
     }
 }
 
-/// The full key, `own` being the numbers of who sends the message.
+/// The full key, `own` being the numbers of the message's sender.
 fn resolve(wire: &WireExpr, own: &Names, other: &Names) -> Option<KeyExpr> {
     let key = if wire.scope == 0 {
         KeyExpr::from_text(wire.suffix.clone()).ok()?
@@ -144,11 +144,11 @@ fn resolve(wire: &WireExpr, own: &Names, other: &Names) -> Option<KeyExpr> {
             KeyExpr::new(format!("{prefix}{}", wire.suffix)).ok()?
         }
     };
-    // Longer ones with wildcards mean nothing to nodes either: they are slow to compare.
+    // Nodes ignore longer ones with wildcards, too: they are slow to compare.
     (!key.is_wild() || key.len() <= MAX_WILD_KEYEXPR_LEN).then_some(key)
 }
 
-/// What a decision is about; `None` for what always passes.
+/// Subject of a decision; `None` for messages that always pass.
 fn subject(
     message: &NetworkMessage,
     own: &Names,
@@ -199,8 +199,8 @@ fn data_size(body: &PushBody) -> usize {
     payload + attachment.as_ref().map_or(0, |bytes| bytes.len())
 }
 
-/// The kind and the key of a declaration that rules can be about. What is taken back by its number alone was
-/// either let through, or is unknown to the receiver, who ignores it.
+/// The kind and the key of a declaration that rules apply to. An undeclaration by number alone was
+/// either allowed with its declaration, or is unknown to the receiver, which ignores it.
 fn declared(body: &Declaration) -> Option<(MessageKind, &WireExpr)> {
     match body {
         Declaration::Subscriber { key, .. } | Declaration::UndeclareSubscriber { key: Some(key), .. } => {
@@ -217,7 +217,7 @@ fn declared(body: &Declaration) -> Option<(MessageKind, &WireExpr)> {
     .filter(|(_, key)| !key.is_empty())
 }
 
-/// Rules are about interests in tokens; others pass.
+/// Rules apply to interests in tokens; others pass.
 const fn interest_kind(interest: &Interest) -> Option<MessageKind> {
     if !interest.options.contains(InterestOptions::TOKENS) {
         return None;
@@ -229,7 +229,7 @@ const fn interest_kind(interest: &Interest) -> Option<MessageKind> {
     }
 }
 
-/// What is left of an interest that may not ask for tokens: what it asks of subscribers and queryables.
+/// The part of an interest that remains without tokens: subscribers and queryables.
 fn without_tokens(message: &NetworkMessage) -> Option<NetworkMessage> {
     let NetworkMessage::Interest(interest) = message else { return None };
     let others = interest.options.contains(InterestOptions::SUBSCRIBERS)
@@ -245,7 +245,7 @@ fn set_qos(message: &mut NetworkMessage, qos: Qos) {
         NetworkMessage::Push(push) => push.qos = qos,
         NetworkMessage::Request(request) => request.qos = qos,
         NetworkMessage::Response(response) => response.qos = qos,
-        // No rule changes that of others.
+        // Rules change the QoS of no other message.
         _ => {}
     }
 }

@@ -1,9 +1,9 @@
-//! What the configuration says about links, and which link it means.
+//! Configuration of link policies, and the selection of links.
 
 use crate::zenoh::{CongestionControl, KeyExpr, Priority, Reliability, ZenohId};
 use core::{ops::RangeInclusive, time::Duration};
 
-/// What rules tell apart.
+/// Message kinds that rules distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum MessageKind {
@@ -21,14 +21,14 @@ pub enum MessageKind {
     DeclareQueryable,
     /// D_TOKEN and U_TOKEN.
     LivelinessToken,
-    /// INTEREST in the tokens that are there.
+    /// INTEREST in existing tokens.
     LivelinessQuery,
-    /// INTEREST in the tokens that come and go.
+    /// INTEREST in future tokens.
     DeclareLivelinessSubscriber,
 }
 
 impl MessageKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 9] = [
         Self::Put,
         Self::Delete,
@@ -41,7 +41,7 @@ impl MessageKind {
         Self::DeclareLivelinessSubscriber,
     ];
 
-    /// The word of the configuration.
+    /// Name in the configuration.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,12 +58,12 @@ impl MessageKind {
     }
 }
 
-/// Some kinds of messages.
+/// Set of message kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageKinds(u16);
 
 impl MessageKinds {
-    /// Whether it is one of them.
+    /// Whether the set contains the kind.
     #[must_use]
     pub const fn contains(self, kind: MessageKind) -> bool {
         self.0 & 1 << kind as u8 != 0
@@ -76,21 +76,21 @@ impl FromIterator<MessageKind> for MessageKinds {
     }
 }
 
-/// A direction.
+/// Direction of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// What comes.
+    /// Incoming messages.
     Ingress,
-    /// What goes.
+    /// Outgoing messages.
     Egress,
 }
 
-/// Directions that something is about.
+/// Set of directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flows {
-    /// What comes.
+    /// Incoming messages.
     pub ingress: bool,
-    /// What goes.
+    /// Outgoing messages.
     pub egress: bool,
 }
 
@@ -109,27 +109,27 @@ impl Flows {
     }
 }
 
-/// What is known of a link.
+/// Properties of a link.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkFacts<'a> {
     /// The node at the other end; `None`: the members of a multicast group.
     pub zid: Option<ZenohId>,
-    /// The names of the interfaces that have our address.
+    /// The names of the interfaces with the local address.
     pub interfaces: &'a [String],
     /// `tcp`, `tls`, ….
     pub protocol: &'a str,
-    /// That of the certificate of the other end, if it had to show one.
+    /// Common name of the other end's certificate, if it had to present one.
     pub common_name: Option<&'a str>,
-    /// By which the other end has proved itself.
+    /// User name that the other end has authenticated with.
     pub username: Option<&'a str>,
 }
 
-/// Which links something is about: those that have one of each. `None`: any.
+/// Selection of links: those that match each condition. `None`: any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Links {
     /// Nodes at the other end.
     pub zids: Option<Vec<ZenohId>>,
-    /// Names of our interfaces.
+    /// Names of local interfaces.
     pub interfaces: Option<Vec<String>>,
     /// Kinds of links.
     pub protocols: Option<Vec<String>>,
@@ -140,7 +140,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// Whether a link is one of them.
+    /// Whether a link is selected.
     #[must_use]
     pub fn contain(&self, link: &LinkFacts<'_>) -> bool {
         let named = |wanted: &Option<Vec<String>>, name: Option<&str>| {
@@ -155,43 +155,43 @@ impl Links {
     }
 }
 
-/// `access_control`, where it is enabled.
+/// Access control, if it is enabled (`access_control`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessControl {
-    /// What happens to a message that no rule is about.
+    /// Decision for a message without a matching rule.
     pub default_allow: bool,
     /// The rules.
     pub rules: Vec<AccessRule>,
-    /// Which rules are for which links.
+    /// Assignment of rules to links.
     pub policies: Vec<AccessPolicy>,
 }
 
-/// One rule of `access_control/rules`.
+/// Rule of `access_control/rules`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessRule {
-    /// Allows, or denies.
+    /// Whether the rule allows or denies.
     pub allow: bool,
-    /// Directions.
+    /// Directions of the messages.
     pub flows: Flows,
     /// Kinds of messages.
     pub messages: MessageKinds,
-    /// It is about keys that one of these includes.
+    /// Keys: the rule applies to keys that one of these includes.
     pub keys: Vec<KeyExpr>,
 }
 
-/// One entry of `access_control/policies`, its names resolved.
+/// Entry of `access_control/policies`, its names resolved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessPolicy {
-    /// Numbers of rules.
+    /// Indices of rules.
     pub rules: Vec<usize>,
-    /// Any of them.
+    /// Links: any of these.
     pub subjects: Vec<Links>,
 }
 
-/// What the limits and the changes have in common.
+/// Conditions common to limits and changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Which links.
+    /// Links.
     pub links: Links,
     /// Directions.
     pub flows: Flows,
@@ -205,53 +205,53 @@ impl Filter {
     }
 }
 
-/// One entry of `downsampling`.
+/// Entry of `downsampling`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Downsampling {
-    /// What it is about.
+    /// Conditions.
     pub filter: Filter,
-    /// The first one whose key intersects that of a message counts.
+    /// Rates: the first one with a key that intersects the message's counts.
     pub rates: Vec<Rate>,
 }
 
-/// At most one message in this time.
+/// Rate limit: at most one message in a period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// On keys that intersect it.
+    /// Key expression: applies to keys that intersect it.
     pub key: KeyExpr,
     /// `None`: no message at all.
     pub period: Option<Duration>,
 }
 
-/// One entry of `low_pass_filter`.
+/// Entry of `low_pass_filter`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LowPass {
-    /// What it is about.
+    /// Conditions.
     pub filter: Filter,
-    /// On keys that one of these includes.
+    /// Keys: applies to keys that one of these includes.
     pub keys: Vec<KeyExpr>,
     /// Most bytes of payload and attachment together.
     pub size_limit: usize,
 }
 
-/// One entry of `qos/network`.
+/// Entry of `qos/network`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QosNetwork {
-    /// What it is about.
+    /// Conditions.
     pub filter: Filter,
-    /// On keys that one of these includes; `None`: on any.
+    /// Keys: applies to keys that one of these includes; `None`: to any.
     pub keys: Option<Vec<KeyExpr>>,
-    /// Bytes of payload and attachment together.
+    /// Size of payload and attachment together, in bytes.
     pub payload_size: RangeInclusive<usize>,
-    /// Only messages with this QoS.
+    /// Condition on the QoS of the message.
     pub only: Overwrite,
-    /// Only messages of this channel.
+    /// Condition on the channel of the message.
     pub reliability: Option<Reliability>,
-    /// What becomes of it.
+    /// QoS to set.
     pub overwrite: Overwrite,
 }
 
-/// Parts of a QoS; `None`: as it is, or any.
+/// Parts of a QoS; `None`: unchanged, or any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overwrite {
     /// Priority.
@@ -262,7 +262,7 @@ pub struct Overwrite {
     pub express: Option<bool>,
 }
 
-/// All of it.
+/// Policy of all links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// `downsampling`.
@@ -276,7 +276,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Whether there is nothing in it.
+    /// Whether the policy has no rules.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.downsampling.is_empty()

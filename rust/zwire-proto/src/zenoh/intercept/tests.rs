@@ -104,14 +104,14 @@ fn a_denial_comes_before_all_and_keys_are_included() {
     let policy =
         access(false, vec![rule(true, &[Put], &["a/**"]), rule(false, &[Put, Delete], &["a/secret/*"])]);
     let mut of = Interceptor::new(&policy, &OPEN).unwrap();
-    // Twice, the second time from what is remembered.
+    // Twice, the second time from the cache.
     for _ in 0..2 {
         assert!(comes(&mut of, put("a/b", 1)));
         assert!(goes(&mut of, &put("a", 1)));
         assert!(!comes(&mut of, put("a/secret/x", 1)));
         assert!(!comes(&mut of, del("a/b")), "no rule, and the default denies");
         assert!(!comes(&mut of, put("b", 1)));
-        // It intersects the secret, which no rule that denies includes.
+        // The key intersects the secret one, but no denying rule includes it.
         assert!(comes(&mut of, put("a/*/x", 1)));
         assert!(!comes(&mut of, put("**", 1)), "inclusion, not intersection");
     }
@@ -144,7 +144,7 @@ fn numbers_of_keys_are_followed_both_ways() {
     assert!(comes(&mut of, on(3, Mapping::Receiver, "/x")), "ours is b");
     assert!(goes(&mut of, &on(3, Mapping::Sender, "/x")));
     assert!(!goes(&mut of, &on(3, Mapping::Receiver, "/x")));
-    // A number that is in use keeps its key; one that is taken back may get another.
+    // A number in use keeps its key; an undeclared one may get another.
     assert!(comes(&mut of, declare(Declaration::KeyExpr { id: 3, key: WireExpr::full("c") })));
     assert!(!comes(&mut of, on(3, Mapping::Sender, "/x")));
     assert!(comes(&mut of, declare(Declaration::UndeclareKeyExpr { id: 3 })));
@@ -231,7 +231,7 @@ fn one_message_a_period() {
     let mut at = |ms, key: &str| of.ingress(now(ms), &mut put(key, 1), Reliability::Reliable);
     assert!(at(1000, "fast/a"));
     assert!(!at(1050, "fast/a"));
-    // The rule has one clock, whatever the keys, and the first rule counts.
+    // The rule has one clock for all keys, and the first rule counts.
     assert!(!at(1099, "fast/x"));
     assert!(at(1100, "fast/x"));
     assert!(!at(1200, "never/a"));
@@ -273,7 +273,7 @@ fn another_qos_for_some() {
     let priority = |priority| Overwrite { priority: Some(priority), ..Overwrite::default() };
     let qos = vec![
         entry(100..=usize::MAX, Overwrite::default(), priority(Priority::Background)),
-        // Of what the one before has made of it.
+        // Applies to the result of the previous one.
         entry(
             0..=usize::MAX,
             priority(Priority::Background),

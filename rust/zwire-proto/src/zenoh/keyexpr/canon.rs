@@ -1,9 +1,9 @@
-//! The canonical form: check it, bring a text to it (`zenoh-wire` 6.1).
+//! The canonical form: validation and canonisation (`zenoh-wire` 6.1).
 
 use super::{KeyExprError, KeyExprRule};
 use crate::limits::MAX_KEYEXPR_LEN;
 
-/// Checks that `text` is a canonical key expression and says whether there is a `*` in it.
+/// Checks that `text` is a canonical key expression and returns whether it contains a `*`.
 ///
 /// One pass over the bytes; a key without any of `*`, `$`, `#`, `?`, `//` is checked eight bytes at
 /// a time, since this is done for each message that arrives.
@@ -106,8 +106,8 @@ fn validate_chunks(bytes: &[u8]) -> Result<bool, KeyExprError> {
     }
 }
 
-/// The rules inside a chunk that starts at `at` and is not `*`, `**` or `$*`; says where it ends and
-/// whether there is a `$*`.
+/// Checks the rules inside a chunk that starts at `at` and is not `*`, `**` or `$*`; returns its end
+/// and whether it contains a `$*`.
 fn validate_chunk(bytes: &[u8], mut at: usize) -> Result<(usize, bool), KeyExprError> {
     let mut has_gap = false;
     while let Some(byte) = bytes.get(at) {
@@ -134,7 +134,7 @@ fn validate_chunk(bytes: &[u8], mut at: usize) -> Result<(usize, bool), KeyExprE
     Ok((at, has_gap))
 }
 
-/// Rewrites what has a canonical spelling: `$*$*` to `$*`, a chunk `$*` to `*`, `**/**` to `**`,
+/// Rewrites parts with a canonical spelling: `$*$*` to `$*`, a chunk `$*` to `*`, `**/**` to `**`,
 /// `**/*` to `*/**`. The result may still break other rules; [`validate`] tells.
 #[must_use]
 pub fn canonize(text: &str) -> String {
@@ -144,7 +144,7 @@ pub fn canonize(text: &str) -> String {
         if !core::mem::take(&mut first) {
             out.push('/');
         }
-        // Runs of `$*` shrink to one; nothing else of the chunk changes.
+        // Runs of `$*` shrink to one; the rest of the chunk is unchanged.
         let mut rest = chunk;
         while let Some(at) = rest.find("$*$*") {
             out.push_str(&rest[..at]);

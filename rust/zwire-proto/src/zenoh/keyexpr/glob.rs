@@ -1,9 +1,10 @@
-//! One chunk against another, and a run of chunks between two `**`.
+//! Matching of one chunk against another, and of a run of chunks between two `**`.
 
-/// Longest run, in bytes, that is looked for without a list of its chunks.
+/// Longest run, in bytes, that is searched for without a list of its chunks.
 const LONG_RUN: usize = 64;
 
-/// Where a byte first is. Chunks are short, so that a plain loop beats a search that has to be set up.
+/// Position of the first such byte. Chunks are short, so that a plain loop beats a search with set-up
+/// costs.
 fn position(text: &str, byte: u8) -> Option<usize> {
     text.as_bytes().iter().position(|&other| other == byte)
 }
@@ -17,7 +18,7 @@ pub(super) fn split_first(text: &str) -> (&str, &str) {
     }
 }
 
-/// Splits off the last chunk, the other way round: what is before it, then the chunk.
+/// Splits off the last chunk: returns the text before it, then the chunk.
 pub(super) fn split_last(text: &str) -> (&str, &str) {
     match text.as_bytes().iter().rposition(|&byte| byte == b'/') {
         Some(slash) => (&text[..slash], &text[slash + 1..]),
@@ -53,13 +54,13 @@ pub(super) fn find_verbatim(text: &str) -> Option<usize> {
     (0..bytes.len()).find(|&at| bytes[at] == b'@' && (at == 0 || bytes[at - 1] == b'/'))
 }
 
-/// Where the first `$*` is. A `$` is never anything else.
+/// Position of the first `$*`. A `$` is never anything else.
 pub(super) fn find_gap(chunk: &str) -> Option<usize> {
     position(chunk, b'$')
 }
 
-/// Whether `pattern`, literals with `$*` between them, matches all of `text`, in which `$*` stands
-/// for nothing but itself. Literals hold neither `$` nor `*`, so they never match a part of one.
+/// Whether `pattern`, literals with `$*` between them, matches all of `text`, in which `$*` only stands
+/// for itself. Literals hold neither `$` nor `*`, so they never match a part of one.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let Some(gap) = find_gap(pattern) else { return pattern == text };
     let (head, mut pattern) = (&pattern[..gap], &pattern[gap + 2..]);
@@ -79,9 +80,9 @@ pub(super) fn matches(pattern: &str, text: &str) -> bool {
 /// verbatim ones. `relation(chunk of pattern, chunk of text)` tells whether two chunks match;
 /// `literal_is_equal` that for a chunk without wildcards this means to be the same.
 ///
-/// Leftmost is enough, verbatim chunks or not: what a later place would have to skip, the leftmost one
-/// has to skip after it, and a verbatim chunk there would be one that the run itself holds
-/// further left, and so on without end.
+/// The leftmost place suffices, with verbatim chunks or without: a chunk that a later place would skip,
+/// the leftmost one has to skip after it, and a verbatim chunk there would be one that the run itself
+/// holds further left, and so on without end.
 pub(super) fn matches_between(
     pattern: &str,
     mut text: &str,
@@ -89,7 +90,7 @@ pub(super) fn matches_between(
     relation: impl Fn(&str, &str) -> bool,
 ) -> bool {
     let mut pattern = pattern.strip_prefix("**").unwrap_or(pattern);
-    // `pattern` is `/run/**/run/**` from here on, `text` what no run has taken.
+    // `pattern` is `/run/**/run/**` from here on, `text` the part that no run has consumed.
     while let Some(run) = pattern.strip_prefix('/') {
         // Only the chunk `**` holds `**`, and there is one at the end.
         let end = run.as_bytes().windows(3).position(|window| window == b"/**").unwrap_or(run.len());
@@ -109,7 +110,8 @@ pub(super) fn matches_between(
     find_verbatim(text).is_none()
 }
 
-/// What follows the leftmost place at which `strip` succeeds, none of the chunks before it verbatim.
+/// The rest of the text behind the leftmost place at which `strip` succeeds, with no verbatim chunk
+/// before it.
 fn find_run<'a>(mut text: &'a str, strip: impl Fn(&'a str) -> Option<&'a str>) -> Option<&'a str> {
     loop {
         if let Some(after) = strip(text) {
@@ -123,8 +125,8 @@ fn find_run<'a>(mut text: &'a str, strip: impl Fn(&'a str) -> Option<&'a str>) -
     }
 }
 
-/// [`find_run`] with [`strip_run`], with each chunk looked for once: a long run may match almost
-/// everywhere, and then the number of comparisons is the product of the numbers of chunks.
+/// Same as [`find_run`] with [`strip_run`], with each chunk searched for once: a long run may match
+/// almost everywhere, and then the number of comparisons is the product of the numbers of chunks.
 fn find_long_run<'a>(run: &str, text: &'a str, relation: impl Fn(&str, &str) -> bool) -> Option<&'a str> {
     let run: Vec<&str> = run.split('/').collect();
     let chunks: Vec<&str> = text.split('/').collect();
@@ -142,14 +144,14 @@ fn find_long_run<'a>(run: &str, text: &'a str, relation: impl Fn(&str, &str) -> 
     None
 }
 
-/// What follows the chunks of `run` at the start of `text`, if those are the same; as one comparison
-/// of bytes, which is what keeps long runs that repeat themselves cheap.
+/// The rest of `text` behind the chunks of `run`, if it starts with the same ones; a single comparison
+/// of bytes, which keeps long runs that repeat themselves cheap.
 fn strip_literal<'a>(run: &str, text: &'a str) -> Option<&'a str> {
     let rest = text.strip_prefix(run)?;
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
 }
 
-/// What follows the chunks of `run` at the start of `text`, if those match.
+/// The rest of `text` behind the chunks of `run`, if they match its start.
 fn strip_run<'a>(mut run: &str, mut text: &'a str, relation: impl Fn(&str, &str) -> bool) -> Option<&'a str> {
     while !run.is_empty() {
         let (pattern, run_rest) = split_first(run);

@@ -1,9 +1,9 @@
-//! Whether one key expression has every key of another.
+//! Inclusion: whether one key expression matches every key of another.
 
 use super::glob::{is_verbatim, matches, matches_between, split_first, split_last, strip_common};
 
-/// Whether the canonical key expression `a` matches every key that `b` matches, as far as that shows
-/// chunk by chunk: a `**` of `b` is only found to be covered by a `**` of `a`.
+/// Whether the canonical key expression `a` matches every key that `b` matches, as far as a comparison
+/// chunk by chunk shows: a `**` of `b` is only found to be covered by a `**` of `a`.
 #[must_use]
 pub fn includes(a: &str, b: &str) -> bool {
     if a == b {
@@ -39,7 +39,7 @@ pub fn includes(a: &str, b: &str) -> bool {
     }
 }
 
-/// Whether the single chunk `a`, which is not `**`, matches all that `b` does.
+/// Whether the single chunk `a`, which is not `**`, matches all chunks that `b` does.
 fn chunk_includes(a: &str, b: &str) -> bool {
     if a == "*" {
         return b != "**" && !is_verbatim(b);

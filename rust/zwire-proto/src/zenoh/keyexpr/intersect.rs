@@ -1,4 +1,4 @@
-//! Whether two key expressions have a key in common.
+//! Intersection: whether two key expressions have a key in common.
 
 use super::glob::{
     find_gap, find_verbatim, is_verbatim, matches, matches_between, split_first, split_last, strip_common,
@@ -6,10 +6,10 @@ use super::glob::{
 
 /// Whether there is a key that both canonical key expressions match. Symmetric.
 ///
-/// What stands before the first `**` of either side, or after the last one, has to meet chunk by
-/// chunk. Between, verbatim chunks meet only their equals, so both sides have the same ones and the
-/// stretches between them can be looked at one by one; in a stretch, two sides that both
-/// have a `**` always meet, since each absorbs what is left of the other.
+/// The parts before the first `**` of either side, and after the last one, have to match chunk by
+/// chunk. Between them, verbatim chunks match only their equals, so both sides have the same ones and
+/// the stretches between them can be compared one by one; in a stretch, two sides that both have a `**`
+/// always match, since each absorbs the rest of the other.
 #[must_use]
 pub fn intersects(a: &str, b: &str) -> bool {
     if a == b {
@@ -40,7 +40,7 @@ pub fn intersects(a: &str, b: &str) -> bool {
     }
 }
 
-/// What stands before the chunk that starts at `at`.
+/// The part before the chunk that starts at `at`.
 fn before(text: &str, at: usize) -> &str {
     &text[..at.saturating_sub(1)]
 }
@@ -53,7 +53,7 @@ fn stretches_intersect(a: &str, b: &str) -> bool {
     }
 }
 
-/// [`intersects`] for what [`strip_ends`] leaves, without verbatim chunks.
+/// Same as [`intersects`] for the results of [`strip_ends`], without verbatim chunks.
 fn middles_intersect(a: &str, b: &str) -> bool {
     match (has_double_star(a), has_double_star(b)) {
         (true, true) => true,
@@ -69,11 +69,11 @@ fn has_double_star(text: &str) -> bool {
 
 enum Stripped<'a> {
     Decided(bool),
-    /// Neither is empty; one of them starts with `**` and one of them ends with it.
+    /// The rests: neither is empty; one of them starts with `**` and one of them ends with it.
     Left(&'a str, &'a str),
 }
 
-/// Takes away pairs of chunks from the start, then from the end, as far as both are single chunks.
+/// Removes pairs of chunks from the start, then from the end, as long as both are single chunks.
 fn strip_ends<'a>(mut a: &'a str, mut b: &'a str) -> Stripped<'a> {
     loop {
         if a.is_empty() || b.is_empty() {
@@ -119,7 +119,7 @@ fn chunks_intersect(a: &str, b: &str) -> bool {
         (None, None) => false,
         (Some(_), None) => matches(a, b),
         (None, Some(_)) => matches(b, a),
-        // Between its first and its last `$*`, each absorbs what is left of the other.
+        // Between its first and its last `$*`, each absorbs the rest of the other.
         (Some(a_gap), Some(b_gap)) => {
             let (a, b) = (a.as_bytes(), b.as_bytes());
             let head = a_gap.min(b_gap);

@@ -7,9 +7,8 @@
 //! | `a$*b` | one chunk in which `$*` is any run of bytes, also an empty one |
 //! | `@a` | "verbatim": only itself; no wildcard of any kind matches it |
 //!
-//! What crosses the wire has to be canonical; a [`KeyExpr`] always is. All functions here are
-//! iterative and take at most time proportional to the product of the two lengths, because the
-//! texts come from peers.
+//! Keys on the wire must be canonical; a [`KeyExpr`] always is. All functions here are iterative and
+//! take at most time proportional to the product of the two lengths, because the texts come from peers.
 
 mod canon;
 mod glob;
@@ -35,12 +34,12 @@ pub use intersect::intersects;
 
 /// A canonical key expression.
 ///
-/// Cloning copies nothing, and one that is made of a [`Text`] shares its memory. Two of them are
-/// equal when they denote the same set of keys, which is when their texts are equal.
+/// Cloning copies nothing, and a key made of a [`Text`] shares its memory. Two of them are equal when
+/// they denote the same set of keys, which is when their texts are equal.
 #[derive(Clone)]
 pub struct KeyExpr {
     text: Text,
-    /// Whether `text` holds a `*`; found while validating, asked for each match.
+    /// Whether `text` contains a `*`; found while validating, used for each match.
     wild: bool,
 }
 
@@ -53,7 +52,7 @@ impl KeyExpr {
         Self::from_text(text.into())
     }
 
-    /// [`Self::new`] for a text that is at hand.
+    /// Same as [`Self::new`], for an existing [`Text`].
     ///
     /// # Errors
     /// The first rule that `text` breaks and where.
@@ -62,7 +61,7 @@ impl KeyExpr {
         Ok(Self { text, wild })
     }
 
-    /// Brings `text` to canonical form, then checks it. A text that is canonical is not copied.
+    /// Canonises `text`, then checks it. A text that is already canonical is not copied.
     ///
     /// # Errors
     /// The first rule that the canonised text breaks and where; the offset counts in that text.
@@ -86,14 +85,14 @@ impl KeyExpr {
         &self.text
     }
 
-    /// The canonical text, given away.
+    /// Converts into the canonical text.
     #[must_use]
     pub fn into_text(self) -> Text {
         self.text
     }
 
-    /// A copy in memory of its own. One that was received shares the memory of the whole buffer that
-    /// it came in, and would keep it alive.
+    /// A copy in memory of its own. A received key shares the memory of the whole receive buffer, and
+    /// would keep it alive.
     #[must_use]
     pub fn unshared(&self) -> Self {
         Self { text: Text::from(self.as_str()), wild: self.wild }
@@ -107,14 +106,14 @@ impl KeyExpr {
 
     /// Whether `self` matches every key that `other` matches.
     ///
-    /// As in the reference this is decided chunk by chunk and errs on the side of `false`:
-    /// `*/**` is not found to include `**/a`.
+    /// As in Eclipse Zenoh this is decided chunk by chunk and errs on the side of `false`: `*/**` is
+    /// not found to include `**/a`.
     #[must_use]
     pub fn includes(&self, other: &Self) -> bool {
         if self.wild { includes(self, other) } else { self.text == other.text }
     }
 
-    /// How the keys of `self` lie to those of `other`, seen from `self`.
+    /// Relation of the keys of `self` to those of `other`, seen from `self`.
     #[must_use]
     pub fn relation_to(&self, other: &Self) -> SetIntersectionLevel {
         if self == other {
@@ -128,7 +127,7 @@ impl KeyExpr {
         }
     }
 
-    /// `self/tail`, brought to canonical form: `**` joined with `**` is `**`.
+    /// `self/tail`, canonised: `**` joined with `**` is `**`.
     ///
     /// # Errors
     /// The first rule that the result breaks and where; the offset counts in the result.
@@ -140,12 +139,11 @@ impl KeyExpr {
         Self::autocanonize(text)
     }
 
-    /// `self` and `tail` written one after the other, without a `/` in between and without canonising.
+    /// Concatenates `self` and `tail`, without a `/` in between and without canonising.
     ///
     /// # Errors
-    /// A `*` that would come to stand right of a `*`, even where the outcome would be legal
-    /// (`a/*` and `*` would give `a/**`): it is hardly ever meant. Otherwise the first rule that
-    /// the result breaks.
+    /// A `*` directly behind a `*`, even where the result would be legal (`a/*` and `*` would give
+    /// `a/**`): it is hardly ever intended. Otherwise the first rule that the result breaks.
     pub fn concat(&self, tail: &str) -> Result<Self, KeyExprError> {
         if self.ends_with('*') && tail.starts_with('*') {
             return Err(KeyExprError { rule: KeyExprRule::StarMeetsStar, offset: self.len() });
@@ -156,14 +154,14 @@ impl KeyExpr {
         Self::new(text)
     }
 
-    /// Whether there is a `*` in it. A verbatim chunk such as `@$*` counts, as in the reference.
+    /// Whether the text contains a `*`. A verbatim chunk such as `@$*` counts, as in Eclipse Zenoh.
     #[must_use]
     pub fn is_wild(&self) -> bool {
         self.wild
     }
 
-    /// The longest run of whole chunks at the start that holds no wildcard: `k/s` of `k/s/*` and
-    /// of `k/s/a$*`, all of `k/s`, nothing of `*/s`.
+    /// The longest run of whole chunks at the start without a wildcard: `k/s` of `k/s/*` and of
+    /// `k/s/a$*`, all of `k/s`, nothing of `*/s`.
     #[must_use]
     pub fn non_wild_prefix(&self) -> Option<&str> {
         let Some(star) = self.find('*') else { return Some(self) };
@@ -171,7 +169,7 @@ impl KeyExpr {
     }
 }
 
-/// How the keys of one key expression lie to those of another. Each level implies the lower ones.
+/// Relation between the keys of two key expressions. Each level implies the lower ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SetIntersectionLevel {
     /// No key in common.
@@ -184,13 +182,13 @@ pub enum SetIntersectionLevel {
     Equals,
 }
 
-/// Why a text is not a canonical key expression.
+/// Reason why a text is not a canonical key expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[error("{rule} (at byte {offset})")]
 pub struct KeyExprError {
     /// The rule that is broken.
     pub rule: KeyExprRule,
-    /// The byte at which it is.
+    /// Offset of the byte that breaks it.
     pub offset: usize,
 }
 
@@ -198,7 +196,7 @@ pub struct KeyExprError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum KeyExprRule {
-    /// There is nothing.
+    /// The text is empty.
     #[error("a key expression is not empty")]
     Empty,
     /// A `/` at the start, at the end, or after another.
@@ -225,8 +223,8 @@ pub enum KeyExprRule {
     /// `**/*` instead of `*/**`.
     #[error("`**/*` is written `*/**`")]
     StarAfterDoubleStar,
-    /// Two key expressions were put together and a `*` came to stand right of a `*`.
-    #[error("`*` put right after `*` is hardly meant; join with `/` or build the text yourself")]
+    /// Two key expressions were concatenated with a `*` directly behind a `*`.
+    #[error("`*` directly after `*` is probably a mistake; join with `/` or build the text yourself")]
     StarMeetsStar,
     /// Longer than [`MAX_KEYEXPR_LEN`](crate::limits::MAX_KEYEXPR_LEN).
     #[error("a key expression has at most 65535 bytes")]
@@ -284,7 +282,7 @@ impl PartialEq<&str> for KeyExpr {
 impl FromStr for KeyExpr {
     type Err = KeyExprError;
     fn from_str(s: &str) -> Result<Self, KeyExprError> {
-        // Refuses before it copies.
+        // Fails before it copies.
         let wild = validate(s)?;
         Ok(Self { text: s.into(), wild })
     }

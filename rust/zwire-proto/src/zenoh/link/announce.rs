@@ -1,16 +1,16 @@
-//! [`Announce`]: when a member of a multicast group says JOIN (`zenoh-behaviour` 2.13).
+//! [`Announce`]: schedule of the JOINs of a member of a multicast group (`zenoh-behaviour` 2.13).
 
 use crate::{Now, zenoh::wire::Join};
 use core::time::Duration;
 
-/// Two JOINs are at least this far apart. Whoever joins is answered at once, but a flood of strangers
-/// gets ten answers per second, and so do a hundred nodes that start together.
+/// Shortest distance of two JOINs. A new member is answered at once, but a flood of them gets ten
+/// answers per second, and so do a hundred nodes that start together.
 pub const JOIN_GAP: Duration = Duration::from_millis(100);
 
-/// The JOINs of one member.
+/// Schedule of the JOINs of one member.
 #[derive(Debug)]
 pub(super) struct Announce {
-    /// Without sequence numbers: those of the moment stand in what is sent.
+    /// Template without sequence numbers, which are filled in on sending.
     join: Join,
     interval: Duration,
     next: Duration,
@@ -21,13 +21,13 @@ pub(super) struct Announce {
 impl Announce {
     /// The first JOIN is due at once.
     pub(super) fn new(join: Join, interval: Duration, now: Now) -> Self {
-        // An interval of zero must not turn the driver's loop hot.
+        // An interval of zero must not make the driver's loop spin.
         let interval = interval.max(JOIN_GAP);
         let next = now.mono.saturating_add(interval);
         Self { join, interval, next, not_before: now.mono, due: true }
     }
 
-    /// Somebody wants to hear of us before the interval is over.
+    /// Moves the next JOIN forward for a new member, as far as the distance allows.
     pub(super) fn soon(&mut self, now: Now) {
         self.next = self.next.min(self.not_before.max(now.mono));
         self.handle_timeout(now);
@@ -48,7 +48,7 @@ impl Announce {
         self.next
     }
 
-    /// The JOIN to send now, whose sequence numbers the caller fills in.
+    /// The JOIN to send now; the caller fills in its sequence numbers.
     pub(super) fn take(&mut self, now: Now) -> Option<Join> {
         if !core::mem::take(&mut self.due) {
             return None;

@@ -40,7 +40,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Says that we know the method (INIT SYN) and that we accept (OPEN ACK).
+/// Announces the method (INIT SYN) or acceptance (OPEN ACK).
 pub(super) fn unit() -> Bytes {
     Bytes::from_static(&[USRPWD])
 }
@@ -86,7 +86,7 @@ pub(super) fn find(chain: &Bytes) -> Result<Option<ExtBody>> {
     }
 }
 
-/// The user who answered, if `password_of` knows the name and the answer fits.
+/// The user of the answer, if `password_of` knows the name and the answer is right.
 pub(super) fn verify(
     answer: &Bytes,
     nonce: u64,
@@ -95,7 +95,7 @@ pub(super) fn verify(
     let mut r = Reader::new(answer);
     let user = r.text(u64::from(u32::MAX), "Auth user")?;
     let given = r.zbytes(u64::from(u32::MAX), "Auth mac")?;
-    // An unknown user costs as long as a wrong password.
+    // An unknown user takes as long to check as a wrong password.
     let known = password_of(&user);
     let expected = mac(nonce, known.as_deref().unwrap_or_default().as_bytes());
     let differing = given.iter().zip(&expected).fold(0, |acc, (a, b)| acc | (a ^ b));

@@ -1,12 +1,11 @@
-//! [`Batch`]: a batch that messages are encoded into, in place, and [`Pool`], where its memory comes
-//! from.
+//! [`Batch`]: a batch into which messages are encoded in place, and [`Pool`], the source of its memory.
 
 use super::LinkParams;
 use crate::buf::{Segments, Sink};
 use bytes::Bytes;
 use std::collections::VecDeque;
 
-/// What surrounds the messages of each batch of a link.
+/// Framing around the messages of each batch of a link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Format {
     /// Bytes of the length prefix.
@@ -23,7 +22,7 @@ impl Format {
         Self { prefix_len, compression: params.compression, max_len: params.max_batch() + prefix_len }
     }
 
-    /// What stands in front of the messages.
+    /// Length of the framing in front of the messages.
     pub(super) const fn overhead(&self) -> usize {
         self.prefix_len + self.compression as usize
     }
@@ -43,19 +42,19 @@ impl Format {
 
 /// Bytes of a batch, with large payloads by reference.
 ///
-/// As a [`Sink`] it takes everything: a bound on each of the ten writes of a small message would cost
-/// more than the message. Who writes checks [`Self::len`] behind each message, and takes it back with
-/// [`Self::rollback`] if it was too much.
+/// As a [`Sink`] it accepts any amount: a check of the bound on each of the ten writes of a small
+/// message would cost more than the message. The caller checks [`Self::len`] after each message, and
+/// uses [`Self::rollback`] if it exceeds the bound.
 #[derive(Debug)]
 pub(super) struct Batch {
     bytes: Vec<u8>,
-    /// Offset in `bytes` before which the payload stands.
+    /// Offset in `bytes` before which the payload belongs.
     shared: Vec<(usize, Bytes)>,
     shared_len: usize,
     share_from: usize,
 }
 
-/// A state of a [`Batch`] to come back to.
+/// A state of a [`Batch`] to roll back to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     bytes: usize,
@@ -78,12 +77,12 @@ impl Batch {
             bytes,
             shared: Vec::new(),
             shared_len: 0,
-            // What is to be compressed has to be in one piece.
+            // Compression needs the batch in one piece.
             share_from: if format.compression { usize::MAX } else { Segments::SHARE_FROM },
         }
     }
 
-    /// All bytes, whatever stands in front of the messages included.
+    /// Length of the batch, with the framing in front of the messages.
     #[inline]
     pub(super) const fn len(&self) -> usize {
         self.bytes.len() + self.shared_len
@@ -94,23 +93,23 @@ impl Batch {
         Mark { bytes: self.bytes.len(), shared: self.shared.len(), shared_len: self.shared_len }
     }
 
-    /// How much was written since `mark`.
+    /// Number of bytes written since `mark`.
     #[inline]
     pub(super) const fn since(&self, mark: &Mark) -> usize {
         self.len() - mark.bytes - mark.shared_len
     }
 
-    /// Forgets what came after `mark`.
+    /// Removes everything written after `mark`.
     #[cold]
     pub(super) fn rollback(&mut self, mark: &Mark, format: &Format) {
         self.bytes.truncate(mark.bytes);
         self.shared.truncate(mark.shared);
         self.shared_len = mark.shared_len;
-        // A large attachment was here, which must not stay for good.
+        // The buffer may have grown for a large attachment; the memory must not stay.
         self.bytes.shrink_to(2 * format.max_len);
     }
 
-    /// Begins another unit of a low-latency link; its prefix stands at the mark.
+    /// Begins another unit of a low-latency link; its prefix is at the mark.
     pub(super) fn begin_unit(&mut self, format: &Format) -> Mark {
         let mark = self.mark();
         self.bytes.resize(self.bytes.len() + format.prefix_len, 0);
@@ -123,7 +122,7 @@ impl Batch {
         format.write_prefix(&mut self.bytes[mark.bytes..], len);
     }
 
-    /// The memory, when nothing is to be sent of it.
+    /// The memory, if nothing of the batch is to be sent.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -175,12 +174,12 @@ impl Sink for Batch {
     }
 }
 
-/// How many sent buffers are watched for coming back. The driver holds one or two while it writes.
+/// Most sent buffers that are tracked for reuse. The driver holds one or two while it writes.
 const MAX_LENT: usize = 4;
 /// Smallest buffer for a batch: one small message with its key.
 const MIN_CAPACITY: usize = 256;
 
-/// Memory of batches. What was sent is kept by reference, and taken again once nobody else has it.
+/// Memory of batches. Sent buffers are kept by reference, and reused once no other reference is left.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     lent: VecDeque<Bytes>,
@@ -197,7 +196,7 @@ impl Pool {
         match self.lent.front() {
             Some(front) if front.is_unique() => {
                 let mut front = self.lent.pop_front().unwrap_or_default();
-                // Only the memory is wanted, not a copy of what is in it.
+                // Only the memory is reused; its contents need not be copied.
                 front.truncate(0);
                 front.into()
             }
@@ -205,7 +204,7 @@ impl Pool {
         }
     }
 
-    /// Gives memory back that was not sent.
+    /// Returns memory that was not sent.
     pub(super) fn give(&mut self, bytes: Vec<u8>) {
         self.spare = Some(bytes);
     }
@@ -213,13 +212,13 @@ impl Pool {
     fn lend(&mut self, bytes: &Bytes) {
         self.hint = bytes.len();
         if self.lent.len() == MAX_LENT {
-            // The oldest is still in use, or too many are free.
+            // The oldest is still in use, or too many buffers are tracked.
             self.lent.pop_front();
         }
         self.lent.push_back(bytes.clone());
     }
 
-    /// Lets go of everything: an idle link holds no buffers.
+    /// Releases all memory: an idle link holds no buffers.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -23,7 +23,7 @@ pub(super) struct Compressor {
 }
 
 impl Compressor {
-    /// Compresses what stands behind the batch header at `header`, unless that does not make it
+    /// Compresses the bytes behind the batch header at `header`, unless the result would not be
     /// smaller.
     pub(super) fn compress(&mut self, batch: &mut Vec<u8>, header: usize) {
         let raw = &batch[header + 1..];
@@ -37,13 +37,13 @@ impl Compressor {
                 batch.truncate(header + 1);
                 batch.extend_from_slice(&self.scratch[..len]);
             }
-            // Larger, or it did not fit: sent as it is.
+            // Larger, or it did not fit: sent uncompressed.
             _ => batch[header] = 0,
         }
     }
 }
 
-/// Undoes [`Compressor`]; the scratch batch is kept between calls.
+/// Inverse of [`Compressor`]; the scratch buffer is kept between calls.
 #[derive(Debug)]
 pub(crate) struct Decompressor {
     scratch: Vec<u8>,
@@ -64,7 +64,7 @@ impl Decompressor {
         if batch.get_u8() & COMPRESSED == 0 {
             return Ok(batch);
         }
-        // Lazily: most links never see a compressed batch.
+        // Allocated lazily: most links never receive a compressed batch.
         self.scratch.resize(self.max, 0);
         match decompress_into(&batch, &mut self.scratch) {
             Ok(len) => Ok(Bytes::copy_from_slice(&self.scratch[..len])),
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(batch, E56);
     }
 
-    /// `zenoh-wire` E57: what does not shrink is sent as it is.
+    /// `zenoh-wire` E57: a batch that does not shrink is sent uncompressed.
     #[test]
     fn raw_when_not_smaller() {
         let raw = b"\x25\xc6\xef\xfd\x1a\x7d\x00\x03f/y\x01\x01z";

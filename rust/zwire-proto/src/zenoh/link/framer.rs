@@ -23,7 +23,7 @@ impl StreamFramer {
         Self { prefix_len, max_len: params.max_batch() }
     }
 
-    /// For the handshake: a `u16` prefix, and any length that it can say together with itself.
+    /// For the handshake: a `u16` prefix, and any length that it can express.
     #[must_use]
     pub const fn handshake() -> Self {
         Self { prefix_len: 2, max_len: MAX_BATCH_SIZE as usize - 2 }
@@ -32,7 +32,7 @@ impl StreamFramer {
     /// Takes the next whole batch out of `buf`; `None` when more bytes are needed.
     ///
     /// # Errors
-    /// A prefix above the bound. It is refused before any byte behind it is waited for.
+    /// A prefix above the bound. It is refused before any byte behind it has arrived.
     #[inline]
     pub fn next(&self, buf: &mut BytesMut) -> Result<Option<Bytes>, LinkError> {
         let Some(len) = self.announced(buf)? else { return Ok(None) };
@@ -43,7 +43,7 @@ impl StreamFramer {
         Ok(Some(buf.split_to(len).freeze()))
     }
 
-    /// How many bytes are missing for the next whole batch, or for its prefix; 0 when it is whole or
+    /// Number of bytes missing for the next whole batch, or for its prefix; 0 when it is complete or
     /// refused.
     #[must_use]
     pub fn needed(&self, buf: &BytesMut) -> usize {
@@ -65,8 +65,8 @@ impl StreamFramer {
     }
 }
 
-/// A handshake batch behind its stream prefix. A batch that does not fit the prefix, which no
-/// machine of this crate makes, is cut.
+/// A handshake batch behind its stream prefix. A batch too long for the prefix, which no machine of
+/// this crate makes, is cut.
 #[must_use]
 pub fn frame_batch(batch: &[u8]) -> Bytes {
     let len = u16::try_from(batch.len()).unwrap_or(u16::MAX);
@@ -76,7 +76,7 @@ pub fn frame_batch(batch: &[u8]) -> Bytes {
     out.into()
 }
 
-/// A batch with nothing but CLOSE of this link, as it is sent before a session exists.
+/// A batch with a CLOSE of this link and nothing else, as sent before a session exists.
 #[must_use]
 pub fn close_batch(reason: CloseReason) -> Bytes {
     let mut out = Vec::with_capacity(2);

@@ -1,4 +1,4 @@
-//! The handshake (`zenoh-wire` 3.3–3.6, `zenoh-behaviour` 2.1–2.3): what both roles share.
+//! Handshake of a link (`zenoh-wire` 3.3–3.6, `zenoh-behaviour` 2.1–2.3): parts shared by both roles.
 //!
 //! ```text
 //!  Opener                                            Acceptor
@@ -13,8 +13,8 @@
 //!  Step::Done                                        admit()
 //! ```
 //!
-//! Each message is alone in its batch; what follows it there is ignored. How long a handshake may
-//! take is the driver's business: when its time is over it closes the connection without a word.
+//! Each message is alone in its batch; bytes behind it are ignored. The driver limits the duration of a
+//! handshake: on timeout it closes the connection without a CLOSE.
 
 mod acceptor;
 mod opener;
@@ -37,44 +37,44 @@ use bytes::Bytes;
 use core::time::Duration;
 use thiserror::Error;
 
-/// What we offer: FRAGMENT has First and Drop marks.
+/// Offered patch level: FRAGMENT has First and Drop marks.
 const PATCH: u8 = 1;
 /// Longest region name (`zenoh-wire` 3.6).
 const MAX_REGION_NAME: usize = 32;
 
-/// What one side brings to the handshake.
+/// Configuration of one side of a handshake.
 #[derive(Clone, Debug)]
 pub struct HandshakeConfig {
-    /// Our id.
+    /// Local id.
     pub zid: ZenohId,
-    /// Our role.
+    /// Local role.
     pub whatami: WhatAmI,
     /// Largest widths.
     pub resolution: Resolution,
     /// Largest batch, bounded by what the link can carry.
     pub batch_size: u16,
-    /// How long we promise never to be silent.
+    /// Announced lease: the longest silence of this side.
     pub lease: Duration,
-    /// Whether priorities are to be channels of their own.
+    /// Whether each priority should have channels of its own.
     pub qos: bool,
-    /// What the link is for; only with `qos`.
+    /// Priorities and reliability of the link; only with `qos`.
     pub qos_link: QosLink,
     /// Whether batches may be compressed.
     pub compression: bool,
-    /// Whether the link is to carry bare messages; ignored with `qos`, which excludes it.
+    /// Whether the link should carry bare messages; ignored with `qos`, which excludes it.
     pub low_latency: bool,
-    /// The name of our region, 1 to 32 bytes.
+    /// The name of the local region, 1 to 32 bytes.
     pub region_name: Option<Text>,
     /// Whether batches travel behind a length prefix.
     pub streamed: bool,
     /// The node that an opener expects, from scouting or gossip.
     pub expected: Option<ZenohId>,
-    /// What an opener proves itself with.
+    /// Credentials of an opener.
     pub credentials: Option<Credentials>,
 }
 
 impl HandshakeConfig {
-    /// The defaults of the reference, over a stream.
+    /// The defaults of Eclipse Zenoh, over a stream.
     #[must_use]
     pub const fn new(zid: ZenohId, whatami: WhatAmI) -> Self {
         Self {
@@ -114,18 +114,18 @@ impl HandshakeConfig {
     }
 }
 
-/// What is to be done after a batch of the handshake.
+/// Next action after a batch of the handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Transmit what there is and wait for the next batch.
+    /// Transmit pending output and wait for the next batch.
     Continue,
-    /// Acceptor: everything is in order; call [`Acceptor::admit`] or [`Acceptor::refuse`].
+    /// Acceptor: all checks passed; call [`Acceptor::admit`] or [`Acceptor::refuse`].
     Admit(Remote),
     /// Opener: the session is up.
     Done(LinkParams),
 }
 
-/// Why there is no session.
+/// Reason why a handshake failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HandshakeError {
     /// A batch that does not decode.
@@ -134,32 +134,32 @@ pub enum HandshakeError {
     /// A batch that the framer refuses.
     #[error(transparent)]
     Framing(#[from] LinkError),
-    /// Another message than the next of the handshake.
+    /// A message other than the next one of the handshake.
     #[error("{got} instead of {expected}")]
     Unexpected {
-        /// What was due.
+        /// Expected message.
         expected: &'static str,
-        /// What came.
+        /// Received message.
         got: &'static str,
     },
     /// A protocol version other than 9 in INIT SYN.
-    #[error("protocol version {0:#04x}, we speak 0x09")]
+    #[error("protocol version {0:#04x}, only 0x09 is supported")]
     Version(u8),
-    /// An INIT ACK with widths above ours.
-    #[error("resolution {theirs:?} answered to {ours:?}")]
+    /// An INIT ACK with widths above the proposed ones.
+    #[error("the answered resolution {theirs:?} exceeds the proposed {ours:?}")]
     Resolution {
-        /// What we proposed.
+        /// Proposed resolution.
         ours: Resolution,
-        /// What came back.
+        /// Received resolution.
         theirs: Resolution,
     },
     /// A batch size below the smallest that works.
     #[error("batch size {0}, at least {MIN_BATCH_SIZE} is needed")]
     BatchSize(u16),
-    /// An INIT ACK with a patch above ours.
-    #[error("patch {0}, we proposed {PATCH}")]
+    /// An INIT ACK with a patch above the proposed one.
+    #[error("patch {0} exceeds the proposed {PATCH}")]
     Patch(u64),
-    /// Priorities or reliabilities of the link that are none or do not match ours.
+    /// Priorities or reliabilities of the link that are invalid or do not match the local ones.
     #[error("the QoS of the link does not match")]
     QosLink,
     /// A region name of a length that is not allowed.
@@ -168,28 +168,28 @@ pub enum HandshakeError {
     /// A RemoteBound that is neither north nor south.
     #[error("remote bound {0}")]
     RemoteBound(u64),
-    /// A cookie that we did not give.
+    /// A cookie that this acceptor did not make.
     #[error("wrong cookie")]
     Cookie,
     /// An initial sequence number outside the negotiated width.
     #[error("initial sequence number {sn:#x} outside the mask {mask:#x}")]
     InitialSn {
-        /// On the wire.
+        /// Number on the wire.
         sn: u32,
-        /// Of the resolution.
+        /// Mask of the resolution.
         mask: u32,
-        /// Whether we are the acceptor, which is silent about it.
+        /// Whether this side is the acceptor, which sends no CLOSE for it.
         accepting: bool,
     },
-    /// Another node answered than the one that was expected.
+    /// Another node than the expected one answered.
     #[error("node {got} answered, {expected} was expected")]
     WrongNode {
-        /// Who was expected.
+        /// Expected node.
         expected: ZenohId,
-        /// Who answered.
+        /// Answering node.
         got: ZenohId,
     },
-    /// We are talking to ourselves.
+    /// The peer is this node itself.
     #[error("connection to self")]
     ToSelf,
     /// Both ends are clients.
@@ -198,49 +198,49 @@ pub enum HandshakeError {
     /// User and password are missing, wrong, or not asked for.
     #[error("authentication failed: {0}")]
     Auth(AuthFailure),
-    /// The peer closed instead of going on.
+    /// The peer closed instead of continuing.
     #[error("the peer closed: {reason}")]
     Closed {
-        /// What it said.
+        /// Reason in its CLOSE.
         reason: CloseReason,
-        /// Whether it is to be told the same, as acceptors do.
+        /// Whether the same reason is sent back, as acceptors do.
         echo: bool,
     },
     /// The driver refused the peer.
     #[error("refused: {0}")]
     Refused(CloseReason),
     /// `admit` or `refuse` without a [`Step::Admit`] before it.
-    #[error("nobody waits to be admitted")]
+    #[error("no peer waits for admission")]
     NobodyWaits,
 }
 
-/// What is wrong with the credentials.
+/// Reason why the authentication failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum AuthFailure {
-    /// The acceptor demands them and the opener offers none.
+    /// The acceptor requires credentials and the opener offers none.
     #[error("credentials are demanded and were not offered")]
     Missing,
-    /// The opener has them and the acceptor does not ask.
+    /// The opener has credentials and the acceptor does not ask for them.
     #[error("credentials were offered and not asked for")]
     NotAsked,
     /// Unknown user or wrong password.
     #[error("unknown user or wrong password")]
     Wrong,
-    /// The acceptor has seen them and closed.
+    /// The acceptor closed after it got the credentials.
     #[error("the peer does not accept user or password")]
     Refused,
-    /// The opener has none and the acceptor closes without saying why, as one that demands them does.
+    /// The opener has no credentials and the acceptor closes without a reason, as one that requires
+    /// them does.
     #[error("the peer closed without saying why; it may demand user and password")]
     MaybeDemanded,
 }
 
 impl HandshakeError {
-    /// What the peer is told in a CLOSE before its connection is closed; `None` is silence
-    /// (`zenoh-wire` 9.1).
+    /// Reason to send in a CLOSE before the connection is closed; `None` sends none (`zenoh-wire` 9.1).
     #[must_use]
     pub fn close_reason(&self) -> Option<CloseReason> {
         match self {
-            // The one error of decoding that the reference takes for a refusing extension.
+            // The only decoding error that Eclipse Zenoh treats like a refusing extension.
             Self::Decode(DecodeError { kind: DecodeErrorKind::ConflictingExtension { .. }, .. }) => {
                 Some(CloseReason::GENERIC)
             }
@@ -316,7 +316,7 @@ const fn check_batch_size(size: u16) -> Result<u16, HandshakeError> {
     if size < MIN_BATCH_SIZE { Err(HandshakeError::BatchSize(size)) } else { Ok(size) }
 }
 
-/// What stands between both clients and both selves.
+/// Refuses sessions between two clients, and of a node with itself.
 fn check_roles(config: &HandshakeConfig, remote: Remote) -> Result<(), HandshakeError> {
     if remote.zid == config.zid {
         return Err(HandshakeError::ToSelf);

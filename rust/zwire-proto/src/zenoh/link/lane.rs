@@ -1,9 +1,9 @@
-//! [`Lane`]: what waits to be sent in one priority.
+//! [`Lane`]: queue of one priority.
 //!
 //! A message is encoded once, at the end of the open batch. If it does not fit, that batch is sealed
 //! and another one opened; if it does not fit an empty batch either, its bytes wait in a list of
-//! segments and are cut into fragments when they are sent. Sequence numbers are given when a message
-//! is taken, in the order in which batches leave, so that they are consecutive on the wire.
+//! segments and are cut into fragments when they are sent. Sequence numbers are assigned when a message
+//! is accepted, in the order in which batches leave, so that they are consecutive on the wire.
 
 use super::{
     batch::{Batch, Format, Pool},
@@ -26,7 +26,7 @@ const COPY_BELOW: usize = 512;
 /// Low-latency messages are collected in one buffer until it has this size.
 const MAX_UNITS: usize = 65_536;
 
-/// What all lanes of a link share.
+/// State shared by all lanes of a link.
 pub(super) struct Shared {
     pub(super) format: Format,
     pub(super) pool: Pool,
@@ -37,17 +37,17 @@ pub(super) struct Shared {
     pub(super) low_latency: bool,
 }
 
-/// A message of `len` bytes does not fit a batch, which a low-latency link cannot cut.
+/// A message of `len` bytes exceeds a batch, and a low-latency link cannot fragment it.
 pub(super) struct TooLarge {
     pub(super) len: usize,
 }
 
-/// What was queued and was given up.
+/// Queued messages that were dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Discarded {
-    /// Messages, a half-sent one included.
+    /// Number of messages, a half-sent one included.
     pub messages: u64,
-    /// Their bytes.
+    /// Number of their bytes.
     pub bytes: usize,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Lane {
 enum Entry {
     Batch(Open),
     Message(Message),
-    /// Tells the peer to forget a half-sent message.
+    /// Tells the peer to drop a half-sent message.
     Drop(Fragment),
 }
 
@@ -74,7 +74,7 @@ struct Open {
     /// The reliability of the FRAME at its end.
     frame: Reliability,
     messages: u64,
-    /// The state of the channels before it.
+    /// The sequence numbers of the channels before it.
     sn: [u32; 2],
 }
 
@@ -84,11 +84,11 @@ struct Message {
     left: usize,
     reliability: Reliability,
     started: bool,
-    /// The state of the channels before its next fragment.
+    /// The sequence numbers of the channels before its next fragment.
     sn: [u32; 2],
 }
 
-/// What one call of [`Lane::transmit`] has appended.
+/// Output appended by one call of [`Lane::transmit`].
 pub(super) struct Sent {
     pub(super) bytes: usize,
     pub(super) fragment: bool,
@@ -99,7 +99,7 @@ impl Lane {
         Self { priority, sn: [initial_sn; 2], sealed: VecDeque::new(), open: None, bytes: 0 }
     }
 
-    /// Bytes that wait.
+    /// Number of waiting bytes.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -108,7 +108,7 @@ impl Lane {
         self.open.is_none() && self.sealed.is_empty()
     }
 
-    /// Takes a message.
+    /// Queues a message.
     #[inline]
     pub(super) fn push(
         &mut self,
@@ -174,7 +174,7 @@ impl Lane {
         self.sealed.push_back(Entry::Message(message));
     }
 
-    /// Low latency: the message alone, behind its own prefix.
+    /// Queues a message in low latency: alone, behind its own prefix.
     fn push_unit(&mut self, message: &NetworkMessage, shared: &mut Shared) -> Result<(), TooLarge> {
         let mut open = self.open.take().unwrap_or_else(|| {
             let batch = Batch::of_units(&shared.format, shared.pool.take());
@@ -206,7 +206,7 @@ impl Lane {
         self.open.as_ref().map_or(0, |open| open.batch.len())
     }
 
-    /// The sequence numbers of what leaves next on both channels, not of what is taken next.
+    /// The sequence numbers of the next messages to leave on both channels, not of those accepted next.
     pub(super) fn next_sn(&self) -> NextSn {
         let open = || self.open.as_ref().map_or(self.sn, |open| open.sn);
         let of = |entry: &Entry| match entry {
@@ -222,7 +222,7 @@ impl Lane {
         NextSn { reliable, best_effort }
     }
 
-    /// How many bytes the next batch has, about.
+    /// Approximate length of the next batch.
     pub(super) fn next_len(&self, format: &Format) -> usize {
         match self.sealed.front() {
             Some(Entry::Batch(sealed)) => sealed.batch.len(),
@@ -273,7 +273,7 @@ impl Lane {
         Sent { bytes: len, fragment: false }
     }
 
-    /// Gives up what waits, and goes on with the sequence numbers of what was sent: a jump of more
+    /// Drops the waiting messages, and continues with the sequence numbers of sent ones: a jump of more
     /// than half the range would make the peer drop everything.
     pub(super) fn discard(&mut self, shared: &Shared) -> Discarded {
         self.seal();
@@ -311,8 +311,8 @@ impl Open {
         Self { batch, frame, messages: 0, sn }
     }
 
-    /// Encodes the message behind the others, and a FRAME in front of it if the last one has another
-    /// reliability. If that does not fit, nothing changes and what it would have taken is the error.
+    /// Encodes the message behind the others, with a FRAME in front of it if the last one has another
+    /// reliability. If it does not fit, nothing changes and the error holds the length needed.
     #[inline]
     fn append(
         &mut self,
@@ -344,9 +344,9 @@ impl Open {
 }
 
 impl Shared {
-    /// Memory for a batch, with what stands in front of its messages.
+    /// Memory for a batch, with the framing in front of its messages.
     fn head(&mut self) -> Vec<u8> {
-        // What is compressed holds the whole batch; else it is a head only.
+        // With compression it holds the whole batch; else only a head.
         let mut head = if self.compressor.is_some() { self.pool.take() } else { Vec::with_capacity(64) };
         head.clear();
         head.resize(self.format.overhead(), 0);
@@ -397,7 +397,7 @@ impl Message {
     }
 }
 
-/// Takes at most `most` bytes of the first part. Parts are there as long as bytes are left.
+/// Takes at most `most` bytes of the first part. A part exists as long as bytes are left.
 fn take(parts: &mut VecDeque<Bytes>, most: usize, to: impl FnOnce(Bytes)) -> usize {
     let Some(front) = parts.front_mut() else { return most };
     let len = front.len().min(most);
@@ -427,7 +427,7 @@ pub(super) fn control(message: &[u8], shared: &mut Shared, out: &mut Vec<Bytes>)
     finish(batch, shared, out)
 }
 
-/// How many bytes the head of a fragment takes.
+/// Length of the head of a fragment.
 const fn head_len(fragment: &Fragment) -> usize {
     let qos = if matches!(fragment.priority, Priority::Data) { 0 } else { 2 };
     1 + vle_len(fragment.sn as u64) + qos + fragment.first as usize

@@ -1,4 +1,5 @@
-//! One link to one node: handshake, sending, receiving (`zenoh-wire` 3, `zenoh-behaviour` 2).
+//! Links: handshake, sending and receiving on a connection to one node (`zenoh-wire` 3,
+//! `zenoh-behaviour` 2).
 //!
 //! ```text
 //!   socket ──▶ StreamFramer ──▶ Opener / Acceptor ──▶ LinkParams
@@ -12,9 +13,9 @@
 //! | [`LinkTx`] | network messages | batches: lanes by priority, FRAME, FRAGMENT, LZ4, keep-alive |
 //! | [`LinkRx`] | batches | network messages; lease, sequence numbers, reassembly |
 //!
-//! What a peer may cost us: one batch of the negotiated size in the framer, the bytes that
-//! [`RxConfig`] allows for reassembly, one scratch batch for decompression. What is wrong with its
-//! bytes ends its link ([`LinkError`]) or is dropped and counted ([`RxStats`]).
+//! Bounds of memory per peer: one batch of the negotiated size in the framer, the bytes that
+//! [`RxConfig`] allows for reassembly, one scratch batch for decompression. Malformed bytes end the
+//! link ([`LinkError`]) or are dropped and counted ([`RxStats`]).
 
 mod announce;
 mod auth;
@@ -51,7 +52,7 @@ use crate::error::DecodeError;
 use core::time::Duration;
 use thiserror::Error;
 
-/// What a handshake has agreed on.
+/// Result of a handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkParams {
     /// The other node.
@@ -60,41 +61,41 @@ pub struct LinkParams {
     pub batch_size: u16,
     /// Widths of sequence numbers and request ids.
     pub resolution: Resolution,
-    /// Each priority is a pair of channels; else Data is the only priority.
+    /// Whether each priority is a pair of channels; else Data is the only priority.
     pub qos: bool,
-    /// The priorities and the reliability that this link is for.
+    /// The priorities and the reliability that this link carries.
     pub qos_link: QosLink,
-    /// Every batch has a header byte and may be an LZ4 block.
+    /// Whether every batch has a header byte and may be an LZ4 block.
     pub compression: bool,
     /// Bare network messages behind a `u32` prefix.
     pub low_latency: bool,
     /// 1: FRAGMENT has its First and Drop marks.
     pub patch: u8,
-    /// The first sequence number of each of our channels.
+    /// The first sequence number of each channel of this side.
     pub tx_initial_sn: u32,
     /// The first sequence number of each of the peer's channels.
     pub rx_initial_sn: u32,
-    /// What we announced: we must not be silent for longer.
+    /// Lease announced by this side: its longest allowed silence.
     pub own_lease: Duration,
-    /// What the peer announced: silent for longer, it is gone.
+    /// Lease announced by the peer: after a longer silence it is gone.
     pub peer_lease: Duration,
-    /// Batches travel behind a length prefix; else the link keeps their boundaries. Towards the driver
-    /// they stand behind one either way: that of a link that keeps boundaries is not sent.
+    /// Whether batches travel behind a length prefix; else the link preserves their boundaries. The
+    /// driver gets the prefix in either case; on a link that preserves boundaries it does not send it.
     pub streamed: bool,
-    /// The name by which the peer has proved itself.
+    /// User name that the peer has authenticated with.
     pub user: Option<crate::Text>,
     /// The name of the peer's region.
     pub region_name: Option<crate::Text>,
 }
 
 impl LinkParams {
-    /// How many bytes of the length prefix there are in front of a batch.
+    /// Length of the prefix in front of a batch.
     pub(crate) const fn prefix_len(&self) -> usize {
         if self.low_latency { 4 } else { 2 }
     }
 
-    /// The largest value of the length prefix: the prefix counts (`zenoh-wire` 3.1), except in low
-    /// latency (3.14) and where it is not sent.
+    /// The largest value of the length prefix: the prefix itself counts (`zenoh-wire` 3.1), except in
+    /// low latency (3.14) and where it is not sent.
     #[must_use]
     pub const fn max_batch(&self) -> usize {
         let prefix = if self.streamed && !self.low_latency { 2 } else { 0 };
@@ -107,13 +108,13 @@ impl LinkParams {
     }
 }
 
-/// What ends a link in its data phase.
+/// Error that ends a link in its data phase.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LinkError {
     /// A message that does not decode.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// A length prefix above what was negotiated.
+    /// A length prefix above the negotiated bound.
     #[error("batch of {len} bytes announced, {max} are allowed")]
     TooLong {
         /// The prefix.
@@ -124,28 +125,28 @@ pub enum LinkError {
     /// A sequence number with bits outside the negotiated width.
     #[error("sequence number {sn:#x} outside the mask {mask:#x}")]
     SnOutsideMask {
-        /// On the wire.
+        /// Number on the wire.
         sn: u32,
-        /// Of the resolution.
+        /// Mask of the resolution.
         mask: u32,
     },
     /// A priority other than Data, though QoS was not negotiated.
     #[error("priority {priority:?} without QoS")]
     PriorityWithoutQos {
-        /// Of the FRAME or FRAGMENT.
+        /// Priority of the FRAME or FRAGMENT.
         priority: Priority,
     },
     /// A transport message that a low-latency link does not have.
     #[error("{message} on a low-latency link")]
     NotLowLatency {
-        /// Which.
+        /// Name of the message.
         message: &'static str,
     },
 }
 
 impl LinkError {
-    /// What the peer is told before its connection is closed (`zenoh-wire` 9.4); the reference is
-    /// silent here.
+    /// Reason to send in CLOSE before the connection is closed (`zenoh-wire` 9.4); Eclipse Zenoh sends
+    /// none here.
     #[must_use]
     pub const fn close_reason(&self) -> Option<CloseReason> {
         Some(CloseReason::INVALID)

@@ -1,4 +1,4 @@
-//! [`QosLink`]: the priorities and the reliability that a link is for (`zenoh-wire` 3.6).
+//! [`QosLink`]: the priorities and the reliability of a link (`zenoh-wire` 3.6).
 
 use crate::zenoh::{Priority, Reliability, wire::QosOffer};
 
@@ -6,21 +6,21 @@ const PRIORITIES: u64 = 0b010;
 const RELIABILITY: u64 = 0b100;
 const RELIABLE: u64 = 1 << 19;
 
-/// Endpoint metadata `prio` and `rel`. Empty is QoS for everything.
+/// Endpoint metadata `prio` and `rel`. Empty means QoS with all priorities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QosLink {
     /// First and last priority of the link.
     pub priorities: Option<(Priority, Priority)>,
-    /// Its reliability.
+    /// Reliability of the link.
     pub reliability: Option<Reliability>,
 }
 
-/// Ranges or reliabilities that do not go together, or numbers that are none.
+/// Ranges or reliabilities that are incompatible, or invalid numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Conflict;
 
 impl QosLink {
-    /// As it stands in INIT.
+    /// Form in INIT.
     pub(super) fn to_offer(self) -> QosOffer {
         let mut value = 0;
         if let Some((first, last)) = self.priorities {
@@ -32,7 +32,7 @@ impl QosLink {
         if value == 0 { QosOffer::Plain } else { QosOffer::Link(value) }
     }
 
-    /// From INIT; `None` is no QoS at all.
+    /// Parses the form in INIT; `None` is no QoS at all.
     pub(super) fn from_offer(offer: Option<QosOffer>) -> Result<Option<Self>, Conflict> {
         let value = match offer {
             None | Some(QosOffer::Link(0)) => return Ok(None),
@@ -58,8 +58,8 @@ impl QosLink {
         Ok(Some(Self { priorities, reliability }))
     }
 
-    /// What the two ends make of it: `inner`, the opener's range, must lie in `outer`, the
-    /// acceptor's, and is taken; a side without one takes the other's.
+    /// Combines both ends: `inner`, the opener's range, must lie in `outer`, the acceptor's, and is
+    /// used; a side without a range takes the other's.
     pub(super) fn merge(outer: Self, inner: Self) -> Result<Self, Conflict> {
         let priorities = match (outer.priorities, inner.priorities) {
             (Some(outer), Some(inner)) if inner.0 < outer.0 || inner.1 > outer.1 => return Err(Conflict),

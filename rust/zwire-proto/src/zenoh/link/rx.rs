@@ -24,21 +24,21 @@ use core::{fmt, time::Duration};
 /// Local policy of a receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct RxConfig {
-    /// Largest message that is put together from fragments; a larger one is dropped.
+    /// Largest message that is reassembled from fragments; a larger one is dropped.
     pub max_message_size: usize,
-    /// Most memory for messages that are being put together, on all channels of the link.
+    /// Most memory for incomplete messages, on all channels of the link.
     pub reassembly_bytes: usize,
 }
 
 impl Default for RxConfig {
-    /// A message as large as the reference takes, on one channel; the sixteen channels together do
-    /// not get more.
+    /// A message as large as Eclipse Zenoh accepts, on one channel; the sixteen channels together get
+    /// no more.
     fn default() -> Self {
         Self { max_message_size: MAX_MESSAGE_SIZE, reassembly_bytes: MAX_MESSAGE_SIZE }
     }
 }
 
-/// What a receiver has seen so far, and what it has dropped without a word.
+/// Counters of a receiver, and of what it has dropped silently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RxStats {
     /// Batches.
@@ -53,17 +53,17 @@ pub struct RxStats {
     pub old_frames: u64,
     /// Fragments dropped as duplicate or old.
     pub old_fragments: u64,
-    /// Fragments dropped because the one before them or their First mark is missing.
+    /// Fragments dropped because the previous one or their First mark is missing.
     pub stray_fragments: u64,
-    /// Messages dropped half collected, because something else came on their channel.
+    /// Incomplete messages dropped because another message came on their channel.
     pub torn: u64,
-    /// Messages dropped because their sender gave them up half sent.
+    /// Messages dropped because their sender abandoned them half sent.
     pub given_up: u64,
     /// Messages dropped because of [`RxConfig`].
     pub too_large: u64,
-    /// Messages dropped because they do not decode once put together.
+    /// Messages dropped because they do not decode after reassembly.
     pub undecodable: u64,
-    /// INIT, OPEN, JOIN and OAM, which mean nothing on an open link.
+    /// INIT, OPEN, JOIN and OAM, which have no meaning on an open link.
     pub ignored: u64,
 }
 
@@ -84,7 +84,7 @@ pub struct LinkRx {
     stats: RxStats,
 }
 
-/// A batch and how far it was read.
+/// A batch and the read position in it.
 #[derive(Debug)]
 struct Current {
     batch: Bytes,
@@ -94,14 +94,14 @@ struct Current {
     frame: Option<Reliability>,
 }
 
-/// How far [`LinkRx::read_batch`] has come.
+/// Result of [`LinkRx::read_batch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// There are more messages in the batch.
+    /// The batch holds more messages.
     More,
-    /// The batch is read.
+    /// The batch was read completely.
     Done,
-    /// The batch ends with a CLOSE for that reason; what follows it is ignored.
+    /// The batch ends with a CLOSE for that reason; bytes behind it are ignored.
     Closed(CloseReason),
 }
 
@@ -139,7 +139,7 @@ impl LinkRx {
         }
     }
 
-    /// The receiver of what a member of a multicast group sends, whose numbers its JOIN has told.
+    /// The receiver for a member of a multicast group, with the sequence numbers of its JOIN.
     pub(crate) fn of_member(params: &LinkParams, join: &Join, config: RxConfig, now: Now) -> Self {
         let mut rx = Self::new(params, config, now);
         let mask = rx.sn_mask;
@@ -151,7 +151,7 @@ impl LinkRx {
         rx
     }
 
-    /// A later JOIN of the same member: it is there, and its numbers go on from here.
+    /// Handles a later JOIN of the same member: renews its lease and adopts its sequence numbers.
     pub(crate) fn handle_join(&mut self, now: Now, join: &Join) {
         self.deadline = now.mono.saturating_add(self.lease);
         let mask = self.sn_mask;
@@ -162,16 +162,16 @@ impl LinkRx {
         }
     }
 
-    /// When something came for the last time.
+    /// Time of the last batch.
     pub(crate) const fn last_heard(&self) -> Duration {
         self.deadline.saturating_sub(self.lease)
     }
 
-    /// Takes a batch, without stream prefix, and appends its messages to `out`. The answer is the
-    /// reason of a CLOSE; what follows one is ignored.
+    /// Takes a batch, without stream prefix, and appends its messages to `out`. Returns the reason of a
+    /// CLOSE; bytes behind it are ignored.
     ///
     /// # Errors
-    /// The link has to end. The messages before the mistake are in `out`.
+    /// The link must be closed. The messages before the error are in `out`.
     pub fn handle_batch(
         &mut self,
         now: Now,
@@ -186,10 +186,10 @@ impl LinkRx {
     }
 
     /// Takes a batch, without stream prefix, which [`Self::read_batch`] then reads. Any batch, an empty
-    /// one too, refreshes the peer's lease. What was left of the one before is lost.
+    /// one too, refreshes the peer's lease. The unread rest of the previous one is dropped.
     ///
     /// # Errors
-    /// It does not decompress: the link has to end.
+    /// The batch does not decompress: the link must be closed.
     pub fn begin_batch(&mut self, now: Now, batch: Bytes) -> Result<(), LinkError> {
         self.deadline = now.mono.saturating_add(self.lease);
         self.stats.batches += 1;
@@ -203,10 +203,10 @@ impl LinkRx {
     }
 
     /// Reads on in the batch until `out` holds `full` messages. Small portions stay in the caches of
-    /// the processor on their way to whoever takes them; all messages of a batch together do not.
+    /// the processor until they are handled; all messages of a batch together do not.
     ///
     /// # Errors
-    /// The link has to end. The messages before the mistake are in `out`.
+    /// The link must be closed. The messages before the error are in `out`.
     pub fn read_batch(
         &mut self,
         out: &mut Vec<(NetworkMessage, Reliability)>,
@@ -230,8 +230,7 @@ impl LinkRx {
         full: usize,
     ) -> Result<Progress, LinkError> {
         let mut r = Reader::starting_at(&current.batch, current.at);
-        // Not by `BatchReader`: on the way through its items each message would be moved once more,
-        // and messages are large.
+        // Not with `BatchReader`: its items would move each message once more, and messages are large.
         while let Some(header) = r.peek() {
             if out.len() >= full {
                 current.at = r.offset();
@@ -258,7 +257,7 @@ impl LinkRx {
         Ok(Progress::Done)
     }
 
-    /// No FRAME, no FRAGMENT, no sequence numbers. Everything counts as reliable.
+    /// No FRAME, no FRAGMENT, no sequence numbers. All messages count as reliable.
     fn read_low_latency(
         &mut self,
         batch: &Bytes,
@@ -287,7 +286,7 @@ impl LinkRx {
         Ok(Progress::Done)
     }
 
-    /// Whether the messages of a FRAME are to be taken.
+    /// Whether the messages of a FRAME are accepted.
     #[inline]
     fn frame(&mut self, head: Frame) -> Result<bool, LinkError> {
         let (marks, mask) = (self.marks, self.sn_mask);
@@ -348,25 +347,25 @@ impl LinkRx {
         }
     }
 
-    /// When the peer's lease expires.
+    /// Deadline of the peer's lease.
     #[must_use]
     pub const fn poll_timeout(&self) -> Option<Duration> {
         Some(self.deadline)
     }
 
-    /// Whether the peer was silent for longer than it promised: its link is to be closed.
+    /// Whether the peer's lease has expired: its link must be closed.
     #[must_use]
     pub fn handle_timeout(&mut self, now: Now) -> bool {
         now.mono >= self.deadline
     }
 
-    /// From now on at most so much memory for messages that are being put together. A message that
-    /// would go beyond it is dropped with its next fragment.
+    /// Changes the bound on memory for incomplete messages. A message that exceeds it is dropped with
+    /// its next fragment.
     pub const fn set_reassembly_bytes(&mut self, bytes: usize) {
         self.budget.bytes = bytes;
     }
 
-    /// Memory that is held for messages that are being put together.
+    /// Memory held for incomplete messages.
     #[must_use]
     pub const fn reassembling(&self) -> usize {
         self.budget.used

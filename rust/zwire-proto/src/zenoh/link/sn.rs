@@ -3,26 +3,26 @@
 use crate::zenoh::ZenohId;
 use keccak::Keccak;
 
-/// The number behind `sn`.
+/// The number after `sn`.
 #[inline]
 pub(super) const fn next(sn: u32, mask: u32) -> u32 {
     sn.wrapping_add(1) & mask
 }
 
-/// What a receiver accepts on one channel: a number ahead of the last one by at most half the range.
+/// Receive window of one channel: accepts a number ahead of the last one by at most half the range.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SnWindow {
     last: u32,
 }
 
 impl SnWindow {
-    /// Nothing was received yet, so that the first number is `initial`.
+    /// A window before the first message, which should have the number `initial`.
     pub(super) const fn new(initial: u32, mask: u32) -> Self {
         Self { last: initial.wrapping_sub(1) & mask }
     }
 
-    /// Takes `sn`, which must be inside the mask; false for a duplicate or an old one, which is to be
-    /// dropped. Gaps are fine: nothing is sent again.
+    /// Accepts `sn`, which must be inside the mask; `false` for a duplicate or an old one, which must
+    /// be dropped. Gaps are accepted: there is no retransmission.
     #[inline]
     pub(super) const fn accept(&mut self, sn: u32, mask: u32) -> bool {
         let gap = sn.wrapping_sub(self.last) & mask;
@@ -34,13 +34,12 @@ impl SnWindow {
     }
 }
 
-/// How far behind the last number the next one that a JOIN tells may be, because the JOIN was overtaken
-/// on its way. Further behind, the numbers have started again, or so much was lost that new ones look
-/// old.
+/// How far the next number of a JOIN may lie behind the last one because messages overtook the JOIN.
+/// Further behind, the numbers have restarted, or so much was lost that new ones look old.
 const OVERTAKEN: u32 = 1 << 16;
 
 impl SnWindow {
-    /// A JOIN says that `next` comes next.
+    /// Adopts `next`, the next number according to a JOIN.
     pub(super) const fn follow(&mut self, next: u32, mask: u32) {
         let last = next.wrapping_sub(1) & mask;
         let behind = self.last.wrapping_sub(last) & mask;
@@ -51,8 +50,8 @@ impl SnWindow {
     }
 }
 
-/// The first sequence number of all our channels: the low bits of SHAKE128(own zid ‖ peer's zid), as
-/// the reference does. Several links to one node must have the same one.
+/// The first sequence number of all channels of this side: the low bits of SHAKE128(own zid ‖ peer's
+/// zid), as in Eclipse Zenoh. Several links to one node must have the same one.
 pub(super) fn initial(own: ZenohId, peer: ZenohId, mask: u32) -> u32 {
     let mut input = [0; 32];
     input[..own.wire_len()].copy_from_slice(&own.to_le_bytes()[..own.wire_len()]);
@@ -121,7 +120,7 @@ mod tests {
     fn what_was_lost_or_began_again_is_told() {
         let mut window = SnWindow::new(1000, MASK);
         window.follow(5000, MASK);
-        assert!(!window.accept(4999, MASK), "nobody will send it any more");
+        assert!(!window.accept(4999, MASK), "it will not be sent any more");
         assert!(window.accept(5000, MASK));
         window.follow(4000, MASK);
         assert!(!window.accept(4500, MASK), "the JOIN was only overtaken");

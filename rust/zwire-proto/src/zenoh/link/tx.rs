@@ -22,34 +22,34 @@ use thiserror::Error;
 /// Local policy of a sender.
 #[derive(Clone, Copy, Debug)]
 pub struct TxConfig {
-    /// A lane that holds this many bytes takes no more messages.
+    /// Queued bytes of a lane at which it accepts no more messages.
     pub bytes_per_priority: usize,
-    /// Keep-alives per lease: with nothing else to send one goes out every lease / this.
+    /// Keep-alives per lease: on an otherwise idle link one is sent every lease / this.
     pub keep_alive: u32,
 }
 
 impl Default for TxConfig {
-    /// 4 MiB per lane are 3 ms of a 10 Gbit/s link; 4 keep-alives per lease as the reference.
+    /// 4 MiB per lane are 3 ms of a 10 Gbit/s link; 4 keep-alives per lease as in Eclipse Zenoh.
     fn default() -> Self {
         Self { bytes_per_priority: 4 << 20, keep_alive: 4 }
     }
 }
 
-/// Why a message was not taken. It was not: nothing of it will be sent.
+/// Reason why a message was not accepted. No part of it will be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PushError {
-    /// Its lane is full; try again when something was transmitted.
+    /// The lane is full; try again after output was transmitted.
     #[error("{queued} bytes are queued in priority {priority:?}")]
     LaneFull {
         /// The lane.
         priority: Priority,
-        /// What it holds, in bytes.
+        /// Number of queued bytes.
         queued: usize,
     },
     /// The link cannot carry a message of this size: low latency has no fragments.
     #[error("message of {len} bytes, a low-latency link carries {max}")]
     TooLarge {
-        /// Of the message.
+        /// Length of the message.
         len: usize,
         /// The bound.
         max: usize,
@@ -59,10 +59,10 @@ pub enum PushError {
     Closed,
 }
 
-/// What a sender has done so far.
+/// Counters of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TxStats {
-    /// Messages taken.
+    /// Messages accepted.
     pub messages: u64,
     /// Batches transmitted.
     pub batches: u64,
@@ -74,32 +74,32 @@ pub struct TxStats {
     pub keep_alives: u64,
     /// JOINs transmitted.
     pub joins: u64,
-    /// Messages given up by [`LinkTx::discard`].
+    /// Messages dropped by [`LinkTx::discard`].
     pub discarded: u64,
 }
 
 /// The sending half of a link: one lane per priority, or one lane without QoS.
 ///
 /// After each [`Self::push`] the driver may, and when the socket is writable it should, call
-/// [`Self::poll_transmit`]: a message alone then leaves at once, and what piles up while the socket
-/// is busy fills batches by itself.
+/// [`Self::poll_transmit`]: a single message then leaves at once, and messages that queue up while the
+/// socket is busy are coalesced into batches.
 pub struct LinkTx {
     config: TxConfig,
     lanes: Vec<Lane>,
     /// Bit n: lane n is not empty.
     ready: u8,
-    /// Bytes that wait in all lanes.
+    /// Waiting bytes in all lanes.
     queued: usize,
     shared: Shared,
     interval: Duration,
     next_keep_alive: Duration,
     keep_alive: bool,
-    /// What waits in one lane keeps nobody else waiting.
+    /// Whether a lane with waiting messages delays no other lane.
     separate: bool,
-    /// To a multicast group: JOINs in place of keep-alives.
+    /// For a multicast group: JOINs in place of keep-alives.
     announce: Option<Announce>,
     close: Option<CloseReason>,
-    /// No more messages are taken.
+    /// Whether no more messages are accepted.
     closing: bool,
     stats: TxStats,
 }
@@ -109,7 +109,7 @@ impl LinkTx {
     #[must_use]
     pub fn new(params: &LinkParams, config: TxConfig, now: Now) -> Self {
         let priorities = if params.qos { &Priority::ALL[..] } else { &[Priority::Data] };
-        // Neither a lease of zero nor a fine division may turn the driver's loop hot.
+        // Neither a lease of zero nor a fine division may make the driver's loop spin.
         let interval = (params.own_lease / config.keep_alive.max(1)).max(Duration::from_millis(1));
         Self {
             config,
@@ -135,7 +135,7 @@ impl LinkTx {
         }
     }
 
-    /// The sender of a member of a multicast group, which says `join` now, every `interval`, and when
+    /// The sender of a member of a multicast group, which sends `join` now, every `interval`, and when
     /// [`Self::announce`] is called.
     pub(crate) fn to_group(
         params: &LinkParams,
@@ -148,15 +148,15 @@ impl LinkTx {
         Self { announce, ..Self::new(params, config, now) }
     }
 
-    /// The lanes leave by ways that do not wait for each other: [`Self::poll_lane`] is called, and while one
-    /// lane is stuck the peer hears keep-alives from another.
+    /// For lanes with connections of their own, which do not block each other: the driver calls
+    /// [`Self::poll_lane`], and while one lane is stuck, another one carries keep-alives.
     #[must_use]
     pub const fn with_separate_lanes(mut self) -> Self {
         self.separate = true;
         self
     }
 
-    /// To a group: somebody new wants to hear of us. One JOIN goes out, now or soon.
+    /// Sends JOIN for a new member of the group, now or as soon as allowed.
     pub fn announce(&mut self, now: Now) {
         if let Some(announce) = &mut self.announce {
             announce.soon(now);
@@ -164,14 +164,14 @@ impl LinkTx {
     }
 
     const fn lane_of(&self, priority: Priority) -> usize {
-        // Without QoS there is one lane, for everything.
+        // Without QoS there is one lane, for all priorities.
         if self.lanes.len() == 1 { 0 } else { priority as usize }
     }
 
-    /// Takes a message to send. It is encoded here and now.
+    /// Accepts a message to send, and encodes it.
     ///
     /// # Errors
-    /// It was not taken. An empty lane takes one message of any size.
+    /// The message was not accepted. An empty lane accepts one message of any size.
     #[inline]
     pub fn push(&mut self, message: &NetworkMessage, reliability: Reliability) -> Result<(), PushError> {
         if self.closing {
@@ -194,11 +194,11 @@ impl LinkTx {
     }
 
     /// Appends the parts of whole batches, each behind its stream prefix, in strict priority order,
-    /// until another batch would exceed `max_bytes`; the first one is not asked. Returns how many
-    /// bytes were appended; 0 is nothing to send.
+    /// until another batch would exceed `max_bytes`; the first one is always appended. Returns the
+    /// number of bytes appended; 0 means that nothing waits.
     ///
-    /// On a link that keeps boundaries each prefix tells how long the message behind it is, and is not
-    /// sent.
+    /// On a link that preserves boundaries each prefix tells the length of the batch behind it, and
+    /// must not be sent.
     pub fn poll_transmit(&mut self, now: Now, out: &mut Vec<Bytes>, max_bytes: usize) -> usize {
         let mut total = self.transmit(now, u8::MAX, out, max_bytes);
         if total <= max_bytes {
@@ -207,8 +207,8 @@ impl LinkTx {
         self.transmitted(now, total)
     }
 
-    /// As [`Self::poll_transmit`], of one lane, and without CLOSE. Messages that are of no priority go with the
-    /// lane of Control, and without QoS everything does.
+    /// Like [`Self::poll_transmit`], for one lane, and without CLOSE. Messages without a priority go
+    /// with the lane of Control; without QoS all do.
     pub fn poll_lane(
         &mut self,
         now: Now,
@@ -220,7 +220,7 @@ impl LinkTx {
         self.transmitted(now, total)
     }
 
-    /// Appends CLOSE, if it is due and no lane holds anything any more; as [`Self::poll_transmit`].
+    /// Appends CLOSE, if it is due and all lanes are empty; like [`Self::poll_transmit`].
     pub fn poll_close(&mut self, now: Now, out: &mut Vec<Bytes>) -> usize {
         let total = self.transmit_close(out);
         self.transmitted(now, total)
@@ -249,7 +249,7 @@ impl LinkTx {
         0
     }
 
-    /// `lanes`: a bit for each that may be asked.
+    /// `lanes`: a bit for each lane that may be polled.
     #[inline]
     fn transmit(&mut self, now: Now, lanes: u8, out: &mut Vec<Bytes>, max_bytes: usize) -> usize {
         let mut total = 0;
@@ -291,8 +291,8 @@ impl LinkTx {
         control(&bytes, &mut self.shared, out)
     }
 
-    /// Sends CLOSE behind everything that is queued; no more messages are taken. To send it at once,
-    /// [`Self::discard`] what is queued.
+    /// Sends CLOSE behind all queued messages; no more are accepted. To send it at once,
+    /// [`Self::discard`] the queued ones.
     pub fn close(&mut self, reason: CloseReason) {
         if !self.closing {
             self.closing = true;
@@ -301,8 +301,8 @@ impl LinkTx {
         }
     }
 
-    /// Gives up what waits in a lane, which without QoS is the only one. A message that is half sent
-    /// is taken back with a Drop mark, if the peer knows it.
+    /// Drops the messages waiting in a lane, which without QoS is the only one. A half-sent message is
+    /// abandoned with a Drop mark, if the peer supports it.
     pub fn discard(&mut self, priority: Priority) -> Discarded {
         let index = self.lane_of(priority);
         let lane = &mut self.lanes[index];
@@ -315,15 +315,15 @@ impl LinkTx {
         discarded
     }
 
-    /// When [`Self::handle_timeout`] wants to be called.
+    /// Deadline of [`Self::handle_timeout`].
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let next = self.announce.as_ref().map_or(self.next_keep_alive, Announce::poll_timeout);
         (!self.closing).then_some(next)
     }
 
-    /// Makes a KEEP_ALIVE ready if nothing was transmitted for its interval and nothing waits; to a
-    /// group a JOIN, whatever else was sent.
+    /// Queues a KEEP_ALIVE if nothing was transmitted for its interval and nothing waits; for a group a
+    /// JOIN, whatever else was sent.
     pub fn handle_timeout(&mut self, now: Now) {
         if let Some(announce) = &mut self.announce {
             announce.handle_timeout(now);
@@ -335,7 +335,7 @@ impl LinkTx {
         if now.mono < self.next_keep_alive || self.closing {
             return;
         }
-        // Behind what waits for the socket a keep-alive would be of no use.
+        // A keep-alive behind messages that wait for the socket would have no effect.
         if self.ready == 0 || self.separate {
             self.keep_alive = true;
         }
@@ -345,19 +345,19 @@ impl LinkTx {
         self.next_keep_alive = now.mono.saturating_add(self.interval);
     }
 
-    /// Bytes that wait in the lane of a priority.
+    /// Waiting bytes in the lane of a priority.
     #[must_use]
     pub fn queued_bytes(&self, priority: Priority) -> usize {
         self.lanes[self.lane_of(priority)].bytes()
     }
 
-    /// Bytes that wait in all lanes.
+    /// Waiting bytes in all lanes.
     #[must_use]
     pub const fn queued_total(&self) -> usize {
         self.queued
     }
 
-    /// Whether there is nothing to transmit.
+    /// Whether no output waits.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         let joins = self.announce.as_ref().is_some_and(Announce::is_due);

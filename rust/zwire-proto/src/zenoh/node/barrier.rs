@@ -1,9 +1,9 @@
-//! Barriers: a session asks when its declarations have reached those who need them.
+//! Barriers: a session asks when its declarations have reached all nodes that need them.
 //!
-//! The question is an interest in the tokens on [`BARRIER_KEY`]. A router keeps the tables itself, for all
-//! who are connected to it, and answers at once; what other routers know is not its to promise. A peer
-//! asks its neighbours the same, behind what it has told them, and answers when all have answered or are
-//! gone. There is no time after which it answers all the same: that would be a lie.
+//! The request is an interest in the tokens on [`BARRIER_KEY`]. A router keeps the tables itself, for
+//! all nodes connected to it, and answers at once; it makes no promise about other routers. A peer
+//! sends the same interest to its neighbours, behind its declarations, and answers when all have
+//! answered or disconnected. No timeout produces an answer: it would be false.
 
 use super::{FaceId, Node, NodeMode, face::Region, waiting::Asker};
 use crate::{
@@ -16,12 +16,12 @@ use crate::{
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-/// Some neighbours never answer, and those who wait are forgotten after this time.
+/// Time after which a barrier is dropped without an answer, since some neighbours never answer.
 const FORGET: Duration = Duration::from_secs(3600);
 
 impl Node {
-    /// Whether an interest is a barrier that is passed on, which is done then. Otherwise it is answered
-    /// like any other.
+    /// Handles an interest that is a barrier to be forwarded; `false` if it must be answered like any
+    /// other.
     pub(super) fn handle_barrier(&mut self, now: Now, from: FaceId, interest: &Interest) -> bool {
         let key = interest.key.as_ref();
         let is_barrier = interest.mode == InterestMode::Current
@@ -37,7 +37,7 @@ impl Node {
         }
         let mut asked = BTreeSet::new();
         for (id, face) in &mut self.faces {
-            // A group is told in one message, and none of its members answers for the others.
+            // A group is sent one message, and none of its members answers for the others.
             if !matches!(face.region, Region::Peers | Region::Routers) {
                 continue;
             }
@@ -47,7 +47,7 @@ impl Node {
             let options = InterestOptions::KEYEXPRS | InterestOptions::TOKENS;
             let key = Some(WireExpr::full(BARRIER_KEY));
             let mut question = Interest::new(own, InterestMode::Current, options, key);
-            // The lane says what it is behind.
+            // The QoS selects the lane, and the answer only covers messages before it on that lane.
             question.qos = interest.qos;
             self.out.push_back((*id, NetworkMessage::Interest(question), Reliability::Reliable));
         }
@@ -58,7 +58,7 @@ impl Node {
         true
     }
 
-    /// D_FINAL of a neighbour; whether it answers a barrier.
+    /// Handles D_FINAL of a neighbour; `false` if it does not answer a barrier.
     pub(super) fn handle_barrier_final(&mut self, of: FaceId, id: u32) -> bool {
         let Some(asker) = self.faces.get_mut(&of).and_then(|face| face.barriers.remove(&id)) else {
             return false;
@@ -69,7 +69,7 @@ impl Node {
         true
     }
 
-    /// A face is gone: nobody waits for it any more, and it waits for nobody.
+    /// Removes a closed face: barriers no longer wait for it, and its own are dropped.
     pub(super) fn drop_barriers_of(&mut self, of: FaceId) {
         self.barriers.remove_all(of);
         for asker in self.barriers.answered_all(of) {

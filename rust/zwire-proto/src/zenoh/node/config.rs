@@ -1,4 +1,4 @@
-//! What a node is told before it starts.
+//! Configuration of a node.
 
 use super::FaceId;
 use crate::{
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub enum NodeMode {
     /// A hub: clients and peers connect to it.
     Router,
-    /// A member of a mesh: speaks for its own clients, never between two other peers.
+    /// A member of a mesh: forwards for its own clients, never between two other peers.
     Peer,
 }
 
@@ -26,37 +26,37 @@ impl From<NodeMode> for WhatAmI {
     }
 }
 
-/// How a face is joined to the node.
+/// Kind of connection between a face and the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FaceKind {
-    /// A session of the same process: a client, whatever its remote says.
+    /// A session of the same process: a client, whatever role its remote has.
     Local,
     /// A link, or several that carry one transport, to one other node.
     Unicast,
-    /// A multicast group: what is sent to it, all members hear. Its remote is ourselves, and nothing
-    /// comes from it.
+    /// A multicast group: messages sent to it reach all members. Its remote is this node itself, and no
+    /// messages come from it.
     Group,
-    /// A member of that group, from which things come. Nothing is sent to it alone. It goes down before
-    /// its group does.
+    /// A member of that group, from which messages come. No messages are sent to it alone. It goes down
+    /// before its group does.
     Member {
         /// The face of the group.
         group: FaceId,
     },
 }
 
-/// What a node tells its neighbours of each other (`zenoh-behaviour` 1.7).
+/// Contents of gossip: what neighbours are told about each other (`zenoh-behaviour` 1.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GossipConfig {
-    /// Whether locators are told. Without them nobody connects because of us.
+    /// Whether gossip contains locators. Without them no node connects because of it.
     pub enabled: bool,
-    /// Whether nodes beyond the neighbours are told of, too.
+    /// Whether gossip contains nodes beyond the neighbours, too.
     pub multihop: bool,
-    /// Which roles are told, as the mask of SCOUT: router 1, peer 2, client 4.
+    /// Roles that gossip contains, as the mask of SCOUT: router 1, peer 2, client 4.
     pub target: u8,
 }
 
 impl Default for GossipConfig {
-    /// On, one hop, routers and peers.
+    /// Enabled, one hop, routers and peers.
     fn default() -> Self {
         Self { enabled: true, multihop: false, target: 3 }
     }
@@ -67,33 +67,35 @@ impl Default for GossipConfig {
 pub struct NodeConfig {
     /// The id of the node; signs its timestamps.
     pub zid: ZenohId,
-    /// Hub or peer.
+    /// Role of the node.
     pub mode: NodeMode,
-    /// Where the node listens, which gossip tells; see [`Node::set_locators`](super::Node::set_locators).
+    /// Locators on which the node listens, announced by gossip; see
+    /// [`Node::set_locators`](super::Node::set_locators).
     pub locators: Vec<Text>,
-    /// What neighbours are told of each other.
+    /// Contents of gossip.
     pub gossip: GossipConfig,
-    /// Costs of links to other routers, by their ids; 100 where there is none. The greater of what the
-    /// two ends say counts.
+    /// Costs of links to other routers, by their ids; 100 for links without an entry. The greater of
+    /// the costs announced by the two ends counts.
     pub transport_weights: BTreeMap<ZenohId, u16>,
-    /// Whether a PUT without timestamp gets one, and timestamps of the future are not let through.
+    /// Whether a PUT without timestamp gets one, and timestamps of the future are replaced or their
+    /// messages dropped.
     pub timestamping: bool,
-    /// A PUT with a timestamp of the future is dropped instead of stamped anew.
+    /// Whether a PUT with a timestamp of the future is dropped instead of stamped anew.
     pub drop_future_timestamp: bool,
-    /// How far ahead of our clock a timestamp may lie.
+    /// Largest accepted lead of a timestamp over the local clock.
     pub max_drift: Duration,
-    /// How long a branch of a query may take that names no timeout. After it the asker gets the
-    /// error `Timeout` and the end of that branch.
+    /// Timeout of a query branch for queries that name none. After it the querier gets the error
+    /// `Timeout` and the end of that branch.
     pub query_timeout: Duration,
-    /// How long an interest may wait for neighbours that were asked on its behalf. After it the asker
-    /// is told that it has heard everything, which may then not be so.
+    /// Longest wait of an interest for neighbours that were asked on its behalf. After it the querying
+    /// face gets D_FINAL, although declarations may still be missing.
     pub interest_timeout: Duration,
-    /// What one face may cost.
+    /// Resource limits of a face.
     pub limits: FaceLimits,
 }
 
 impl NodeConfig {
-    /// The defaults of the reference (`zenoh-behaviour` 1.3, 2.14): a router stamps, a peer does not.
+    /// The defaults of Eclipse Zenoh (`zenoh-behaviour` 1.3, 2.14): a router stamps, a peer does not.
     #[must_use]
     pub fn new(zid: ZenohId, mode: NodeMode) -> Self {
         Self {
@@ -112,23 +114,23 @@ impl NodeConfig {
     }
 }
 
-/// What one face may cost the node. Beyond a bound of declared state the face is closed, with the
-/// reason that the error names; nobody else notices.
+/// Resource limits of a face. Beyond a bound of declared state the face is closed, with the reason that
+/// the error names; other faces are not affected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaceLimits {
     /// Bytes of declared keys, entities and interests, each with a surcharge for the memory of its
     /// entry. The default of 32 MiB holds about 60 000 subscribers on keys of usual length.
     pub table_bytes: usize,
-    /// Interests alive. Each costs a comparison whenever somebody declares something. The default of
-    /// 16 384 is that many publishers in one session.
+    /// Most open interests. Each costs a comparison whenever a face declares something. The default of
+    /// 16 384 allows as many publishers in one session.
     pub interests: usize,
-    /// Queries that wait for their end, of the face that asks. The default of 65 536 is 20 MiB.
+    /// Most open queries of a querying face. The default of 65 536 takes 20 MiB.
     pub queries: usize,
-    /// Bytes of what all other routers of the network declared together, beside what each link costs.
-    /// Whoever tells of more is closed. The default of 256 MiB holds about 300 000 subscribers.
+    /// Bytes of the declarations of all other routers of the network together, as reported by one link.
+    /// A link that exceeds the bound is closed. The default of 256 MiB holds about 300 000 subscribers.
     pub network_bytes: usize,
-    /// Bytes of remembered routes. Beyond it the oldest half is forgotten and, where it is needed
-    /// again, worked out again. The default of 8 MiB holds 20 000 keys of usual length.
+    /// Bytes of cached routes. Beyond it the older half is dropped and computed again when needed. The
+    /// default of 8 MiB holds 20 000 keys of usual length.
     pub route_cache_bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Declarations: what a face declares goes into the tables and is told to whom it concerns
+//! Declarations: those of a face enter the tables and are forwarded to the faces concerned
 //! (`zenoh-behaviour` 4.1, 4.2, `zenoh-wire` 4.7).
 
 use super::{
@@ -48,7 +48,7 @@ impl Node {
                     QueryableInfo::default(),
                 );
             }
-            // Nobody can be asked in a group.
+            // A member of a group cannot be queried.
             Declaration::Queryable { .. } if face.region == Region::Members => self.stats.ignored += 1,
             Declaration::Queryable { id, key, info } => {
                 return self.declare(from, declare.interest_id, Kind::Queryable, id, &key, info);
@@ -107,8 +107,8 @@ impl Node {
         let entity = match same {
             // The same id with the same key is an update of the info, otherwise without effect.
             Some((entity, _)) => entity,
-            // The same id with another key: both live, and U_* means the second. The first stays until
-            // the face goes, as with the reference.
+            // The same id with another key: both live, and U_* removes the second. The first stays
+            // until the face goes, as in Eclipse Zenoh.
             None => {
                 let nth =
                     face.entities_with_id(kind, id).next_back().map_or(0, |(e, _)| e.nth.saturating_add(1));
@@ -124,7 +124,7 @@ impl Node {
 
     fn undeclare(&mut self, from: FaceId, kind: Kind, id: u32, key: Option<&WireExpr>) {
         let Some(face) = self.faces.get_mut(&from) else { return };
-        // The null form of the extension means the id.
+        // The empty key in the extension means the id.
         let key = match key.filter(|key| !key.is_empty()) {
             Some(key) => match face.resolve(key) {
                 Some(key) => Some(key),
@@ -158,8 +158,8 @@ impl Node {
         self.changed(from, kind, &key);
     }
 
-    /// Something of `kind` on `key` appeared at `from`, changed or vanished: routes are stale, and
-    /// whoever watches is told.
+    /// Handles that an entity of `kind` on `key` appeared at `from`, changed or vanished: invalidates
+    /// routes and updates interested faces.
     fn changed(&mut self, from: FaceId, kind: Kind, key: &KeyExpr) {
         if kind == Kind::Subscriber {
             self.version += 1;
@@ -177,7 +177,7 @@ impl Node {
         self.refresh_own(kind, key);
     }
 
-    /// What is at `from` concerns `to` now and did not before, or the other way round.
+    /// Handles that the entities of `from` are forwarded to `to` from now on, or no longer.
     pub(super) fn relation_changed(&mut self, from: FaceId, to: FaceId) {
         self.version += 1;
         let (Some(source), Some(target)) = (self.faces.get(&from), self.faces.get(&to)) else { return };
@@ -192,7 +192,7 @@ impl Node {
         }
     }
 
-    /// Whether `to` is told of what `from` declared. A client is told of its own tokens, too
+    /// Whether `to` is sent the declarations of `from`. A client is sent its own tokens, too
     /// (`zenoh-behaviour` 4.3, 9.4 g).
     fn tells(&self, kind: Kind, from: (FaceId, &Face), to: (FaceId, &Face)) -> bool {
         if from.0 == to.0 {
@@ -204,7 +204,7 @@ impl Node {
         relays(self.config.mode, from, to)
     }
 
-    /// What there is of `kind` on one resource that `to` is told of, one by one.
+    /// Entities of `kind` on one resource that `to` is told of, one by one.
     fn audible(
         &self,
         to: (FaceId, &Face),
@@ -225,13 +225,13 @@ impl Node {
             )
     }
 
-    /// What `to` is told of one resource: the infos of all others who are on it, merged.
+    /// Declaration of one resource for `to`: the infos of all other faces' entities on it, merged.
     fn offer(&self, to: (FaceId, &Face), kind: Kind, resource: &Resource) -> Option<QueryableInfo> {
         self.audible(to, kind, resource).reduce(merge)
     }
 
-    /// What `to` is told of `key` when it wants one word for all that intersects: complete only if a
-    /// complete queryable includes `key`.
+    /// Declaration of `key` for `to` if it wants a single one for all keys that intersect: complete
+    /// only if a complete queryable includes `key`.
     pub(super) fn aggregate_offer(
         &self,
         to: (FaceId, &Face),
@@ -248,8 +248,8 @@ impl Node {
             .reduce(merge)
     }
 
-    /// How many declarations of others `of` would be told of that intersect `key`: not merged, as it is
-    /// told, but one by one.
+    /// Number of declarations of other faces that intersect `key` and that `of` would be told of:
+    /// counted one by one, although they are sent merged.
     #[must_use]
     pub fn count_matching(&self, of: FaceId, queryables: bool, key: &KeyExpr, only_complete: bool) -> usize {
         let Some(face) = self.faces.get(&of) else { return 0 };
@@ -262,7 +262,7 @@ impl Node {
         self.tables.matching(key).map(counts).sum()
     }
 
-    /// All that `to` is told, restricted to what intersects `key`, sorted by key.
+    /// All declarations for `to`, restricted to keys that intersect `key`, sorted by key.
     pub(super) fn offers(
         &self,
         to: (FaceId, &Face),
@@ -281,8 +281,8 @@ impl Node {
         }
     }
 
-    /// What `to` is told of `key` in view of all its interests, past ones too: of the key itself and, if
-    /// it asked for that, of all that intersects it.
+    /// Declaration of `key` for `to` in view of all its interests, ended ones too: of the key itself
+    /// and, if `to` asked for aggregation, of all keys that intersect it.
     pub(super) fn word(&self, to: (FaceId, &Face), kind: Kind, key: &KeyExpr) -> Option<QueryableInfo> {
         let exact = (to.1.watches_key(kind, key) || to.1.was_told(kind, key))
             .then(|| self.tables.exact(key).and_then(|resource| self.offer(to, kind, resource)));
@@ -290,7 +290,7 @@ impl Node {
         [exact, aggregate].into_iter().flatten().flatten().reduce(merge)
     }
 
-    /// Brings what `to` knows of `key` up to date.
+    /// Updates the declaration of `key` that `to` has.
     pub(super) fn refresh(&mut self, to: FaceId, kind: Kind, key: &KeyExpr) {
         let Some(face) = self.faces.get(&to) else { return };
         let offer = self.word((to, face), kind, key);
@@ -303,7 +303,7 @@ impl Node {
         }
     }
 
-    /// Tells `to` of `key`, as the answer to an interest or spontaneously, under an id that stays.
+    /// Declares `key` to `to`, as the answer to an interest or spontaneously, under an id that stays.
     pub(super) fn announce(
         &mut self,
         to: FaceId,
@@ -335,8 +335,8 @@ impl Node {
         self.send_declare(to, interest_id, declaration(kind, id, key, info));
     }
 
-    /// Tells `to` that there is nothing on `key` any more: by id, or by key where it was never told
-    /// the id. The extension is written as the reference writes it (`zenoh-behaviour` 3.10).
+    /// Undeclares `key` at `to`: by id, or by key if `to` never got the id. The extension has the form
+    /// that Eclipse Zenoh writes (`zenoh-behaviour` 3.10).
     fn withdraw(&mut self, to: FaceId, kind: Kind, key: &KeyExpr, known: Announced) {
         let Some(face) = self.faces.get_mut(&to) else { return };
         face.announced[kind as usize].remove(key);
@@ -361,7 +361,7 @@ impl Node {
         ));
     }
 
-    /// Tells a neighbour in a mesh all that it has to know, and that this was all.
+    /// Sends a neighbour in a mesh all declarations that it needs, then D_FINAL.
     pub(super) fn tell_all(&mut self, to: FaceId) {
         let Some(face) = self.faces.get(&to) else { return };
         let all: Vec<_> = Kind::ALL
@@ -375,8 +375,7 @@ impl Node {
         }
     }
 
-    /// Takes back all that a face declared, the face being gone from the table already but for its
-    /// declarations.
+    /// Removes all declarations of a face.
     pub(super) fn withdraw_all(&mut self, from: FaceId) {
         for kind in Kind::ALL {
             while let Some((entity, _)) = self
@@ -391,7 +390,7 @@ impl Node {
     }
 }
 
-/// The D_* of something.
+/// The D_* of a kind of entity.
 pub(super) const fn declaration(kind: Kind, id: u32, key: WireExpr, info: QueryableInfo) -> Declaration {
     match kind {
         Kind::Subscriber => Declaration::Subscriber { id, key },
@@ -400,7 +399,7 @@ pub(super) const fn declaration(kind: Kind, id: u32, key: WireExpr, info: Querya
     }
 }
 
-/// The U_* of something.
+/// The U_* of a kind of entity.
 pub(super) const fn undeclaration(kind: Kind, id: u32, key: Option<WireExpr>) -> Declaration {
     match kind {
         Kind::Subscriber => Declaration::UndeclareSubscriber { id, key },

@@ -1,35 +1,35 @@
-//! Why a face must be closed.
+//! Errors that close a face.
 
 use crate::{DecodeError, zenoh::wire::CloseReason};
 use thiserror::Error;
 
-/// A message that costs its sender the connection. The message was not obeyed, the node is as before
-/// it; the driver sends CLOSE with [`Self::close_reason`] and calls
+/// A message that closes the connection of its sender. The message had no effect, the node is in the
+/// state before it; the driver sends CLOSE with [`Self::close_reason`] and calls
 /// [`Node::handle_face_down`](super::Node::handle_face_down).
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FaceError {
-    /// There is no such face: the driver handed over a message after it had taken the face down.
+    /// Unknown face: the driver handed over a message after it had taken the face down.
     #[error("no such face")]
     UnknownFace,
     /// The declarations of the face need more than
     /// [`FaceLimits::table_bytes`](super::FaceLimits::table_bytes).
     #[error("declarations of {needed} bytes where {bound} are allowed")]
     TableFull {
-        /// What all its declarations would take.
+        /// Bytes that all its declarations would take.
         needed: usize,
-        /// What they may take.
+        /// Bytes allowed.
         bound: usize,
     },
     /// More interests than [`FaceLimits::interests`](super::FaceLimits::interests).
     #[error("more than {bound} interests")]
     TooManyInterests {
-        /// How many are allowed.
+        /// Number allowed.
         bound: usize,
     },
     /// More unfinished queries than [`FaceLimits::queries`](super::FaceLimits::queries).
     #[error("more than {bound} unfinished queries")]
     TooManyQueries {
-        /// How many are allowed.
+        /// Number allowed.
         bound: usize,
     },
     /// A link state of a peer or router that does not decode.
@@ -38,13 +38,13 @@ pub enum FaceError {
 }
 
 impl FaceError {
-    /// What the CLOSE message says; `None`: there is nobody to tell.
+    /// Reason for the CLOSE message; `None`: there is no link to close.
     #[must_use]
     pub const fn close_reason(&self) -> Option<CloseReason> {
         match self {
             Self::UnknownFace => None,
             Self::LinkState(_) => Some(CloseReason::INVALID),
-            // The protocol has no reason for "you want too much".
+            // The protocol has no reason for an exceeded resource limit.
             Self::TableFull { .. } | Self::TooManyInterests { .. } | Self::TooManyQueries { .. } => {
                 Some(CloseReason::GENERIC)
             }

@@ -1,4 +1,4 @@
-//! What a node tells its driver.
+//! Events of a node for its driver.
 
 use super::FaceId;
 use crate::{
@@ -9,37 +9,37 @@ use crate::{
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often one clock is spoken of.
+/// Interval between two reports of the same clock.
 const CLOCK_PERIOD: Duration = Duration::from_secs(60);
-/// Most clocks that are told apart for that.
+/// Most clocks for which the interval is tracked.
 const MAX_CLOCKS: usize = 1024;
 
-/// Something that the driver may act on.
+/// Event for the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeEvent {
-    /// Gossip told of a node and where it listens. It may be connected to already, or be ourselves under
-    /// an address of ours: the driver decides what to do.
+    /// Gossip reported a node and its locators. The node may already be connected, or be this node
+    /// under one of its addresses: the driver decides whether to connect.
     Discovered {
         /// The node.
         zid: ZenohId,
         /// Its role.
         whatami: WhatAmI,
-        /// Where it listens: at least one locator.
+        /// Locators of the node: at least one.
         locators: Vec<Text>,
     },
-    /// Timestamps of a clock lie too far in the future. Comes at most once per clock and minute.
+    /// Timestamps of a clock lie too far in the future. Reported at most once per clock and minute.
     ClockAhead {
-        /// Whose clock it is.
+        /// Id of the clock's node.
         clock: ZenohId,
-        /// Over which face they came.
+        /// Face over which they came.
         face: FaceId,
-        /// How far it is ahead.
+        /// Lead over the local clock.
         ahead: Duration,
-        /// They are dropped, not stamped anew.
+        /// Whether the messages are dropped instead of stamped anew.
         dropped: bool,
     },
-    /// The condition of start of a face is met (`zenoh-behaviour` 1.4): a peer has told all that it had
-    /// to declare, a router has sent its first link state. Comes once per face, or not at all.
+    /// The start condition of a face is met (`zenoh-behaviour` 1.4): a peer has sent all its
+    /// declarations, a router its first link state. Raised once per face, or not at all.
     Ready {
         /// The face.
         face: FaceId,
@@ -52,7 +52,7 @@ pub(super) struct Events {
     ready: BTreeSet<FaceId>,
     discovered: BTreeMap<ZenohId, (WhatAmI, Vec<Text>)>,
     ahead: Vec<NodeEvent>,
-    /// When each clock was last spoken of.
+    /// Time of the last report of each clock.
     spoken_of: BTreeMap<ZenohId, Duration>,
 }
 
@@ -71,7 +71,7 @@ impl Events {
         }
     }
 
-    /// A clock is too far ahead.
+    /// Reports that a clock is too far ahead.
     #[cold]
     pub(super) fn clock_ahead(&mut self, now: Duration, clock: ZenohId, event: NodeEvent) {
         if self.spoken_of.get(&clock).is_some_and(|last| now.saturating_sub(*last) < CLOCK_PERIOD) {
@@ -80,14 +80,14 @@ impl Events {
         if self.spoken_of.len() >= MAX_CLOCKS {
             self.spoken_of.retain(|_, last| now.saturating_sub(*last) < CLOCK_PERIOD);
         }
-        // Whoever makes up clocks is heard so often and not more.
+        // A sender that makes up clocks causes a bounded number of reports.
         if self.spoken_of.len() < MAX_CLOCKS {
             self.spoken_of.insert(clock, now);
             self.ahead.push(event);
         }
     }
 
-    /// A face is gone: nothing is to be told of it any more.
+    /// Drops pending events of a closed face.
     pub(super) fn forget(&mut self, face: FaceId) {
         self.ready.remove(&face);
     }

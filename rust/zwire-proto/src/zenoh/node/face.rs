@@ -1,4 +1,4 @@
-//! One face: who is there, the numbers it gave to keys, what it declared and wants to know.
+//! State of one face: its remote, key numbers, declarations, interests and requests.
 
 use super::{
     FaceError, FaceId, FaceKind, FaceLimits, NodeMode,
@@ -25,17 +25,17 @@ const ENTRY: usize = 256;
 /// The memory of one branch of the index.
 const BRANCH: usize = 192;
 
-/// What a key costs the face that declares something on it.
+/// Memory charged to a face for a declaration on a key.
 pub(super) fn cost(key: &str) -> usize {
     let chunks = 1 + key.bytes().filter(|b| *b == b'/').take(trie::DEPTH - 1).count();
-    // A long key with wildcards is slow to compare, for everybody. With this surcharge all keys of a
-    // face take at most some 60 ms for a key that was not asked before.
+    // A long key with wildcards is slow to compare, also for other faces. With this surcharge all keys
+    // of a face take at most some 60 ms for a key without a cached route.
     let wild = if key.contains('*') { key.len() * key.len() / 64 } else { 0 };
     ENTRY + key.len() + BRANCH * chunks + wild
 }
 
-/// Where a face stands (`zenoh-behaviour` 5.1). Nothing is passed on within `Peers`, but by a router
-/// between two peers that have no link of their own.
+/// Place of a face in the topology (`zenoh-behaviour` 5.1). No messages are forwarded within `Peers`,
+/// except by a router between two peers that have no link of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Region {
     /// Clients, and sessions of this process.
@@ -44,19 +44,19 @@ pub(super) enum Region {
     Peers,
     /// Routers: the gateways of a peer; the other routers of a router's network.
     Routers,
-    /// Multicast groups, to which things go.
+    /// Multicast groups, as targets of messages.
     Group,
-    /// Members of multicast groups, from which things come.
+    /// Members of multicast groups, as sources of messages.
     Members,
 }
 
-/// An interest in what is declared from now on.
+/// An interest in future declarations.
 #[derive(Clone, Debug)]
 pub(super) struct Watch {
     pub(super) kinds: [bool; 3],
-    /// `None`: whatever the key.
+    /// `None`: any key.
     pub(super) key: Option<KeyExpr>,
-    /// One declaration, with exactly `key`, is wanted for all that intersect it.
+    /// Whether one declaration, with exactly `key`, is wanted for all keys that intersect it.
     pub(super) aggregate: bool,
 }
 
@@ -66,14 +66,14 @@ impl Watch {
     }
 }
 
-/// What a face knows of us.
+/// Declaration that a face has of this node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Announced {
-    /// The id under which it was told; `None`: the thing was there before the face asked for what
-    /// comes, so that only its end will be told.
+    /// The id under which it was declared; `None`: the entity existed before the face asked for future
+    /// declarations only, so that only its end will be sent.
     pub(super) id: Option<u32>,
     pub(super) info: QueryableInfo,
-    /// It was told of the key itself, not only as the word for an aggregate on it.
+    /// Whether the key itself was declared, not only an aggregate on it.
     pub(super) exact: bool,
 }
 
@@ -88,16 +88,16 @@ pub(super) struct Pending {
 pub(super) struct Face {
     pub(super) remote: Remote,
     pub(super) region: Region,
-    /// The face is told everything without asking: our neighbours in a mesh.
+    /// Whether the face is sent all declarations without asking: neighbours in a mesh.
     pub(super) told_all: bool,
-    /// Whether the face's own declarations are all known. Until then everything is sent to it.
+    /// Whether all declarations of the face are known. Until then all data is sent to it.
     pub(super) finalized: bool,
     pub(super) up_since: Duration,
     pub(super) in_group: InGroup,
 
-    /// The numbers that the face gave to keys.
+    /// Keys by the numbers that the face declared for them.
     keys: BTreeMap<u16, KeyExpr>,
-    /// The other way round, for what is sent to it.
+    /// Numbers by key, for messages sent to the face.
     numbers: BTreeMap<KeyExpr, u16>,
 
     pub(super) entities: [BTreeMap<EntityId, ResourceId>; 3],
@@ -106,14 +106,14 @@ pub(super) struct Face {
     next_id: u32,
     table_bytes: usize,
 
-    /// What this face was asked, by the request id that it knows.
+    /// Requests forwarded to this face, by the request id used there.
     pub(super) pending: BTreeMap<u32, Pending>,
     next_rid: u32,
-    /// What this face asks.
+    /// Open queries of this face.
     pub(super) queries: BTreeSet<u64>,
-    /// What this face, a gateway, was asked for our clients, by our ids.
+    /// Interests of clients forwarded to this face, a gateway, by the ids used there.
     pub(super) forwarded: BTreeMap<u32, Forwarded>,
-    /// Barriers that this face was asked, by our ids, and who waits for the answer.
+    /// Barriers forwarded to this face, by the ids used there, and the waiting sessions.
     pub(super) barriers: BTreeMap<u32, Asker>,
 
     pub(super) cache: RouteCache,
@@ -121,11 +121,11 @@ pub(super) struct Face {
     /// From its link states: its numbers for nodes, and which of them are gateways.
     pub(super) psids: BTreeMap<u64, (ZenohId, bool)>,
     pub(super) link_state_sn: Option<u64>,
-    /// It has sent a link state.
+    /// Whether it has sent a link state.
     pub(super) introduced: bool,
-    /// The nodes that it is linked to.
+    /// Nodes that it is linked to.
     pub(super) links: BTreeSet<ZenohId>,
-    /// Those of them that are its gateways.
+    /// Its gateways among them.
     pub(super) gateways: BTreeSet<ZenohId>,
 }
 
@@ -192,7 +192,7 @@ impl Face {
         if wire.scope == 0 {
             return KeyExpr::from_text(wire.suffix.clone()).ok();
         }
-        // We give no numbers to keys, so a number of ours, M=0, is always unknown.
+        // This node declares no key numbers, so a number with M=0 is always unknown.
         let prefix = match wire.mapping {
             Mapping::Sender => self.keys.get(&wire.scope)?,
             Mapping::Receiver => return None,
@@ -207,7 +207,7 @@ impl Face {
         KeyExpr::new(text).ok()
     }
 
-    /// As [`Self::resolve`], in memory of its own: what is kept must not keep a receive buffer alive.
+    /// Like [`Self::resolve`], in memory of its own: a stored key must not keep a receive buffer alive.
     pub(super) fn resolve_owned(&self, wire: &WireExpr) -> Option<KeyExpr> {
         let key = self.resolve(wire)?;
         if wire.scope == 0 { key.as_str().parse().ok() } else { Some(key) }
@@ -242,7 +242,7 @@ impl Face {
         true
     }
 
-    /// How `key` is written to this face: with the longest prefix that it has a number for.
+    /// The wire form of `key` for this face: with the longest prefix that it has a number for.
     pub(super) fn wire_expr(&self, key: &KeyExpr) -> WireExpr {
         if !self.numbers.is_empty() {
             let mut prefix = key.as_str();
@@ -272,15 +272,15 @@ impl Face {
         self.entities[kind as usize].range(range).map(|(entity, resource)| (*entity, *resource))
     }
 
-    /// An id for something that we declare to this face: one counter for all kinds, from 1.
+    /// An id for a declaration to this face: one counter for all kinds, from 1.
     pub(super) fn new_id(&mut self) -> u32 {
         let id = self.next_id;
-        // After 2³² declarations old ids come again; the ones still alive are few and far behind.
+        // After 2³² declarations ids repeat; the few still alive are then far behind.
         self.next_id = self.next_id.checked_add(1).unwrap_or(1);
         id
     }
 
-    /// Whether the face wants to be told of something on exactly `key` when it appears or vanishes.
+    /// Whether the face must be told when an entity on exactly `key` appears or vanishes.
     pub(super) fn watches_key(&self, kind: Kind, key: &KeyExpr) -> bool {
         self.told_all || self.watches.values().any(|w| !w.aggregate && w.covers(kind, key))
     }
@@ -290,12 +290,12 @@ impl Face {
         self.watches.values().any(|w| w.aggregate && w.kinds[kind as usize] && w.key.as_ref() == Some(key))
     }
 
-    /// Whether the face knows of `key` by an id, for whatever reason and interest.
+    /// Whether the face has a declaration of `key` with an id, for any reason and interest.
     pub(super) fn was_told(&self, kind: Kind, key: &KeyExpr) -> bool {
         self.announced[kind as usize].get(key).is_some_and(|known| known.id.is_some())
     }
 
-    /// The keys of which the face may have to be told when something on `key` changes.
+    /// Keys with declarations at the face that may change when an entity on `key` changes.
     pub(super) fn concerned(&self, kind: Kind, key: &KeyExpr) -> BTreeSet<KeyExpr> {
         let mut keys = BTreeSet::new();
         if self.told_all || self.was_told(kind, key) {
@@ -313,7 +313,7 @@ impl Face {
         keys
     }
 
-    /// What the face was told because of `watch`, and perhaps because of others.
+    /// Declarations at the face due to `watch`, and possibly to others as well.
     pub(super) fn announced_for(&self, watch: &Watch) -> Vec<(Kind, KeyExpr)> {
         let mut keys = Vec::new();
         for kind in Kind::ALL {
@@ -348,7 +348,7 @@ impl Face {
 
     // ---- budget ----
 
-    /// Takes what something on `key` costs.
+    /// Charges the face for a declaration on `key`.
     pub(super) fn charge(&mut self, key: &str, limits: &FaceLimits) -> Result<(), FaceError> {
         let needed = self.table_bytes + cost(key);
         if needed > limits.table_bytes {
@@ -358,45 +358,46 @@ impl Face {
         Ok(())
     }
 
-    /// What all that the face declared takes.
+    /// Memory charged for all declarations of the face.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn cost(&self) -> usize {
         self.table_bytes
     }
 
-    /// Gives back what [`Self::charge`] took.
+    /// Refunds a charge of [`Self::charge`].
     pub(super) fn refund(&mut self, key: &str) {
         self.table_bytes -= cost(key);
     }
 }
 
-/// Whether what `from` declares and sends is `to`'s business (`zenoh-behaviour` 5.1, 5.3, 5.5).
+/// Whether declarations and data of `from` are forwarded to `to` (`zenoh-behaviour` 5.1, 5.3, 5.5).
 pub(super) fn relays(mode: NodeMode, from: (FaceId, &Face), to: (FaceId, &Face)) -> bool {
     if from.0 == to.0 {
         return false;
     }
     match (mode, from.1.region, to.1.region) {
-        // A group is heard through its members, who are told what they are told as a group.
+        // Messages for members go to the group's face; nothing is forwarded between groups.
         (_, _, Region::Members) | (_, Region::Members | Region::Group, Region::Group) => false,
         (_, Region::Clients, Region::Group) | (_, Region::Members | Region::Group, Region::Clients) => true,
-        // Who is in both has said it, or has heard it, in both.
+        // A node with both a link and a membership sends and receives in the group itself.
         (NodeMode::Router, Region::Peers, Region::Group) => !from.1.in_group.twice,
         (NodeMode::Router, Region::Members | Region::Group, Region::Peers) => !to.1.in_group.twice,
         (_, Region::Members | Region::Group, _) | (_, _, Region::Group) => false,
         (_, Region::Clients, Region::Clients) => true,
         (NodeMode::Router, Region::Clients, Region::Peers)
         | (NodeMode::Router, Region::Peers, Region::Clients) => true,
-        // Peers that have a link of their own would get everything twice.
+        // Peers with a link of their own would get everything twice.
         (NodeMode::Router, Region::Peers, Region::Peers) => !linked(from.1, to.1),
-        // Between routers everything follows trees, not links.
+        // Between routers all messages follow trees, not links.
         (NodeMode::Router, Region::Routers, _) | (NodeMode::Router, _, Region::Routers) => false,
-        // A peer speaks for its clients, not for its neighbours.
+        // A peer forwards for its clients, not for its neighbours.
         (NodeMode::Peer, Region::Clients, _) | (NodeMode::Peer, _, Region::Clients) => true,
         (NodeMode::Peer, _, _) => false,
     }
 }
 
-/// Whether two peers told that they are linked. One word is enough: a link has two ends.
+/// Whether either of two peers announced a link between them. One announcement is enough: a link has
+/// two ends.
 fn linked(a: &Face, b: &Face) -> bool {
     a.links.contains(&b.remote.zid) || b.links.contains(&a.remote.zid)
 }

@@ -1,8 +1,8 @@
 //! A peer and its gateway, a router (`zenoh-behaviour` 4.4, 4.5, 5.5).
 //!
-//! The router tells a peer nothing unasked, so the interests of the peer's clients are asked there
-//! once more, and what it declares in answer counts like the declarations of any face. Data and
-//! queries go to it unless it has said, for exactly that key, that nobody there wants them.
+//! The router sends a peer no unrequested declarations, so the interests of the peer's clients are
+//! forwarded to it, and the declarations it sends in answer count like those of any face. Data and
+//! queries go to it unless it has answered, for exactly that key, that there is no matching entity.
 
 use super::{
     FaceId, Node, NodeMode,
@@ -14,37 +14,37 @@ use crate::zenoh::{
     wire::{Interest, InterestMode, InterestOptions, NetworkMessage, WireExpr},
 };
 
-/// An interest of one of our clients, asked at a gateway.
+/// An interest of a client, forwarded to a gateway.
 #[derive(Debug)]
 pub(super) struct Forwarded {
     asker: FaceId,
-    /// The id that the asker chose.
+    /// The id chosen by the asking face.
     id: u32,
     mode: InterestMode,
     watch: Watch,
-    /// The gateway has told what there was.
+    /// Whether the gateway has sent D_FINAL.
     finished: bool,
 }
 
-/// What becomes of a declaration.
+/// Handling of a declaration.
 pub(super) enum Fate {
-    /// It goes into the tables.
+    /// Store it in the tables.
     Keep,
-    /// It answers a question about the present: this face asked, under this id. It is not kept, because
-    /// nobody will say when it ends.
+    /// Forward it to this face as the answer to its interest with this id, which asks for current
+    /// declarations only. The declaration is not stored, because its end will not be sent.
     PassOn(FaceId, u32),
-    /// It answers a question that nobody asks any more.
+    /// Drop it: the interest it answers has ended.
     Ignore,
 }
 
 impl Face {
-    /// Whether somebody at the face may want something on `key` without a declaration that says so.
+    /// Whether the face must be assumed to have a match for `key` without a declaration.
     pub(super) fn may_want(&self, kind: Kind, key: &KeyExpr) -> bool {
         if self.region == Region::Group {
             return self.in_group.wanted && kind == Kind::Subscriber;
         }
         if self.is_gateway() {
-            // Silence means "nobody" only about a key that was asked for.
+            // A missing declaration means "no entity" only for a key that was asked for.
             let silent = |f: &Forwarded| {
                 f.finished && f.watch.kinds[kind as usize] && f.watch.key.as_ref() == Some(key)
             };
@@ -53,14 +53,14 @@ impl Face {
         !self.finalized
     }
 
-    /// Whether this is the router that a peer looks to.
+    /// Whether the face is the gateway of this peer.
     pub(super) fn is_gateway(&self) -> bool {
         self.region == Region::Routers && self.told_all
     }
 }
 
 impl Node {
-    /// Asks all gateways what `asker` asked us. Returns those that will answer.
+    /// Forwards the interest of `asker` to all gateways. Returns those that will answer.
     pub(super) fn forward_interest(
         &mut self,
         asker: FaceId,
@@ -79,7 +79,7 @@ impl Node {
         gateways
     }
 
-    /// A new gateway is asked all that our clients want to know.
+    /// Forwards all interests of the clients to a new gateway.
     pub(super) fn ask_all(&mut self, gateway: FaceId) {
         let wishes: Vec<_> = self
             .faces
@@ -106,7 +106,7 @@ impl Node {
         self.out.push_back((gateway, message, Reliability::Reliable));
     }
 
-    /// `asker` does not want to know any more, in one matter or (`None`) in any.
+    /// Ends forwarded interests of `asker`: one, or with `None` all.
     pub(super) fn withdraw_forwarded(&mut self, asker: FaceId, id: Option<u32>) {
         let gateways: Vec<FaceId> =
             self.faces.iter().filter(|(_, face)| face.is_gateway()).map(|(id, _)| *id).collect();
@@ -132,8 +132,8 @@ impl Node {
         }
     }
 
-    /// The gateway does not say any more when something ends that we do not ask for: it is as good as
-    /// unknown.
+    /// Removes declarations of a gateway that no forwarded interest covers any more: their end will not
+    /// be sent.
     fn forget_unasked(&mut self, gateway: FaceId) {
         let Some(face) = self.faces.get(&gateway) else { return };
         let mut unasked: Vec<(Kind, EntityId)> = Vec::new();
@@ -153,7 +153,7 @@ impl Node {
         }
     }
 
-    /// The gateway has told what there was for interest `id`. Returns whether that was awaited.
+    /// Handles D_FINAL of a gateway for interest `id`. Returns whether it was awaited.
     pub(super) fn handle_gateway_final(&mut self, gateway: FaceId, id: u32) -> bool {
         let Some(face) = self.faces.get_mut(&gateway) else { return false };
         let Some(forwarded) = face.forwarded.get_mut(&id) else { return false };
@@ -167,18 +167,18 @@ impl Node {
         true
     }
 
-    /// A question about the present took too long: late answers are not passed on.
+    /// Drops an interest in current declarations that took too long: late answers are not forwarded.
     pub(super) fn forget_current(&mut self, asker: FaceId, id: u32) {
         for face in self.faces.values_mut() {
             face.forwarded.retain(|_, f| f.mode != InterestMode::Current || (f.asker, f.id) != (asker, id));
         }
     }
 
-    /// What becomes of a declaration of `from` that answers `interest_id`.
+    /// Handling of a declaration of `from` that answers `interest_id`.
     pub(super) fn fate_of_answer(&self, from: FaceId, interest_id: Option<u32>) -> Fate {
         let (Some(face), Some(id)) = (self.faces.get(&from), interest_id) else { return Fate::Keep };
         if !face.is_gateway() {
-            // zenoh-pico marks all that it declares at first as answers to interest 0.
+            // zenoh-pico marks all its first declarations as answers to interest 0.
             return Fate::Keep;
         }
         match face.forwarded.get(&id) {
@@ -188,8 +188,8 @@ impl Node {
         }
     }
 
-    /// A gateway withdraws something on `key` that it never declared: that is how who asked only for
-    /// what comes hears the end of what was there.
+    /// Forwards the end of an entity on `key` that the gateway never declared: in this way faces that
+    /// asked for future declarations only learn of the end of earlier entities.
     pub(super) fn pass_on_withdrawal(&mut self, from: FaceId, kind: Kind, key: &KeyExpr) {
         let Some(source) = self.faces.get(&from).filter(|face| face.is_gateway()) else { return };
         let told: Vec<FaceId> = self

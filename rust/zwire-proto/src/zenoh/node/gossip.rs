@@ -1,9 +1,9 @@
-//! Gossip: what neighbours are told of each other, and gateways of the links of a peer
+//! Gossip: what neighbours are told of each other, and the gateways of a peer's links
 //! (`zenoh-behaviour` 1.7, 5.5, `zenoh-wire` 4.9).
 //!
-//! A peer says who it is and where it listens, and whom it is linked to; its gateways are also told the
-//! links. Whoever hears that of a neighbour tells its other neighbours, one hop far or, with
-//! `multihop`, to everybody. A router gossips with its peers only; between routers the same messages
+//! A peer announces its id, its locators and its links; its gateways are also sent the links. A node
+//! that receives this from a neighbour forwards it to its other neighbours, one hop far or, with
+//! `multihop`, to all nodes. A router gossips with its peers only; between routers the same messages
 //! build the network, see `network`.
 
 use super::{
@@ -20,19 +20,19 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A node that gossip knows: our neighbours, and with `multihop` everybody.
+/// A node known by gossip: a neighbour, and with `multihop` any node.
 #[derive(Debug)]
 struct Known {
-    /// Our number for it.
+    /// Number assigned to it by this node.
     psid: u64,
     sn: u64,
     whatami: WhatAmI,
     locators: Vec<Text>,
-    /// The faces behind which it is, or was heard of.
+    /// Faces at which it is, or that reported it.
     faces: BTreeSet<FaceId>,
 }
 
-/// What gossip knows.
+/// State of gossip.
 #[derive(Debug, Default)]
 pub(super) struct Gossip {
     sn: u64,
@@ -41,14 +41,14 @@ pub(super) struct Gossip {
 }
 
 impl Gossip {
-    /// Adds a node that `face` is, or that it told of. `None`: there are too many.
+    /// Adds a node that is at `face` or was reported by it. `None`: there are too many.
     fn note(&mut self, zid: ZenohId, whatami: WhatAmI, face: FaceId) -> Option<&mut Known> {
         if self.known.len() >= MAX_LINK_STATES && !self.known.contains_key(&zid) {
             return None;
         }
         let last_psid = &mut self.last_psid;
         let known = self.known.entry(zid).or_insert_with(|| {
-            // Numbers are never used twice. 0 is ourselves.
+            // Numbers are never reused. 0 is this node.
             *last_psid += 1;
             let (psid, locators, faces) = (*last_psid, Vec::new(), BTreeSet::new());
             Known { psid, sn: 0, whatami, locators, faces }
@@ -79,7 +79,7 @@ impl Gossip {
 }
 
 impl Face {
-    /// Whether the face is gossiped with.
+    /// Whether gossip is exchanged with the face.
     fn gossips(&self) -> bool {
         matches!(self.region, Region::Peers | Region::Routers) && !self.in_network()
     }
@@ -120,7 +120,7 @@ impl Node {
         let neighbour = face.remote.zid;
         let mut news: Vec<(ZenohId, WhatAmI)> = Vec::new();
         for record in &list.0 {
-            // What a router says of itself here is a client's business at most: it has no psid 0 then.
+            // A router may omit its own record, which only a client would use: psid 0 is unknown then.
             let introduced = self.faces.get(&from).and_then(|face| face.psids.get(&record.psid));
             let Some(zid) = record.zid.or(introduced.map(|(zid, _)| *zid)) else {
                 self.stats.ignored += 1;
@@ -154,7 +154,7 @@ impl Node {
         }
     }
 
-    /// Tells all other neighbours what `from` told of a node.
+    /// Forwards a record of `from` about a node to all other neighbours.
     fn spread(&mut self, zid: ZenohId, from: FaceId) {
         if !self.config.gossip.enabled {
             return;
@@ -173,7 +173,8 @@ impl Node {
         }
     }
 
-    /// What a neighbour says of its links: between peers that are linked nothing is passed on.
+    /// Handles the links that a neighbour announces: no messages are forwarded between peers that are
+    /// linked.
     fn handle_links(&mut self, from: FaceId, own: &LinkState) {
         let Some(face) = self.faces.get_mut(&from) else { return };
         if face.link_state_sn.is_some_and(|sn| own.sn < sn) {
@@ -204,7 +205,7 @@ impl Node {
         }
     }
 
-    /// For each face whether what is at `from` is passed on to it.
+    /// For each face, whether messages of `from` are forwarded to it.
     fn related(&self, from: FaceId) -> Vec<(FaceId, bool)> {
         let Some(source) = self.faces.get(&from) else { return Vec::new() };
         self.faces
@@ -213,10 +214,10 @@ impl Node {
             .collect()
     }
 
-    /// The first word on a new link to a peer or router.
+    /// Sends the first link state on a new link to a peer or router.
     ///
-    /// A peer whose connector leads to a router waits for its link state, up to half a second; an
-    /// empty list will do (`zenoh-behaviour` 1.4).
+    /// A peer that connects to a router waits for its link state, up to half a second; an empty list
+    /// suffices (`zenoh-behaviour` 1.4).
     pub(super) fn greet(&mut self, now: Now, id: FaceId) {
         let Some(face) = self.faces.get(&id) else { return };
         let remote = face.remote;
@@ -239,14 +240,14 @@ impl Node {
             list.push(self.own_record(id, locators));
         }
         let others = self.gossip.known.iter().filter(|(zid, known)| {
-            // A router has nothing to say of those who do not listen.
+            // A router does not report nodes without locators.
             peer || (**zid != remote.zid && locators && !known.locators.is_empty())
         });
         list.extend(others.filter_map(|(zid, _)| self.gossip.record(*zid, locators)));
         self.send_link_state(id, &LinkStateList(list));
     }
 
-    /// A link to a peer or router is lost.
+    /// Handles the loss of a link to a peer or router.
     pub(super) fn part(&mut self, now: Now, id: FaceId, remote: Remote) {
         if remote.whatami == WhatAmI::Router && self.config.mode == NodeMode::Router {
             self.leave_network(now, id);
@@ -259,7 +260,7 @@ impl Node {
         }
     }
 
-    /// Tells the neighbours where we listen now.
+    /// Announces new locators of this node to the neighbours.
     pub(super) fn tell_locators(&mut self, now: Now) {
         let locators = self.config.locators.clone();
         if self.config.mode == NodeMode::Router {
@@ -286,8 +287,8 @@ impl Node {
         self.config.gossip.enabled && self.config.gossip.target & whatami.to_mask() != 0
     }
 
-    /// Tells the gateways of a peer whom it is linked to, so that they do not pass on what goes the short
-    /// way; and who `new` is, a neighbour that they may not know.
+    /// Sends the links of this peer to its gateways, so that they do not forward messages that take the
+    /// direct link; and the id of `new`, a neighbour that they may not know.
     fn tell_gateways(&mut self, except: Option<FaceId>, new: Option<ZenohId>) {
         let gateways: Vec<(FaceId, WhatAmI)> = self
             .faces
@@ -302,7 +303,7 @@ impl Node {
         }
     }
 
-    /// What we say of ourselves.
+    /// The record of this node.
     fn own_record(&self, to: FaceId, locators: bool) -> LinkState {
         let gateway = self.faces.get(&to).is_some_and(Face::is_gateway);
         let neighbours = self.faces.values().filter(|face| gateway && face.gossips());

@@ -1,12 +1,12 @@
-//! Multicast groups (`zenoh-behaviour` 2.13): one face to which everything goes that concerns the group,
-//! one face for what each of its members says.
+//! Multicast groups (`zenoh-behaviour` 2.13): one face for everything sent to the group, and one face
+//! for the messages of each member.
 //!
-//! A group cannot be asked what its members want, and they tell no newcomer what they told before. So
-//! all data goes to it, as if it had subscribed to everything, and what we have to declare is said
-//! again when somebody joins. Queries stay away: their answers have no way back.
+//! A group cannot be asked for the interests of its members, and they do not repeat declarations to new
+//! ones. So all data goes to it, as if it had subscribed to everything, and the declarations of this
+//! node are sent again when a member joins. Queries are not sent: their replies have no way back.
 //!
-//! Who is connected to us beside the group gets everything there. What he says in the group is then
-//! left out, and a group of nobody else is told nothing.
+//! A node with a link beside the group gets everything over the link. Its messages in the group are
+//! then ignored, and a group without any other members is sent nothing.
 
 use super::{
     FaceId, Node,
@@ -20,22 +20,22 @@ use crate::{
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So long after somebody has joined the group hears all our declarations again: those who join
-/// together, or a flood of them, hear them once.
+/// Delay after a join before all declarations are sent to the group again: members that join together,
+/// or a flood of them, cause one repetition.
 const RETELL_AFTER: Duration = Duration::from_millis(100);
 
-/// What a face has to do with groups.
+/// Relation of a face to groups.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InGroup {
     /// Of a member: its group.
     pub(super) group: Option<FaceId>,
     /// Of a link: its node is a member, too. Of a member: its node has a link, too.
     pub(super) twice: bool,
-    /// Of a group: it has members who hear us only there.
+    /// Of a group: it has members without a link to this node.
     pub(super) wanted: bool,
 }
 
-/// The groups of a node, and when each is told everything again.
+/// The groups of a node, and the time at which declarations are repeated to each.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     groups: BTreeSet<FaceId>,
@@ -49,7 +49,7 @@ impl Groups {
 }
 
 impl Node {
-    /// A face is up: a group, a member of one, or something that changes who is where.
+    /// Handles a new face: a group, a member of one, or a link that changes which nodes need the group.
     pub(super) fn join_groups(&mut self, now: Now, id: FaceId) {
         let Some(face) = self.faces.get(&id) else { return };
         match (face.region, face.in_group.group) {
@@ -62,14 +62,14 @@ impl Node {
         self.sort_groups();
     }
 
-    /// A face is gone.
+    /// Handles the removal of a face.
     pub(super) fn leave_groups(&mut self, id: FaceId) {
         self.groups.groups.remove(&id);
         self.groups.retell.remove(&id);
         self.sort_groups();
     }
 
-    /// Works out who is reached only through which group.
+    /// Determines which nodes are reached only through which group.
     fn sort_groups(&mut self) {
         if self.groups.groups.is_empty() {
             return;
@@ -109,7 +109,7 @@ impl Node {
                 continue;
             }
             if now {
-                // Its own budget bears one key.
+                // The budget of the group's face suffices for one key.
                 let key = WireExpr::full("**");
                 let _ = self.declare(group, None, Kind::Subscriber, 0, &key, QueryableInfo::default());
             } else {
@@ -118,7 +118,7 @@ impl Node {
         }
     }
 
-    /// Says again what groups were told, for those who have joined since.
+    /// Repeats the declarations to groups, for members that joined since.
     pub(super) fn retell_groups(&mut self, now: Now) {
         let due: Vec<FaceId> =
             self.groups.retell.iter().filter(|(_, at)| **at <= now.mono).map(|(group, _)| *group).collect();

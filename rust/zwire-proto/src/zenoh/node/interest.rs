@@ -1,4 +1,4 @@
-//! Interests: what a face wants to be told (`zenoh-behaviour` 4.3, 4.4, `zenoh-wire` 4.8).
+//! Interests: declarations that a face asks for (`zenoh-behaviour` 4.3, 4.4, `zenoh-wire` 4.8).
 
 use super::{
     FaceError, FaceId, Node,
@@ -20,7 +20,7 @@ impl Node {
         interest: &Interest,
     ) -> Result<(), FaceError> {
         let Some(face) = self.faces.get_mut(&from) else { return Err(FaceError::UnknownFace) };
-        // Routers know everything by themselves, and a gateway has nothing to ask.
+        // Routers learn all declarations from the network, and a gateway has no interests.
         if face.region == Region::Routers {
             self.stats.ignored += 1;
             return Ok(());
@@ -40,7 +40,7 @@ impl Node {
             wants(InterestOptions::TOKENS),
         ];
         if interest.mode == InterestMode::Current && (kinds[0] || kinds[1] || !kinds[2]) {
-            // Legal for tokens only; the reference does not even send D_FINAL.
+            // Legal for tokens only; Eclipse Zenoh does not even send D_FINAL.
             self.stats.ignored += 1;
             return Ok(());
         }
@@ -54,12 +54,12 @@ impl Node {
             },
             None => None,
         };
-        // A is ignored for tokens and from peers, and means nothing without a key.
+        // A is ignored for tokens and from peers, and has no meaning without a key.
         let aggregate =
             wants(InterestOptions::AGGREGATE) && !kinds[2] && face.region == Region::Clients && key.is_some();
         let watch = Watch { kinds, key, aggregate };
 
-        // Questions about the present leave something behind only while others are asked.
+        // Interests in current declarations need memory only while other nodes are asked.
         let bound = self.config.limits.interests;
         if self.waiting.count(from, bound) >= bound {
             return Err(FaceError::TooManyInterests { bound });
@@ -107,10 +107,10 @@ impl Node {
         self.withdraw_forwarded(from, Some(id));
     }
 
-    /// An interest is no more. What the face was told because of it stays declared, and its end will be
-    /// told: an eclipse-zenoh client keeps what it knows for the next publisher or querier on that key.
-    /// Only the word for an aggregate is forgotten with the interest, because it is about no declaration
-    /// that could end.
+    /// Ends an interest. Declarations sent because of it stay, and their end will be sent: an
+    /// eclipse-zenoh client keeps what it knows for the next publisher or querier on that key. Only an
+    /// aggregate declaration is dropped with the interest, because it belongs to no entity that could
+    /// end.
     fn settle(&mut self, of: FaceId, watch: &Watch) {
         let Some(face) = self.faces.get_mut(&of) else { return };
         face.refund(watch.key.as_deref().unwrap_or_default());
@@ -136,7 +136,7 @@ impl Node {
         }
     }
 
-    /// Sends what there is now. With Future under the ids by which U_* will name it, otherwise with 0.
+    /// Sends the current declarations. With Future under the ids that U_* will use, otherwise with 0.
     fn answer(&mut self, to: FaceId, interest: &Interest, watch: &Watch) {
         for kind in Kind::ALL.into_iter().filter(|kind| watch.kinds[*kind as usize]) {
             let Some(face) = self.faces.get(&to) else { return };
@@ -150,7 +150,7 @@ impl Node {
             };
             for (key, info) in offers {
                 if interest.mode.future() {
-                    // Under one id there is one word, whatever the interest that it answers.
+                    // An id has one declaration, whichever interest it answers.
                     let face = self.faces.get(&to);
                     let info = face.and_then(|face| self.word((to, face), kind, &key)).unwrap_or(info);
                     self.announce(to, Some(interest.id), kind, &key, info);
@@ -161,7 +161,7 @@ impl Node {
         }
     }
 
-    /// A face that asks only for what comes is told when something ends that is there now.
+    /// Makes sure that a face that asks for future declarations only is sent the end of present ones.
     fn note_existing(&mut self, to: FaceId, watch: &Watch) {
         for kind in Kind::ALL.into_iter().filter(|kind| watch.kinds[*kind as usize]) {
             let Some(face) = self.faces.get(&to) else { return };
@@ -184,13 +184,13 @@ impl Node {
         }
     }
 
-    /// D_FINAL, at once or when those who may know more have spoken.
+    /// Sends D_FINAL, at once or when neighbours that may know more have answered.
     fn finish_or_wait(&mut self, now: Now, to: FaceId, interest: &Interest, asked: Vec<FaceId>) {
         let deadline = now.mono.saturating_add(self.config.interest_timeout);
         let on: BTreeSet<FaceId> = self
             .faces
             .iter()
-            // A neighbour that has not finished by then never will: some never send D_FINAL.
+            // A neighbour that has not sent D_FINAL within the timeout never will: some never do.
             .filter(|(id, face)| {
                 **id != to
                     && !face.finalized
@@ -207,21 +207,21 @@ impl Node {
         }
     }
 
-    /// `of` has told all it knows, or is gone: whoever waited for it waits no more.
+    /// `of` has sent all its declarations, or is gone: ends waiting for it.
     pub(super) fn stop_waiting_for(&mut self, of: FaceId) {
         for (to, id) in self.waiting.answered_all(of) {
             self.send_declare(to, Some(id), Declaration::Final);
         }
     }
 
-    /// `of` has told all it knows for this one interest.
+    /// `of` has answered this one interest.
     pub(super) fn stop_waiting(&mut self, asker: Asker, of: FaceId) {
         if self.waiting.answered(asker, of) {
             self.send_declare(asker.0, Some(asker.1), Declaration::Final);
         }
     }
 
-    /// Ends what has waited long enough.
+    /// Ends interests after their wait has timed out.
     pub(super) fn expire_interests(&mut self, now: Now) {
         while let Some((to, id)) = self.waiting.expire(now.mono) {
             self.stats.interest_timeouts += 1;
@@ -230,8 +230,8 @@ impl Node {
         }
     }
 
-    /// D_FINAL: a neighbour has told all it had to tell when the link opened, or a gateway what it was
-    /// asked.
+    /// Handles D_FINAL: a neighbour has sent all its initial declarations, or a gateway the answers to
+    /// an interest.
     pub(super) fn handle_final_declaration(&mut self, from: FaceId, interest_id: Option<u32>) {
         let Some(face) = self.faces.get_mut(&from) else { return };
         if interest_id == Some(0) && !face.finalized {

@@ -1,13 +1,13 @@
-//! What holds of a node whatever its faces do; tests and fuzzing ask.
+//! Invariants of a node under any input, checked by tests and fuzzing.
 
 use super::Node;
 use crate::limits::{MAX_LINK_STATES, MAX_ROUTER_LINKS, MAX_ROUTERS};
 
 impl Node {
-    /// What faces cost stays within their limits.
+    /// Checks that the memory charged to faces stays within their limits.
     ///
     /// # Panics
-    /// When it does not.
+    /// If a limit is exceeded.
     pub(crate) fn check_bounds(&self) {
         let limits = &self.config.limits;
         for face in self.faces.values() {
@@ -20,10 +20,10 @@ impl Node {
         assert!(self.network.table_bytes <= limits.network_bytes);
     }
 
-    /// All faces are gone, and everything with them.
+    /// Checks that no state is left after all faces are gone.
     ///
     /// # Panics
-    /// When something is left.
+    /// If state is left.
     pub(crate) fn check_nothing_left(&self) {
         assert!(self.faces.is_empty());
         assert_eq!(self.tables.all().count(), 0);

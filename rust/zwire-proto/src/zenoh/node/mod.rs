@@ -1,21 +1,21 @@
 //! The routing machine of a router or of a peer (`zenoh-behaviour` 4 and 5).
 //!
-//! A [`Node`] knows faces: each is a link to another node, or a session of the same process. It keeps
-//! what each face declared, tells each face what that face wants to know, and passes data, queries
-//! and answers on.
+//! A [`Node`] knows faces: each is a link to another node, or a session of the same process. It stores
+//! the declarations of each face, sends each face the declarations that it is interested in, and
+//! forwards data, queries and replies.
 //!
-//! | File | What |
+//! | File | Content |
 //! | --- | --- |
-//! | `face` | one face: its keys, entities, interests, requests, budget; who passes on to whom |
-//! | `tables`, `trie` | what all faces declared, by key |
+//! | `face` | one face: its keys, entities, interests, requests, budget; forwarding rules |
+//! | `tables`, `trie` | declarations of all faces, by key |
 //! | `declare`, `interest`, `waiting` | declarations in, announcements out |
-//! | `push`, `routes` | data, and its remembered routes |
-//! | `query` | requests, answers, ends |
-//! | `gossip` | what neighbours are told of each other, and of the links of a peer |
-//! | `gateway` | a peer and the router that it looks to |
-//! | `group` | multicast groups: who hears us only there |
+//! | `push`, `routes` | data, and cached routes |
+//! | `query` | requests, replies, ends |
+//! | `gossip` | information about nodes for neighbours, and the links of a peer |
+//! | `gateway` | a peer and its router |
+//! | `group` | multicast groups, and which nodes are only reached there |
 //! | `network` | the routers of a network, their links, their trees |
-//! | `routers` | what is declared to routers, and which way data and queries take among them |
+//! | `routers` | declarations to routers, and the ways of data and queries among them |
 
 mod barrier;
 mod config;
@@ -84,25 +84,25 @@ impl fmt::Debug for FaceId {
 /// | getter | [`config`](Self::config), [`stats`](Self::stats), [`remote`](Self::remote), [`count_matching`](Self::count_matching), [`declarers`](Self::declarers), [`routers`](Self::routers), [`neighbours`](Self::neighbours) |
 ///
 /// After each input, drain [`poll_transmit`](Self::poll_transmit): the queue of outputs is bounded by
-/// what one input can cause, which is one message per face for data, and one per declared key for an
-/// interest. Outputs for one face keep their order; those for different faces may be handed on in any.
+/// the effects of one input, which are one message per face for data, and one per declared key for an
+/// interest. Outputs for one face must keep their order; those for different faces may be reordered.
 #[derive(Debug)]
 pub struct Node {
     config: NodeConfig,
-    /// The time of the last input but data.
+    /// Time of the last input except data.
     mono: Duration,
     faces: BTreeMap<FaceId, Face>,
     tables: Tables,
-    /// Rises with each change that may alter a route of data.
+    /// Incremented by each change that may alter a route of data.
     version: u64,
     queries: Queries,
-    /// Interests whose D_FINAL waits for others, by asker and interest id.
+    /// Interests that wait with D_FINAL for other nodes, by asker and interest id.
     waiting: WaitingRoom,
     groups: Groups,
     /// Barriers that wait for neighbours.
     barriers: WaitingRoom,
     hlc: Option<Hlc>,
-    /// For instrumentation, which needs no other clock to be right.
+    /// Clock for instrumentation, separate from the clock of timestamps.
     stamps: Hlc,
     network: Network,
     gossip: Gossip,
@@ -135,8 +135,8 @@ impl Node {
         }
     }
 
-    /// A link to `remote` is open, or a session of this process has started. A face of that number that
-    /// is still there is taken down first.
+    /// A link to `remote` is open, or a session of this process has started. An existing face of that
+    /// number is taken down first.
     pub fn handle_face_up(&mut self, now: Now, id: FaceId, remote: Remote, kind: FaceKind) {
         self.mono = now.mono;
         self.handle_face_down(now, id);
@@ -150,19 +150,19 @@ impl Node {
         }
         self.join_groups(now, id);
         match region {
-            // Until it hears this a peer sends us everything.
+            // Until it gets this, a peer sends all its data.
             Region::Peers if told_all => self.send_declare(id, Some(0), Declaration::Final),
             Region::Routers if told_all => self.ask_all(id),
             _ => {}
         }
     }
 
-    /// The link is lost or closed, the session has ended. What it declared is withdrawn, what it was
-    /// asked ends, what it asked is forgotten. An unknown face is none of our business.
+    /// The link is lost or closed, the session has ended. The declarations of the face are withdrawn,
+    /// requests to it end, and its own requests are dropped. An unknown face is ignored.
     pub fn handle_face_down(&mut self, now: Now, id: FaceId) {
         self.mono = now.mono;
         let Some(face) = self.faces.get_mut(&id) else { return };
-        // It is told nothing any more, not even of its own end.
+        // The face is sent no more messages, not even about its own end.
         face.told_all = false;
         face.watches.clear();
         face.announced = Default::default();
@@ -182,10 +182,10 @@ impl Node {
         }
     }
 
-    /// A face said `message`.
+    /// Handles `message` of a face.
     ///
     /// # Errors
-    /// What costs the face its connection; see [`FaceError`].
+    /// An error that closes the connection of the face; see [`FaceError`].
     pub fn handle_message(
         &mut self,
         now: Now,
@@ -196,7 +196,7 @@ impl Node {
         self.mono = now.mono;
         let member = self.faces.get(&id).is_some_and(|face| face.region == Region::Members);
         match message {
-            // To these there would be answers, and no way back.
+            // Replies to these would have no way back.
             NetworkMessage::Request(_) | NetworkMessage::Interest(_) if member => {
                 self.stats.ignored += 1;
                 Ok(())
@@ -211,7 +211,7 @@ impl Node {
         }
     }
 
-    /// The time of [`Self::poll_timeout`] has come. Too early does no harm.
+    /// Call at the time of [`Self::poll_timeout`]. An earlier call is harmless.
     pub fn handle_timeout(&mut self, now: Now) {
         self.mono = now.mono;
         self.expire_queries(now);
@@ -221,8 +221,8 @@ impl Node {
         self.grow_trees(now);
     }
 
-    /// The node listens at other places than before: its neighbours are told. The first call, after the
-    /// listeners are bound, is of this kind.
+    /// Sets the locators on which the node listens and announces them to its neighbours. The first call
+    /// follows the binding of the listeners.
     pub fn set_locators(&mut self, now: Now, locators: Vec<Text>) {
         if self.config.locators != locators {
             self.config.locators = locators;
@@ -237,25 +237,25 @@ impl Node {
         self.out.is_empty() && self.events.is_empty()
     }
 
-    /// The next event; after each input until `None`. What nobody takes is bounded: per node the last
-    /// word is kept, and of at most [`MAX_LINK_STATES`](crate::limits::MAX_LINK_STATES) nodes.
+    /// The next event; after each input until `None`. Events that are not polled are bounded: per node
+    /// the last one is kept, for at most [`MAX_LINK_STATES`](crate::limits::MAX_LINK_STATES) nodes.
     pub fn poll_event(&mut self) -> Option<NodeEvent> {
         self.events.pop()
     }
 
-    /// The next message to send, and to whom.
+    /// The next message to send, and its face.
     pub fn poll_transmit(&mut self) -> Option<(FaceId, NetworkMessage, Reliability)> {
         self.out.pop_front()
     }
 
-    /// All messages at once, in exchange for an empty queue: nothing is moved. The same as
-    /// [`Self::poll_transmit`] until nothing comes.
+    /// Takes all messages at once in exchange for an empty queue, without moving them. Equivalent to
+    /// [`Self::poll_transmit`] until it returns `None`.
     pub fn take_transmits(&mut self, into: &mut VecDeque<(FaceId, NetworkMessage, Reliability)>) {
         debug_assert!(into.is_empty(), "what was taken before has to be passed on first");
         core::mem::swap(&mut self.out, into);
     }
 
-    /// When [`Self::handle_timeout`] wants to be called, on the monotonic clock.
+    /// Deadline of [`Self::handle_timeout`], on the monotonic clock.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         [
@@ -282,7 +282,7 @@ impl Node {
         self.stats
     }
 
-    /// Who is at a face; `None`: there is no such face.
+    /// The remote of a face; `None`: unknown face.
     #[must_use]
     pub fn remote(&self, id: FaceId) -> Option<Remote> {
         self.faces.get(&id).map(|face| face.remote)

@@ -19,7 +19,7 @@ use crate::{
 use std::collections::BTreeSet;
 
 impl Node {
-    /// [`Self::forward`] into the queue of outputs.
+    /// Runs [`Self::forward`] into the queue of outputs.
     pub(super) fn handle_push(
         &mut self,
         now: Now,
@@ -32,7 +32,7 @@ impl Node {
         let result = self.forward(now, from, &mut message, |to, message| {
             out.push_back((to, message.clone(), reliability));
         });
-        // In the order of faces, as everything else here.
+        // In the order of faces, like all outputs.
         if let Some(copies) = out.make_contiguous().get_mut(before..) {
             copies.reverse();
         }
@@ -40,14 +40,15 @@ impl Node {
         result
     }
 
-    /// A face said `message`, which is a PUSH: the same as [`Self::handle_message`], but each face that
-    /// it goes to is given it at once, without a copy and without a place in the queue. For drivers that
-    /// have drained [`Self::poll_transmit`].
+    /// Handles a PUSH of a face. Same as [`Self::handle_message`], but the message is given to each
+    /// target face at once, without a copy and without a place in the queue. For drivers that have
+    /// drained [`Self::poll_transmit`].
     ///
-    /// Faces come in descending order. What is given to the lowest, which comes last, may be emptied.
+    /// Faces come in descending order. The message given to the lowest, which comes last, may be
+    /// emptied.
     ///
     /// # Errors
-    /// What costs the face its connection; see [`FaceError`].
+    /// An error that closes the connection of the face; see [`FaceError`].
     #[inline]
     pub fn forward(
         &mut self,
@@ -59,7 +60,7 @@ impl Node {
         let Some(face) = self.faces.get_mut(&from) else { return Err(FaceError::UnknownFace) };
         let NetworkMessage::Push(push) = &mut *message else { return Ok(()) };
         self.stats.pushes_in += 1;
-        // What comes here as well as over a link of its own.
+        // A member with a link of its own sends the message there as well.
         if face.in_group.twice && face.region == Region::Members {
             self.stats.ignored += 1;
             return Ok(());
@@ -68,13 +69,13 @@ impl Node {
         {
             return Ok(());
         }
-        // What the own session sends it has stamped itself.
+        // Messages of the own session were stamped by the session.
         if let Some(stack) = &mut push.ts_stack
             && face.remote.zid != self.config.zid
         {
             stack.stamp(TsStack::ROUTE, || TsRecord::new(TsStack::ROUTE, &self.stamps.new_timestamp(now)));
         }
-        // Only routers say whose tree a message follows.
+        // Only routers name the tree that a message follows.
         let node_id = if face.region == Region::Routers { push.node_id } else { 0 };
         if let Some(route) = face.cache.get(self.version, node_id, &push.key) {
             self.stats.route_hits += 1;
@@ -91,8 +92,8 @@ impl Node {
         Ok(())
     }
 
-    /// The targets of a key that has no remembered route. `None`: it is no key.
-    // Apart from the way of a key that has one, which is taken a thousand times as often.
+    /// The targets of a key without a cached route. `None`: invalid key.
+    // Kept apart from the path of cached keys, which is taken a thousand times as often.
     #[cold]
     #[inline(never)]
     fn work_out(&mut self, from: FaceId, node_id: u16, wire: &WireExpr) -> Option<Box<[Target]>> {
@@ -105,7 +106,7 @@ impl Node {
         Some(self.data_route(from, way, &key, wire))
     }
 
-    /// The faces that data on `key` from `from` goes to, and how the key is written there if not as in
+    /// The target faces of data on `key` from `from`, and the wire form of the key there unless it is
     /// `wire`.
     fn data_route(&mut self, from: FaceId, way: Way, key: &KeyExpr, wire: &WireExpr) -> Box<[Target]> {
         let Some(source) = self.faces.get(&from) else { return Box::default() };
@@ -132,7 +133,7 @@ impl Node {
             targets.extend(hops);
             targets.sort_unstable();
         }
-        // Only a full key means the same to everybody.
+        // Only a full key has the same meaning on all faces.
         let as_it_came = |out: WireExpr| if wire.scope == 0 && out == *wire { None } else { Some(out) };
         let targets = targets.into_iter().filter_map(|(id, node_id)| {
             let key = as_it_came(self.faces.get(&id)?.wire_expr(key));
@@ -155,11 +156,11 @@ fn hand_out(
         return;
     }
     stats.pushes_out += targets.len() as u64;
-    // The key as it came, while that of a face stands in its place.
+    // The original key, while that of a face is in its place.
     let mut came = None;
     for target in targets.iter().rev() {
         let NetworkMessage::Push(push) = &mut *message else { return };
-        // The timestamp of the network message is not passed on.
+        // The timestamp of the network message is not forwarded.
         push.timestamp = None;
         push.node_id = target.node_id;
         if let Some(key) = &target.key {
@@ -172,8 +173,8 @@ fn hand_out(
     }
 }
 
-/// `zenoh-behaviour` 3.3: a PUT without timestamp gets one; a timestamp of the future is replaced, or
-/// the message dropped; a DEL is left alone. Returns whether the message goes on.
+/// Timestamps (`zenoh-behaviour` 3.3): a PUT without one gets one; a timestamp of the future is
+/// replaced, or the message dropped; a DEL is left alone. Returns whether the message is forwarded.
 fn stamp(
     now: Now,
     from: FaceId,

@@ -1,8 +1,8 @@
 //! REQUEST, RESPONSE and RESPONSE_FINAL (`zenoh-behaviour` 3.9, 5.4).
 //!
-//! Each request that comes in becomes a query with one branch per face that is asked. A branch ends
-//! with the face's RESPONSE_FINAL, at its deadline, or with the face; the last one ends the query,
-//! with exactly one RESPONSE_FINAL to the asker.
+//! Each incoming request becomes a query with one branch per target face. A branch ends with the face's
+//! RESPONSE_FINAL, at its deadline, or with the face; the last one ends the query, with exactly one
+//! RESPONSE_FINAL to the querier.
 
 use super::{
     FaceError, FaceId, Node,
@@ -25,10 +25,10 @@ use bytes::Bytes;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What the error of a branch says that took too long.
+/// Payload of the error of a branch that timed out.
 const TIMEOUT: &[u8] = b"Timeout";
 
-/// A request of somebody, while it has branches.
+/// A request of a face, while it has branches.
 #[derive(Debug)]
 struct Query {
     source: FaceId,
@@ -79,7 +79,7 @@ impl Node {
             return Ok(());
         }
         let timeout = match request.timeout_ms {
-            // Zero is no useful timeout.
+            // Zero is not a usable timeout.
             None | Some(0) => self.config.query_timeout,
             Some(ms) => Duration::from_millis(ms),
         };
@@ -104,7 +104,7 @@ impl Node {
         Ok(())
     }
 
-    /// The faces that are asked, and how the key is written there.
+    /// The target faces, and the wire form of the key there.
     fn query_targets(
         &mut self,
         from: FaceId,
@@ -114,7 +114,7 @@ impl Node {
     ) -> Vec<Target> {
         let way = self.way(from, node_id);
         let Some(source) = self.faces.get(&from) else { return Vec::new() };
-        // Per face the merged info; `None` where not all is known that the face declares.
+        // Per face the merged info; `None` if the declarations of the face are not complete.
         let mut candidates: BTreeMap<FaceId, Option<QueryableInfo>> = BTreeMap::new();
         let mut routers: Vec<(RouterIx, QueryableInfo)> = Vec::new();
         let add = |candidates: &mut BTreeMap<FaceId, Option<QueryableInfo>>, id, info| {
@@ -136,7 +136,7 @@ impl Node {
             let face = self.faces.get(id);
             face.is_some_and(|face| self.passes(way, (from, source), (*id, face)))
         });
-        // Of a router it counts how far away it is, not how far it says that its queryables are.
+        // For a router the distance of the router counts, not the one it declares for its queryables.
         let mut trees: BTreeMap<FaceId, u16> = BTreeMap::new();
         for (router, info) in routers {
             if let Some((hop, root)) = self.hop(from, way, router) {
@@ -172,7 +172,7 @@ impl Node {
         candidates.into_iter().map(target).collect()
     }
 
-    /// Notes when this node passed something on; what the own session sends it has stamped itself.
+    /// Adds the time of forwarding; the own session stamps its messages itself.
     fn stamp_route(&mut self, now: Now, from: FaceId, stack: &mut Option<Box<TsStack>>) {
         if let Some(stack) = stack
             && self.faces.get(&from).is_some_and(|face| face.remote.zid != self.config.zid)
@@ -222,7 +222,7 @@ impl Node {
         Ok(())
     }
 
-    /// Ends the branches whose time is over, each with an error of its own.
+    /// Ends the branches that timed out, each with an error.
     pub(super) fn expire_queries(&mut self, now: Now) {
         while let Some((deadline, face, rid)) = self.queries.deadlines.first().copied() {
             if deadline > now.mono {
@@ -253,7 +253,7 @@ impl Node {
         }
     }
 
-    /// A face is gone: it answers no more, and nobody waits for its answers.
+    /// Ends the branches and queries of a closed face.
     pub(super) fn drop_queries_of(&mut self, id: FaceId) {
         let Some(face) = self.faces.get_mut(&id) else { return };
         let asked: Vec<u32> = face.pending.keys().copied().collect();

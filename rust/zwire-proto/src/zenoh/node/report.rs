@@ -1,10 +1,10 @@
-//! What a node knows, for those who ask it about itself (`zenoh-behaviour` 6.1).
+//! Reports about the state of a node, for the admin space (`zenoh-behaviour` 6.1).
 
 use super::{Node, NodeMode, face::Region, network::RouterIx, tables::Kind};
 use crate::zenoh::{KeyExpr, WhatAmI, ZenohId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What somebody declared.
+/// Kind of declaration to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
     /// Subscribers.
@@ -33,23 +33,23 @@ impl Topic {
     }
 }
 
-/// Who declared something on a key.
+/// Nodes that declared an entity on a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declarers {
-    /// Routers; a router itself when any of its faces did, a peer's gateway.
+    /// Routers; the node itself, if it is a router and any of its faces did, and a peer's gateway.
     pub routers: BTreeSet<ZenohId>,
-    /// Peers; a peer itself when its session or a client of it did.
+    /// Peers; the node itself, if it is a peer and its session or a client did.
     pub peers: BTreeSet<ZenohId>,
     /// Clients, and the session of the node itself.
     pub clients: BTreeSet<ZenohId>,
 }
 
-/// Nodes and their links, as link states tell.
+/// Nodes and their links, from link states.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
-    /// This node is the first.
+    /// Ids of nodes; this node is the first.
     pub nodes: Vec<ZenohId>,
-    /// Links by the places of their ends, each once, and their weights.
+    /// Links between indices of nodes, each once, with their weights.
     pub links: Vec<(usize, usize, f64)>,
 }
 
@@ -130,7 +130,7 @@ impl Node {
         Graph { nodes: own.chain(peers.map(|face| face.remote.zid)).collect(), links: Vec::new() }
     }
 
-    /// This node and those whom it is linked to, but for clients.
+    /// This node and the nodes it is linked to, except clients.
     #[must_use]
     pub fn neighbours(&self) -> Graph {
         let others =
@@ -139,7 +139,7 @@ impl Node {
         Graph { nodes: own.chain(others.map(|face| face.remote.zid)).collect(), links: Vec::new() }
     }
 
-    /// Through whom what comes from one router goes to another: source, destination, next.
+    /// Next hops between routers: source, destination, next.
     pub fn successors(&mut self) -> Vec<(ZenohId, ZenohId, ZenohId)> {
         let (numbers, _) = self.network.links_of_all();
         let mut all = Vec::new();
@@ -156,7 +156,7 @@ impl Node {
         all
     }
 
-    /// What this router and that neighbour say that their link weighs; 0 is nothing.
+    /// Weights that this router and that neighbour announce for their link; 0 is none.
     #[must_use]
     pub fn weights(&self, neighbour: ZenohId) -> Option<(u16, u16)> {
         self.network.weights_of(neighbour, self.config.zid)

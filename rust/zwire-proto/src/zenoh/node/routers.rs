@@ -1,9 +1,9 @@
-//! Several routers: declarations that name their router, and ways along its tree
-//! (`zenoh-behaviour` 5.5, 5.6).
+//! Several routers: declarations that name their router, and routes along its tree (`zenoh-behaviour`
+//! 5.5, 5.6).
 //!
-//! A router declares for all that is behind it, once per key; those who hear it pass it on along the
-//! tree of that router. Data and queries go the same ways. There are no other means against loops, so
-//! what comes by a link that the tree does not lead through goes no further than to our own faces.
+//! A router declares for all nodes behind it, once per key; receivers forward the declaration along the
+//! tree of that router. Data and queries take the same ways. The trees are the only protection against
+//! loops, so a message on a link outside the tree goes no further than to this node's own faces.
 
 use super::{
     FaceError, FaceId, Node, NodeMode,
@@ -21,22 +21,22 @@ use crate::{
 };
 use std::collections::BTreeSet;
 
-/// How a message came.
+/// Way by which a message came.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Way {
-    /// From one of our own faces.
+    /// From an own face, not from a router.
     Own,
-    /// From a router, along the tree of this one.
+    /// From a router, along its tree.
     Along(RouterIx),
-    /// From a router, but not as trees are: the routers do not agree yet. The second is the router
-    /// whose tree it should follow, if that is known.
+    /// From a router, but not along a tree: the routers do not agree yet. Holds the root of the tree that
+    /// the message should follow, if known.
     Astray(Option<RouterIx>),
 }
 
 impl Node {
-    // ---- who hears whom ----
+    // ---- forwarding between faces and routers ----
 
-    /// How a message of `from` came that names `node_id`.
+    /// Way of a message of `from` that names `node_id`.
     pub(super) fn way(&mut self, from: FaceId, node_id: u16) -> Way {
         if !self.faces.get(&from).is_some_and(Face::in_network) {
             return Way::Own;
@@ -47,7 +47,7 @@ impl Node {
         }
     }
 
-    /// Whether what came from `from` on this way is the business of `to`, which is no router.
+    /// Whether messages from `from` on this way are forwarded to `to`, which is no router.
     pub(super) fn passes(&self, way: Way, from: (FaceId, &Face), to: (FaceId, &Face)) -> bool {
         match way {
             Way::Own => relays(self.config.mode, from, to),
@@ -56,9 +56,9 @@ impl Node {
         }
     }
 
-    /// Whether a face hears through us of a router of the network: a client always, a peer if it has no
-    /// link to that router itself and we are the one of its gateways who tells it. A multicast group does
-    /// not: it would hear everything.
+    /// Whether this node forwards messages of a router of the network to a face: to a client always, to
+    /// a peer if it has no link to that router itself and this node is the one of its gateways in
+    /// charge. A multicast group gets none: it would get everything.
     pub(super) fn hears(&self, router: Option<RouterIx>, face: &Face) -> bool {
         let linked = |zid: ZenohId| face.gateways.contains(&zid);
         let linked = || router.and_then(|ix| self.network.get(ix)).is_some_and(|r| linked(r.zid));
@@ -66,15 +66,14 @@ impl Node {
         concerned && self.speaks_for(face) && !linked()
     }
 
-    /// Whether we speak for a face in the network of routers. Of several gateways of a peer the one with
-    /// the greatest id does; gateways that are not in our network do not count.
+    /// Whether this node represents a face in the network of routers. Of several gateways of a peer the
+    /// one with the greatest id does; gateways outside this network do not count.
     fn speaks_for(&self, face: &Face) -> bool {
         let gateways = face.gateways.iter().filter(|zid| self.network.contains(**zid));
         gateways.max().is_none_or(|greatest| *greatest == self.config.zid)
     }
 
-    /// Where among the routers something goes that came on this way from `from` and is for `to`, and
-    /// in whose tree.
+    /// Next hop among the routers, and its tree, for a message from `from` on this way to `to`.
     pub(super) fn hop(&mut self, from: FaceId, way: Way, to: RouterIx) -> Option<(FaceId, u16)> {
         let root = match way {
             Way::Own => {
@@ -92,9 +91,9 @@ impl Node {
         Some((hop, root))
     }
 
-    // ---- what we declare ----
+    // ---- own declarations ----
 
-    /// Brings what the network knows of `key` through us up to date.
+    /// Updates the declaration of `key` by this node in the network.
     pub(super) fn refresh_own(&mut self, kind: Kind, key: &KeyExpr) {
         if self.config.mode != NodeMode::Router {
             return;
@@ -115,7 +114,7 @@ impl Node {
         self.pass_on(None, OWN, kind, key, offer);
     }
 
-    /// What we declare for all our faces together.
+    /// Declaration of this node for all its faces together.
     fn own_offer(&self, kind: Kind, resource: &Resource) -> Option<QueryableInfo> {
         let spoken_for = |id: &FaceId| {
             let face = self.faces.get(id);
@@ -128,9 +127,9 @@ impl Node {
         resource.entities(kind).filter(|(id, _)| spoken_for(id)).map(|(_, info)| info).reduce(merge)
     }
 
-    // ---- what others declare ----
+    // ---- declarations of other routers ----
 
-    /// D_* and U_* of a router: they name the router that they are about.
+    /// Handles D_* and U_* of a router: they name the router that they are about.
     pub(super) fn handle_sourced(&mut self, from: FaceId, declare: Declare) -> Result<(), FaceError> {
         let origin = self.network.meaning(from, declare.node_id).filter(|origin| *origin != OWN);
         let (kind, key, info) = match declare.body {
@@ -146,7 +145,7 @@ impl Node {
                 (Kind::Token, None, None)
             }
         };
-        // Ids are always 0 between routers: a withdrawal without key says nothing.
+        // Ids are always 0 between routers: a withdrawal without key has no meaning.
         let (Some(origin), Some(key)) = (origin, key.filter(|key| !key.is_empty())) else {
             self.stats.ignored += 1;
             return Ok(());
@@ -202,13 +201,13 @@ impl Node {
             self.network.table_bytes -= cost(key);
             self.changed_far(kind, key);
         }
-        // Somebody further out may know what we never heard of.
+        // Routers further out may have a declaration that this node never received.
         if self.network.withdrawn.insert(self.mono, zid, kind, key) || id.is_some() {
             self.pass_on(Some(from), origin, kind, key, None);
         }
     }
 
-    /// Something of `kind` on `key` appeared at a router, changed or vanished.
+    /// Handles that an entity of `kind` on `key` appeared at a router, changed or vanished.
     fn changed_far(&mut self, kind: Kind, key: &KeyExpr) {
         if kind == Kind::Subscriber {
             self.version += 1;
@@ -222,7 +221,7 @@ impl Node {
         }
     }
 
-    /// Tells our children in the tree of `origin` what it declared or (`None`) withdrew.
+    /// Sends a declaration of `origin`, or with `None` its withdrawal, to the children in its tree.
     fn pass_on(
         &mut self,
         from: Option<FaceId>,
@@ -257,21 +256,21 @@ impl Node {
         self.out.push_back((to, NetworkMessage::Declare(declare), Reliability::Reliable));
     }
 
-    // ---- the network changes ----
+    // ---- changes of the network ----
 
-    /// A link to another router is open.
+    /// Handles a new link to another router.
     pub(super) fn join_network(&mut self, now: Now, face: FaceId, zid: ZenohId) {
         let changes = self.network.link_up(now, face, zid);
         self.apply(changes);
     }
 
-    /// A link to another router is lost.
+    /// Handles the loss of a link to another router.
     pub(super) fn leave_network(&mut self, now: Now, face: FaceId) {
         let changes = self.network.link_down(now, face);
         self.apply(changes);
     }
 
-    /// Link states of another router.
+    /// Handles link states of another router.
     pub(super) fn handle_router_states(&mut self, now: Now, face: FaceId, list: &LinkStateList) {
         let (changes, ignored) = self.network.handle_records(now.mono, face, list);
         self.stats.ignored += ignored;
@@ -314,8 +313,8 @@ impl Node {
         served.into_iter().for_each(|face| self.gateways_changed(face));
     }
 
-    /// A peer has other gateways than before, or they are in the network now or no more: somebody else
-    /// may speak for it.
+    /// Handles that a peer has other gateways than before, or that they joined or left the network:
+    /// another router may represent it.
     pub(super) fn gateways_changed(&mut self, of: FaceId) {
         self.version += 1;
         let Some(face) = self.faces.get(&of) else { return };
@@ -338,7 +337,7 @@ impl Node {
         }
     }
 
-    /// Works out the trees, if it is time, and tells new children all that their branch has to know.
+    /// Computes the trees, if due, and sends new children all declarations for their branch.
     pub(super) fn grow_trees(&mut self, now: Now) {
         let Some(Growth { removed, fresh }) = self.network.handle_timeout(now.mono) else { return };
         self.version += 1;
@@ -353,7 +352,7 @@ impl Node {
         }
     }
 
-    /// What a router has declared, and what it has withdrawn of late.
+    /// Declarations of a router, and its recent withdrawals.
     fn declared(&self, origin: RouterIx) -> Vec<(Kind, KeyExpr, Option<QueryableInfo>)> {
         let Some(router) = self.network.get(origin) else { return Vec::new() };
         let ended = self.network.withdrawn.of(router.zid).map(|(kind, key)| (kind, key.clone(), None));

@@ -1,4 +1,4 @@
-//! Remembered routes of one face.
+//! Cached routes of one face.
 
 use super::FaceId;
 use crate::zenoh::wire::WireExpr;
@@ -9,7 +9,7 @@ const ENTRY: usize = 256;
 /// The memory of a target beside its text.
 const TARGET: usize = size_of::<Target>();
 
-/// A key as it stands in messages of the face, and the router whose tree the message follows.
+/// Key as written in messages of the face, and the root of the tree that the message follows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct RouteKey {
     node_id: u16,
@@ -28,40 +28,40 @@ impl Equivalent<RouteKey> for RouteKeyRef<'_> {
     }
 }
 
-/// A face that messages go to.
+/// Target face of messages.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) face: FaceId,
-    /// Between routers: whose tree the message follows.
+    /// Between routers: number of the root of the tree that the message follows.
     pub(super) node_id: u16,
-    /// How the key is written there; `None`: as it came.
+    /// Wire form of the key there; `None`: unchanged.
     pub(super) key: Option<WireExpr>,
 }
 
-/// Where messages with one key go.
+/// Targets of messages with one key.
 #[derive(Debug)]
 pub(super) struct Route {
-    /// The version of the tables that it was worked out from.
+    /// Version of the tables from which the route was computed.
     pub(super) version: u64,
     /// Face by face, in ascending order.
     pub(super) targets: Box<[Target]>,
 }
 
-/// Routes by the key on the wire, so that a message whose key was there before is neither resolved nor
-/// matched, and one with the key of the message before is not even looked for. Bounded in bytes, because
-/// peers choose keys: when the younger half is full, it becomes the older half, and what was the older half
-/// is forgotten.
+/// Routes by the key on the wire, so that a message with a cached key is neither resolved nor matched,
+/// and one with the same key as the previous message skips the look-up. Bounded in bytes, because peers
+/// choose keys: when the younger half is full, it becomes the older half, and the previous older half
+/// is dropped.
 #[derive(Debug)]
 pub(super) struct RouteCache {
     bound: usize,
     young: Half,
     young_bytes: usize,
-    /// The place in `young` of the route that was asked for last.
+    /// Index in `young` of the route used last.
     last: usize,
     old: Half,
 }
 
-/// Routes in the order in which they came, and where each is.
+/// Routes in the order of insertion, and the index of each.
 #[derive(Debug, Default)]
 struct Half {
     places: HashMap<RouteKey, usize>,
@@ -73,7 +73,7 @@ impl RouteCache {
         Self { bound: bound / 2, young: Half::default(), young_bytes: 0, last: 0, old: Half::default() }
     }
 
-    /// The route of `key`, if it was worked out from this version of the tables.
+    /// The route of `key`, if it was computed from this version of the tables.
     #[inline]
     pub(super) fn get(&mut self, version: u64, node_id: u16, key: &WireExpr) -> Option<&Route> {
         let asked = RouteKeyRef { node_id, key };
@@ -96,7 +96,7 @@ impl RouteCache {
         self.young.places.get(asked).copied()
     }
 
-    /// Remembers a route.
+    /// Caches a route.
     pub(super) fn insert(&mut self, node_id: u16, key: &WireExpr, route: Route) {
         // A copy: a slice would keep the receive buffer alive.
         let key = WireExpr { suffix: key.suffix.as_str().into(), ..key.clone() };
@@ -110,8 +110,8 @@ impl RouteCache {
             self.young_bytes = 0;
         }
         if cost <= self.bound {
-            // An entry of an older version stands for the same key and is counted twice until the
-            // halves change: never too little.
+            // An outdated entry of the same key stays and is counted as well until the halves change:
+            // the count is never too low.
             self.young_bytes += cost;
             match self.young.places.get(&key) {
                 Some(place) => self.young.routes[*place].1 = route,

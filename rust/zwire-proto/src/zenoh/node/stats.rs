@@ -1,23 +1,23 @@
-//! What a node counts.
+//! Counters of a node.
 
-/// Counters since the start. All rise; their reasons are those of `zenoh-behaviour` 2.12.
+/// Counters since the start. They only grow; their reasons are those of `zenoh-behaviour` 2.12.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeStats {
     /// PUSH received.
     pub pushes_in: u64,
     /// PUSH sent, one per face.
     pub pushes_out: u64,
-    /// PUSH that nobody wanted.
+    /// PUSH without any matching face.
     pub pushes_unmatched: u64,
     /// REQUEST received.
     pub requests_in: u64,
     /// REQUEST sent, one per face.
     pub requests_out: u64,
-    /// RESPONSE passed on.
+    /// RESPONSE forwarded.
     pub responses: u64,
     /// Branches of queries that ended by timeout.
     pub query_timeouts: u64,
-    /// Interests that were answered although not everybody who was asked had answered.
+    /// Interests that were answered although not all nodes asked had answered.
     pub interest_timeouts: u64,
     /// Messages dropped because their key has an unknown scope or is not a key expression.
     pub invalid_keys: u64,
@@ -31,6 +31,6 @@ pub struct NodeStats {
     pub ignored: u64,
     /// Routes taken from the cache.
     pub route_hits: u64,
-    /// Routes worked out.
+    /// Routes computed.
     pub route_misses: u64,
 }

@@ -1,10 +1,10 @@
-//! What all faces declared, by key.
+//! Declarations of all faces, by key.
 
 use super::{FaceId, network::RouterIx, trie::Trie};
 use crate::zenoh::{KeyExpr, wire::QueryableInfo};
 use std::collections::BTreeMap;
 
-/// What can be declared on a key.
+/// Kind of entity declared on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Subscriber = 0,
@@ -16,35 +16,34 @@ impl Kind {
     pub(super) const ALL: [Self; 3] = [Self::Subscriber, Self::Queryable, Self::Token];
 }
 
-/// A declaration of a face: its id, and a number that tells apart the keys that a face declared with
-/// the same id.
+/// A declaration of a face: its id, and a number that distinguishes keys declared under the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct EntityId {
     pub(super) id: u32,
     pub(super) nth: u32,
 }
 
-/// A key on which something is declared.
+/// A key with declarations.
 #[derive(Debug)]
 pub(super) struct Resource {
     pub(super) key: KeyExpr,
     entities: [BTreeMap<(FaceId, EntityId), QueryableInfo>; 3],
-    /// What other routers declared, each for all that is behind it.
+    /// Declarations of other routers, each for all nodes behind it.
     routers: [BTreeMap<RouterIx, QueryableInfo>; 3],
 }
 
 impl Resource {
-    /// Who declared entities of `kind` on this key, by face; a face with several comes several times.
+    /// Entities of `kind` on this key, by face; a face with several is listed several times.
     pub(super) fn entities(&self, kind: Kind) -> impl Iterator<Item = (FaceId, QueryableInfo)> {
         self.entities[kind as usize].iter().map(|((face, _), info)| (*face, *info))
     }
 
-    /// Which other routers declared something of `kind` on this key.
+    /// Other routers with a declaration of `kind` on this key.
     pub(super) fn routers(&self, kind: Kind) -> impl Iterator<Item = (RouterIx, QueryableInfo)> {
         self.routers[kind as usize].iter().map(|(router, info)| (*router, *info))
     }
 
-    /// What one router declared.
+    /// Declaration of one router.
     pub(super) fn router(&self, kind: Kind, router: RouterIx) -> Option<QueryableInfo> {
         self.routers[kind as usize].get(&router).copied()
     }
@@ -71,7 +70,7 @@ impl Tables {
         Self { resources: Vec::new(), free: Vec::new(), by_key: BTreeMap::new(), trie: Trie::new() }
     }
 
-    /// Adds an entity, or gives it another info.
+    /// Adds an entity, or replaces its info.
     pub(super) fn insert(
         &mut self,
         key: &KeyExpr,
@@ -94,7 +93,7 @@ impl Tables {
         }
     }
 
-    /// Notes what a router declared. Returns the info that it gave before.
+    /// Stores the declaration of a router. Returns the previous info.
     pub(super) fn insert_router(
         &mut self,
         key: &KeyExpr,
@@ -107,7 +106,7 @@ impl Tables {
         (id, resource.and_then(|resource| resource.routers[kind as usize].insert(router, info)))
     }
 
-    /// Removes what a router declared, and the resource if that was the last on it.
+    /// Removes the declaration of a router, and the resource if that was the last on it.
     pub(super) fn remove_router(&mut self, id: ResourceId, kind: Kind, router: RouterIx) {
         if let Some(Some(resource)) = self.resources.get_mut(id as usize) {
             resource.routers[kind as usize].remove(&router);
@@ -150,7 +149,7 @@ impl Tables {
         self.by_key.values().filter_map(|id| self.get(*id))
     }
 
-    /// The resources whose key intersects `key`, in no particular order.
+    /// The resources with a key that intersects `key`, in no particular order.
     pub(super) fn matching(&self, key: &KeyExpr) -> impl Iterator<Item = &Resource> {
         self.trie
             .candidates(key)
@@ -180,8 +179,8 @@ impl Tables {
     }
 }
 
-/// One info for several queryables: complete if one is, and the nearest of those that decide that
-/// (`zenoh-behaviour` 5.4).
+/// Merges the infos of several queryables: complete if one is, and the distance of the nearest among
+/// those that decide it (`zenoh-behaviour` 5.4).
 pub(super) fn merge(a: QueryableInfo, b: QueryableInfo) -> QueryableInfo {
     match (a.complete, b.complete) {
         (true, false) => a,
@@ -212,7 +211,7 @@ mod tests {
         tables.remove(id, Kind::Token, FaceId(2), FIRST);
         assert!(tables.exact(&key("a/*")).is_none());
         assert_eq!(tables.matching(&key("a/b")).count(), 0);
-        // The number is used again.
+        // The number is reused.
         assert_eq!(tables.insert(&key("b"), Kind::Token, FaceId(2), FIRST, info), id);
     }
 

@@ -1,6 +1,6 @@
 //! An index of declared key expressions by chunk.
 //!
-//! It finds a superset of what intersects a key without looking at each declared key; the caller
+//! It finds a superset of the keys that intersect a key without visiting each declared key; the caller
 //! compares the candidates.
 
 use crate::{
@@ -9,8 +9,8 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// How many chunks of a key are indexed. What is longer is kept with its first chunks, so that a key
-/// of 32 000 chunks takes no more nodes than one of eight.
+/// Number of indexed chunks of a key. Longer keys are stored under their first chunks, so that a key of
+/// 32 000 chunks takes no more nodes than one of eight.
 pub(super) const DEPTH: usize = 8;
 
 const ROOT: u32 = 0;
@@ -25,9 +25,9 @@ struct Branch {
     star: Option<u32>,
     /// `**`.
     double: Option<u32>,
-    /// This branch is a `**`: it stays for any chunk that is not verbatim.
+    /// Whether this branch is a `**`: it stays active for any chunk that is not verbatim.
     is_double: bool,
-    /// This branch is [`DEPTH`] chunks deep; `here` may hold longer keys.
+    /// Whether this branch is [`DEPTH`] chunks deep; `here` may hold longer keys.
     is_last: bool,
     /// The numbers of the keys that end here.
     here: Vec<u32>,
@@ -76,7 +76,7 @@ impl Branch {
     }
 }
 
-/// The index. Keys are known by numbers that the caller chooses.
+/// Index of keys by chunk. Keys are known by numbers that the caller chooses.
 #[derive(Debug)]
 pub(super) struct Trie {
     branches: Vec<Branch>,
@@ -106,7 +106,7 @@ impl Trie {
         self.branches[at as usize].here.push(number);
     }
 
-    /// Removes what [`Self::insert`] added.
+    /// Removes a key added by [`Self::insert`].
     pub(super) fn remove(&mut self, key: &KeyExpr, number: u32) {
         let mut path = vec![ROOT];
         let mut at = ROOT;
@@ -116,7 +116,7 @@ impl Trie {
             at = child;
         }
         self.branches[at as usize].here.retain(|n| *n != number);
-        // Branches that hold nothing any more go, from the tip.
+        // Empty branches are removed, from the tip.
         let chunks: Vec<&str> = key.split('/').take(DEPTH).collect();
         for depth in (1..path.len()).rev() {
             if !self.branches[path[depth] as usize].is_bare() {
@@ -136,7 +136,7 @@ impl Trie {
         let mut next = Vec::new();
         for chunk in key.split('/') {
             if chunk.contains('*') {
-                // From here on everything below is a candidate.
+                // From here on all branches below hold candidates.
                 self.collect_below(active, &mut found);
                 return unique(found);
             }
@@ -171,7 +171,7 @@ impl Trie {
         unique(found)
     }
 
-    /// A `**` may also stand for no chunk: where its parent is active it is, too.
+    /// A `**` may also stand for no chunk: it is active whenever its parent is.
     fn close(&self, active: &mut Vec<u32>) {
         for i in 0..active.len() {
             active.extend(self.branches[active[i] as usize].double);
@@ -181,7 +181,8 @@ impl Trie {
     }
 
     fn collect_below(&self, mut stack: Vec<u32>, found: &mut Vec<u32>) {
-        // A branch and the `**` below it may both be active; what is below that is met twice then.
+        // A branch and the `**` below it may both be active; branches below that are then visited
+        // twice.
         let mut seen = std::collections::BTreeSet::new();
         while let Some(at) = stack.pop() {
             if seen.insert(at) {

@@ -1,13 +1,13 @@
-//! Interests whose D_FINAL waits for others.
+//! Interests that wait with D_FINAL for other faces.
 
 use super::FaceId;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Who asks, and under which id.
+/// Asking face, and the id of its interest.
 pub(super) type Asker = (FaceId, u32);
 
-/// All interests that wait, and the next that has waited long enough.
+/// All waiting interests, and the next deadline.
 #[derive(Debug, Default)]
 pub(super) struct WaitingRoom {
     waiting: BTreeMap<Asker, (BTreeSet<FaceId>, Duration)>,
@@ -15,7 +15,7 @@ pub(super) struct WaitingRoom {
 }
 
 impl WaitingRoom {
-    /// How many of `face` wait, counted up to `bound`.
+    /// Number of waiting interests of `face`, counted up to `bound`.
     pub(super) fn count(&self, face: FaceId, bound: usize) -> usize {
         self.waiting.range((face, 0)..=(face, u32::MAX)).take(bound).count()
     }
@@ -27,21 +27,21 @@ impl WaitingRoom {
         self.waiting.insert(asker, (on, deadline));
     }
 
-    /// `asker` waits no more.
+    /// Ends the wait of `asker`.
     pub(super) fn remove(&mut self, asker: Asker) {
         if let Some((_, deadline)) = self.waiting.remove(&asker) {
             self.deadlines.remove(&(deadline, asker));
         }
     }
 
-    /// `face` is gone and waits for nothing any more.
+    /// Ends all waits of a closed face.
     pub(super) fn remove_all(&mut self, face: FaceId) {
         let own: Vec<Asker> =
             self.waiting.range((face, 0)..=(face, u32::MAX)).map(|(asker, _)| *asker).collect();
         own.into_iter().for_each(|asker| self.remove(asker));
     }
 
-    /// `of` has told `asker` all it knows. Returns whether that was the last one, and the wait is over.
+    /// `of` has answered `asker`. Returns whether that was the last one, and the wait is over.
     pub(super) fn answered(&mut self, asker: Asker, of: FaceId) -> bool {
         let over = self.waiting.get_mut(&asker).is_some_and(|(on, _)| on.remove(&of) && on.is_empty());
         if over {
@@ -50,13 +50,13 @@ impl WaitingRoom {
         over
     }
 
-    /// `of` has told everybody all it knows, or is gone. Returns those whose wait is over.
+    /// `of` has answered all, or is gone. Returns the interests that need not wait any longer.
     pub(super) fn answered_all(&mut self, of: FaceId) -> Vec<Asker> {
         let askers: Vec<Asker> = self.waiting.keys().copied().collect();
         askers.into_iter().filter(|asker| self.answered(*asker, of)).collect()
     }
 
-    /// The next one that has waited long enough.
+    /// The next wait with an expired deadline.
     pub(super) fn expire(&mut self, now: Duration) -> Option<Asker> {
         let (deadline, asker) = *self.deadlines.first()?;
         if deadline > now {

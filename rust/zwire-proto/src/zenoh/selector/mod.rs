@@ -11,26 +11,26 @@ use crate::Text;
 pub use parameters::Parameters;
 pub use time_range::{TimeBound, TimeExpr, TimeRange, TimeRangeError};
 
-/// What a query asks: `key?parameters`. On the wire the two travel apart, without the `?`.
+/// Selector of a query: `key?parameters`. On the wire the two travel apart, without the `?`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Selector {
-    /// Which keys.
+    /// Key expression to query.
     pub key: KeyExpr,
-    /// Anything more that the queryable should know.
+    /// Further information for the queryable.
     pub parameters: Parameters,
 }
 
 impl Selector {
-    /// Of its two parts.
+    /// A selector of its two parts.
     #[must_use]
     pub fn new(key: KeyExpr, parameters: Parameters) -> Self {
         Self { key, parameters }
     }
 
-    /// From `key?parameters`, split at the first `?`, without copying. The key is not canonised.
+    /// Parses `key?parameters`, split at the first `?`, without copying. The key is not canonised.
     ///
     /// # Errors
-    /// What is wrong with the key.
+    /// Error of the key.
     pub fn from_text(text: impl Into<Text>) -> Result<Self, KeyExprError> {
         let text = text.into();
         let Some((key, parameters)) = text.split_once('?') else {

@@ -22,10 +22,10 @@ pub struct Parameters(Text);
 impl Parameters {
     /// The name of a time range.
     pub const TIME: &'static str = "_time";
-    /// The name that says, without a value, that replies on any key are accepted.
+    /// The name of the item, without a value, that accepts replies on any key.
     pub const ANY_KEY: &'static str = "_anyke";
 
-    /// From their text, without copying. Any text will do; `;`, `=` and `|` at its end are cut.
+    /// From their text, without copying. Any text is valid; `;`, `=` and `|` at its end are cut.
     #[must_use]
     pub fn new(text: impl Into<Text>) -> Self {
         let text = text.into();
@@ -45,7 +45,7 @@ impl Parameters {
         &self.0
     }
 
-    /// Whether there is nothing.
+    /// Whether there are no parameters.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -63,18 +63,18 @@ impl Parameters {
         self.iter().find_map(|(other, value)| (other == name).then_some(value))
     }
 
-    /// The value of `name`, split at each `|`; nothing if there is no such name.
+    /// The value of `name`, split at each `|`; empty if there is no such name.
     pub fn values(&self, name: &str) -> impl DoubleEndedIterator<Item = &str> + Clone {
         self.get(name).into_iter().flat_map(|value| value.split(BETWEEN_VALUES))
     }
 
-    /// Whether there is an item called `name`.
+    /// Whether there is an item with this name.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// Whether the names come in alphabetical order.
+    /// Whether the names are in alphabetical order.
     #[must_use]
     pub fn is_ordered(&self) -> bool {
         self.iter().map(|(name, _)| name).is_sorted()
@@ -86,37 +86,37 @@ impl Parameters {
         !self.is_empty() && self.iter().all(|(name, _)| !name.is_empty())
     }
 
-    /// Takes away all items called `name`, then writes a new one at the end. Gives the value that
-    /// counted before. Both are written as they are: separators in them make further items.
+    /// Removes all items called `name`, then adds a new one at the end. Returns the previous value.
+    /// Both are written verbatim: separators in them make further items.
     pub fn insert(&mut self, name: &str, value: &str) -> Option<Text> {
         let old = self.get(name).map(|old| self.0.slice_ref(old));
         self.0 = write(self.iter().filter(|(other, _)| *other != name).chain([(name, value)]));
         old
     }
 
-    /// Takes away all items called `name`. Gives the value that counted.
+    /// Removes all items called `name`. Returns the previous value.
     pub fn remove(&mut self, name: &str) -> Option<Text> {
         let old = self.get(name).map(|old| self.0.slice_ref(old))?;
         self.0 = write(self.iter().filter(|(other, _)| *other != name));
         Some(old)
     }
 
-    /// Takes away all items whose names are among `others`, then writes those at the end.
+    /// Removes all items with names that occur in `others`, then appends those.
     pub fn extend(&mut self, others: &Self) {
         if !others.is_empty() {
             self.0 = write(self.iter().filter(|(name, _)| !others.contains(name)).chain(others.iter()));
         }
     }
 
-    /// The time range that the query is about.
+    /// The time range of the query.
     ///
     /// # Errors
-    /// A `_time` that is none.
+    /// An invalid `_time`.
     pub fn time_range(&self) -> Result<Option<TimeRange>, TimeRangeError> {
         self.get(Self::TIME).map(str::parse).transpose()
     }
 
-    /// Writes a `_time`, or takes it away.
+    /// Sets `_time`, or removes it.
     pub fn set_time_range(&mut self, range: Option<&TimeRange>) {
         match range {
             Some(range) => self.insert(Self::TIME, &range.to_string()),
@@ -124,13 +124,13 @@ impl Parameters {
         };
     }
 
-    /// Whether replies on any key are accepted, not only on those that the query asks.
+    /// Whether replies on any key are accepted, not only on keys that the query selects.
     #[must_use]
     pub fn accepts_any_key(&self) -> bool {
         self.contains(Self::ANY_KEY)
     }
 
-    /// Writes `_anyke`, or takes it away.
+    /// Sets `_anyke`, or removes it.
     pub fn set_accepts_any_key(&mut self, accepts: bool) {
         if !accepts {
             self.remove(Self::ANY_KEY);
@@ -140,7 +140,7 @@ impl Parameters {
     }
 }
 
-/// The text of items; one without a name is left out.
+/// Text of the items; one without a name is left out.
 fn write<'a>(items: impl Iterator<Item = (&'a str, &'a str)>) -> Text {
     let mut text = String::new();
     for (name, value) in items.filter(|(name, _)| !name.is_empty()) {

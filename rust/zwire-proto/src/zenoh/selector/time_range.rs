@@ -10,12 +10,12 @@ use crate::zenoh::{
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
-/// Offsets stay below, 32 billion years, so that sums of two fit and what is shown parses.
+/// Bound of offsets, 32 billion years, so that sums of two fit and every shown text parses.
 const MAX_OFFSET: i128 = 1_000_000_000_000_000_000 * NANOS_PER_SECOND;
 
 /// A range of time. A bracket that faces outwards leaves its bound out: `]start..end[`.
 ///
-/// Bounds that are told from `now()` get their meaning where the range is applied: [`Self::resolve`].
+/// Bounds relative to `now()` are resolved where the range is applied: [`Self::resolve`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimeRange<T = TimeExpr> {
     /// The lower bound.
@@ -24,7 +24,7 @@ pub struct TimeRange<T = TimeExpr> {
     pub end: TimeBound<T>,
 }
 
-/// One end of a range.
+/// End of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimeBound<T> {
     /// The instant belongs to the range.
@@ -35,18 +35,18 @@ pub enum TimeBound<T> {
     Unbounded,
 }
 
-/// An instant, or one that is told from the time at which the range is applied.
+/// An instant, absolute or relative to the time at which the range is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimeExpr {
     /// Time since the UNIX epoch.
     Fixed(Duration),
-    /// So many nanoseconds after `now()`; negative before.
+    /// Nanoseconds after `now()`; negative before.
     Now(i128),
 }
 
 impl TimeExpr {
-    /// The instant that is meant at `now`, both since the UNIX epoch. What lies before the epoch, or
-    /// beyond what a [`Duration`] can hold, is moved to that end.
+    /// The instant at `now`, both since the UNIX epoch. An instant before the epoch, or beyond the
+    /// range of a [`Duration`], is moved to that end.
     #[must_use]
     pub fn resolve(self, now: Duration) -> Duration {
         match self {
@@ -76,7 +76,7 @@ impl<T> TimeBound<T> {
 }
 
 impl TimeRange {
-    /// The range that is meant at `now`, a time since the UNIX epoch.
+    /// The range at `now`, a time since the UNIX epoch.
     #[must_use]
     pub fn resolve(self, now: Duration) -> TimeRange<Duration> {
         let resolve = |time: TimeExpr| time.resolve(now);
@@ -101,30 +101,30 @@ impl TimeRange<Duration> {
         after_start && before_end
     }
 
-    /// [`Self::contains`] for the time of a timestamp, compared in nanoseconds.
+    /// Same as [`Self::contains`] for the time of a timestamp, compared in nanoseconds.
     #[must_use]
     pub fn contains_ntp64(&self, time: Ntp64) -> bool {
         self.contains(time.to_duration())
     }
 }
 
-/// Why a text is no time range.
+/// Reason why a text is no time range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{problem} (at byte {offset})")]
 pub struct TimeRangeError {
-    /// What is wrong.
+    /// Kind of error.
     pub problem: TimeRangeProblem,
-    /// The byte at which the wrong part starts.
+    /// Offset of the wrong part.
     pub offset: usize,
 }
 
-/// What can be wrong with a time range.
+/// Errors of time ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TimeRangeProblem {
-    /// It does not start with a bracket.
+    /// The text does not start with a bracket.
     #[error("a time range starts with `[` or `]`")]
     Start,
-    /// It does not end with a bracket.
+    /// The text does not end with a bracket.
     #[error("a time range ends with `[` or `]`")]
     End,
     /// There is neither `..` nor `;`.
@@ -188,9 +188,9 @@ impl FromStr for TimeExpr {
     }
 }
 
-/// Nanoseconds of a duration such as `-1.5h`, exact; what is smaller than a nanosecond is cut.
+/// Nanoseconds of a duration such as `-1.5h`, exact; digits below a nanosecond are cut.
 fn parse_nanos(text: &str) -> Option<i128> {
-    // Most digits before and after the point: all that `MAX_OFFSET` has.
+    // Most digits before and after the point: as many as `MAX_OFFSET` has.
     const MAX_DIGITS: usize = 18;
 
     let (negative, text) = match text.strip_prefix(['-', '+']) {

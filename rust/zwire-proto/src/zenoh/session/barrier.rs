@@ -1,8 +1,9 @@
-//! Round trips behind what was sent: when the north has taken it (`zenoh-behaviour` 4.3).
+//! Barriers: round trips that show when the north has taken all earlier messages (`zenoh-behaviour`
+//! 4.3).
 //!
-//! A question for tokens that exist is answered with D_FINAL by every node, whatever it has, and a node
-//! takes what comes by one channel of a link in order. The key of the question is one on which nobody
-//! declares anything, so that the answer is D_FINAL alone.
+//! An interest in existing tokens is answered with D_FINAL by every node, whatever its declarations,
+//! and a node handles the messages on one channel of a link in order. The key of the interest is one on
+//! which no application declares anything, so that the answer is D_FINAL alone.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,20 +21,20 @@ use crate::{
     },
 };
 
-/// All round trips under way.
+/// All barriers that wait for an answer.
 #[derive(Debug, Default)]
 pub(super) struct Barriers {
     pending: BTreeMap<BarrierId, Barrier>,
-    /// From the ids of this link.
+    /// Barriers by the ids of their interests on this link.
     by_id: HashMap<u32, BarrierId>,
     last: u64,
 }
 
 impl Session {
-    /// Asks the north to say when it has taken what was sent until now: [`Event::Passed`].
+    /// Asks the north to confirm all messages sent so far; the answer is [`Event::Passed`].
     ///
     /// # Errors
-    /// The session is closed, or too many ask at once.
+    /// The session is closed, or too many barriers are waiting.
     pub fn barrier(&mut self, _now: Now, what: Barrier) -> Result<BarrierId> {
         self.check_open()?;
         if self.barriers.pending.len() >= MAX_PENDING_BARRIERS {
@@ -50,7 +51,7 @@ impl Session {
         Ok(id)
     }
 
-    /// Nobody waits for it any more.
+    /// Drops a barrier; its caller no longer waits.
     pub fn forget_barrier(&mut self, id: BarrierId) {
         if self.barriers.pending.remove(&id).is_some() {
             self.barriers.by_id.retain(|_, known| *known != id);
@@ -64,14 +65,14 @@ impl Session {
         let key = Some(WireExpr::full(BARRIER_KEY));
         let mut interest = Interest::new(wire, InterestMode::Current, options, key);
         if *what == Barrier::Everything {
-            // The last of all lanes: when this is through, everything else is.
+            // The last of all lanes: once this is answered, all others are done as well.
             interest.qos = Qos::new(Priority::Background, CongestionControl::Block, false);
         }
         self.barriers.by_id.insert(wire, id);
         self.send(NetworkMessage::Interest(interest));
     }
 
-    /// After everything was declared on a new link.
+    /// Sends all barriers on a new link, after all declarations.
     pub(super) fn send_all_barriers(&mut self) {
         let ids: Vec<BarrierId> = self.barriers.pending.keys().copied().collect();
         for id in ids {
@@ -79,14 +80,15 @@ impl Session {
         }
     }
 
-    /// D_FINAL for a round trip; whether it is one.
+    /// Handles D_FINAL of a barrier; `false` if the id belongs to none.
     pub(super) fn barrier_answered(&mut self, interest_id: u32) -> bool {
         let Some(id) = self.barriers.by_id.remove(&interest_id) else { return false };
         self.end_barrier(id, BarrierEnd::Passed);
         true
     }
 
-    /// Data that was under way may be lost; declarations are made again on the next link.
+    /// Handles the loss of the link: data on the way may be lost; declarations are sent again on the
+    /// next link.
     pub(super) fn barriers_lose_link(&mut self) {
         self.barriers.by_id.clear();
         let lost = self.barriers.pending.iter().filter(|(_, what)| **what == Barrier::Everything);

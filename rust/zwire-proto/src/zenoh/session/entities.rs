@@ -1,4 +1,4 @@
-//! What the application has declared (`zenoh-behaviour` 3.2, 3.4, 3.6, 3.8, 3.10).
+//! Entities declared by the application (`zenoh-behaviour` 3.2, 3.4, 3.6, 3.8, 3.10).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// A key as the application and as the network writes it: without and with the namespace.
+/// A key as the application writes it, without the namespace, and as the network writes it.
 #[derive(Clone, Debug)]
 pub(super) struct Key {
     pub(super) inner: KeyExpr,
@@ -35,7 +35,7 @@ pub(super) struct Queryable {
     pub(super) key: Key,
     pub(super) complete: bool,
     pub(super) origin: Locality,
-    /// Its id on this link; 0: not declared.
+    /// Id on this link; 0: not declared.
     id: u32,
 }
 
@@ -67,14 +67,14 @@ pub(super) struct LivelinessSubscriber {
     pub(super) interest: u32,
 }
 
-/// One D_SUBSCRIBER for all subscribers on the same key.
+/// Shared D_SUBSCRIBER of all subscribers on the same key.
 #[derive(Debug, Default)]
 struct SharedSubscriber {
     users: usize,
     id: u32,
 }
 
-/// All of it, each kind in the order of declaration.
+/// All entities, each kind in the order of declaration.
 #[derive(Debug, Default)]
 pub(super) struct Entities {
     last: u32,
@@ -100,7 +100,7 @@ impl Entities {
 }
 
 impl Queryable {
-    /// Whether a query on `key` is for it (3.8).
+    /// Whether the queryable answers a query on `key` (3.8).
     pub(super) fn answers(&self, key: &KeyExpr, target: QueryTarget) -> bool {
         match target {
             QueryTarget::AllComplete => self.complete && self.key.inner.includes(key),
@@ -117,7 +117,8 @@ impl Session {
     /// Gives a key expression a number on the link, so that publications on it are shorter.
     ///
     /// # Errors
-    /// The session is closed, or the key does not fit into the namespace; so with all declarations.
+    /// The session is closed, or the key does not fit into the namespace; the same for all
+    /// declarations.
     pub fn declare_keyexpr(&mut self, _now: Now, key: KeyExpr) -> Result<EntityId> {
         let key = self.outward(key)?;
         self.declare_prefix(&key.outer);
@@ -126,7 +127,8 @@ impl Session {
         Ok(id)
     }
 
-    /// From now on samples whose keys intersect `key` come as [`Event::Sample`](super::Event::Sample).
+    /// Declares a subscriber: samples with keys that intersect `key` come as
+    /// [`Event::Sample`](super::Event::Sample).
     ///
     /// # Errors
     /// See [`declare_keyexpr`](Self::declare_keyexpr).
@@ -153,7 +155,8 @@ impl Session {
         Ok(id)
     }
 
-    /// From now on queries whose keys intersect `key` come as [`Event::Query`](super::Event::Query).
+    /// Declares a queryable: queries with keys that intersect `key` come as
+    /// [`Event::Query`](super::Event::Query).
     ///
     /// # Errors
     /// See [`declare_keyexpr`](Self::declare_keyexpr).
@@ -175,7 +178,8 @@ impl Session {
         Ok(id)
     }
 
-    /// Prepares for publications on `key`, and has [`Event::Matching`](super::Event::Matching) say whether somebody listens.
+    /// Declares a publisher on `key`; [`Event::Matching`](super::Event::Matching) reports whether there
+    /// are subscribers.
     ///
     /// # Errors
     /// See [`declare_keyexpr`](Self::declare_keyexpr).
@@ -195,7 +199,8 @@ impl Session {
         Ok(id)
     }
 
-    /// Prepares for gets on `key`, and has [`Event::Matching`](super::Event::Matching) say whether somebody may answer.
+    /// Declares a querier on `key`; [`Event::Matching`](super::Event::Matching) reports whether there
+    /// are queryables.
     ///
     /// # Errors
     /// See [`declare_keyexpr`](Self::declare_keyexpr).
@@ -210,7 +215,7 @@ impl Session {
         Ok(id)
     }
 
-    /// Declares that `key` is alive as long as the token is, and the session with it.
+    /// Declares a liveliness token: `key` is alive as long as the token and the session exist.
     ///
     /// # Errors
     /// See [`declare_keyexpr`](Self::declare_keyexpr).
@@ -224,10 +229,10 @@ impl Session {
         Ok(id)
     }
 
-    /// From now on tokens that appear or vanish come as [`Event::Sample`](super::Event::Sample); with `history` also those
-    /// that are there.
+    /// Declares a liveliness subscriber: tokens that appear or vanish come as
+    /// [`Event::Sample`](super::Event::Sample); with `history` existing ones, too.
     ///
-    /// After a loss of the link those that are there come in any case: they may be new.
+    /// After a loss of the link existing tokens are reported in any case: they may be new.
     ///
     /// # Errors
     /// See [`declare_keyexpr`](Self::declare_keyexpr).
@@ -247,10 +252,10 @@ impl Session {
         Ok(id)
     }
 
-    /// Takes back any declaration. Queries that an undeclared queryable has not finished are finished.
+    /// Undeclares any entity. Queries that an undeclared queryable has not finished are finished.
     ///
     /// # Errors
-    /// No such entity.
+    /// Unknown entity.
     pub fn undeclare(&mut self, now: Now, id: EntityId) -> Result<()> {
         self.check_open()?;
         let entities = &mut self.entities;
@@ -259,7 +264,7 @@ impl Session {
         } else if let Some(queryable) = entities.queryables.remove(&id) {
             self.finish_queries_of(now, id);
             if queryable.id != 0 {
-                // The null key: the reference sends it with queryables and tokens (`zenoh-wire` 4.7).
+                // The empty key: Eclipse Zenoh sends it with queryables and tokens (`zenoh-wire` 4.7).
                 let key = Some(WireExpr::EMPTY);
                 self.declare(Declaration::UndeclareQueryable { id: queryable.id, key });
             }
@@ -283,13 +288,13 @@ impl Session {
         Ok(())
     }
 
-    /// With what options the publisher was declared.
+    /// The options of a publisher.
     #[must_use]
     pub fn publisher_options(&self, id: EntityId) -> Option<&PublisherOptions> {
         self.entities.publishers.get(&id).map(|publisher| &publisher.options)
     }
 
-    /// With what options the querier was declared.
+    /// The options of a querier.
     #[must_use]
     pub fn querier_options(&self, id: EntityId) -> Option<&QuerierOptions> {
         self.entities.queriers.get(&id).map(|querier| &querier.options)
@@ -322,7 +327,7 @@ impl Session {
         }
     }
 
-    /// Declares everything to a new north, in the order of the reference (2.11).
+    /// Declares everything to a new north, in the order of Eclipse Zenoh (2.11).
     pub(super) fn declare_everything(&mut self) {
         let keys: Vec<_> = self.entities.keyexprs.values().map(|key| key.outer.clone()).collect();
         for key in keys {
@@ -344,7 +349,7 @@ impl Session {
         }
     }
 
-    /// Ids are those of the link.
+    /// Resets the ids, which belong to the link.
     pub(super) fn entities_lose_link(&mut self) {
         self.entities.shared_subscribers.values_mut().for_each(|subscriber| subscriber.id = 0);
         self.entities.queryables.values_mut().for_each(|queryable| queryable.id = 0);

@@ -1,31 +1,31 @@
-//! What a command refuses, and what a north may not do.
+//! Errors of commands, and violations by the north.
 
 use thiserror::Error;
 
 use super::types::{EntityId, QueryId};
 use crate::zenoh::{KeyExpr, keyexpr::KeyExprError, wire::CloseReason};
 
-/// A command that was not carried out; always the caller's affair.
+/// Reason why a command was not carried out; caused by the caller.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SessionError {
-    /// After `close`.
+    /// Command after `close`.
     #[error("the session is closed; open another one")]
     Closed,
-    /// No such entity, or of another kind than the command works on.
+    /// Unknown entity, or one of another kind than the command expects.
     #[error("no {expected} has the id {}", id.0)]
     UnknownEntity {
-        /// What was given.
+        /// Id given by the caller.
         id: EntityId,
-        /// What the command works on.
+        /// Kind that the command expects.
         expected: &'static str,
     },
-    /// The query was finished, or its asker is gone.
+    /// The query was finished, or its querier is gone.
     #[error("query {} is over: it was finished, its queryable undeclared, or its link lost", id.0)]
     QueryOver {
-        /// What was given.
+        /// Id given by the caller.
         id: QueryId,
     },
-    /// A reply to something that was not asked.
+    /// A reply on a key that was not queried.
     #[error("reply key `{reply}` does not intersect the query's `{query}`, and the query lacks `_anyke`")]
     ReplyKey {
         /// The key of the reply.
@@ -33,38 +33,38 @@ pub enum SessionError {
         /// The key of the query.
         query: KeyExpr,
     },
-    /// The namespace and the key make no key expression together.
+    /// The namespace and the key together form no valid key expression.
     #[error("key `{key}` within the namespace `{namespace}`: {error}")]
     Namespace {
-        /// The key that was given.
+        /// Key given by the caller.
         key: KeyExpr,
         /// The namespace of the session.
         namespace: KeyExpr,
-        /// What is wrong with both joined.
+        /// Error of the joined key.
         error: KeyExprError,
     },
-    /// A bound of this crate.
+    /// A limit of the session is reached.
     #[error("no more than {limit} {what} at a time")]
     TooMany {
-        /// Of what.
+        /// Kind of the limited objects.
         what: &'static str,
-        /// The bound.
+        /// The limit.
         limit: usize,
     },
 }
 
-/// The north declares more than this side is willing to keep. Its link has to be closed.
+/// The north declares more than the limits of this session. Its link must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the remote side holds more than {limit} {what}")]
 pub struct NorthError {
-    /// Of what.
+    /// Kind of the limited objects.
     pub what: &'static str,
-    /// The bound.
+    /// The limit.
     pub limit: usize,
 }
 
 impl NorthError {
-    /// What to tell it.
+    /// Reason for the CLOSE message.
     #[must_use]
     pub const fn close_reason(&self) -> CloseReason {
         CloseReason::INVALID

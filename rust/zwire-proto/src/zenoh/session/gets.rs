@@ -1,4 +1,4 @@
-//! Gets under way: branches, consolidation, time (`zenoh-behaviour` 3.6, 3.7, 3.9).
+//! Open gets: branches, consolidation, timeouts (`zenoh-behaviour` 3.6, 3.7, 3.9).
 
 use bytes::Bytes;
 use core::time::Duration;
@@ -22,11 +22,11 @@ use crate::{
     },
 };
 
-/// What an asker reads when the time of its query is over.
+/// Payload of the error reply when a query times out.
 const TIMEOUT: &[u8] = b"Timeout";
 
-/// The least time that a get has. Timers of the reference tick once in a millisecond: there a get whose timeout is
-/// zero still hears who answers at once, and a node on the way takes a zero for no timeout.
+/// Shortest timeout of a get. Timers of Eclipse Zenoh tick once in a millisecond: there a get with a
+/// timeout of zero still receives immediate replies, and nodes on the way take a zero for no timeout.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// A get that is waiting for a branch: the network, or queryables of the own session.
@@ -38,14 +38,14 @@ pub(super) struct Pending {
     deadline: Duration,
     /// Whether the network has not finished.
     pub(super) network: bool,
-    /// How many queries of the own session are not finished.
+    /// Number of unfinished queries of the own session.
     pub(super) local: usize,
     end: GetEnd,
-    /// Whether a node on the way has told that its time is over.
+    /// Whether a node on the way has reported its timeout.
     told_timeout: bool,
     budget: Option<u32>,
     held: Held,
-    /// Of a liveliness get: the keys that were reported.
+    /// For a liveliness get: the keys that were reported.
     pub(super) tokens: Option<HashSet<KeyExpr>>,
 }
 
@@ -67,17 +67,17 @@ impl Pending {
     }
 }
 
-/// What consolidation has to remember.
+/// State of consolidation.
 #[derive(Debug, Default)]
 struct Held {
-    /// Latest: the replies, and where that of a key is. Monotonic: the keys alone.
+    /// Latest: the replies, and the index of each key's reply. Monotonic: the keys alone.
     replies: Vec<Reply>,
     by_key: HashMap<KeyExpr, (usize, Option<Timestamp>)>,
     bytes: usize,
 }
 
 impl Held {
-    /// Latest: keeps the newer of two replies of a key. Whether one was dropped.
+    /// Latest: keeps the newer of two replies of a key. Returns whether one was dropped.
     fn keep(&mut self, mut reply: Reply) -> bool {
         let Ok(sample) = &mut reply.result else { return false };
         let timestamp = sample.timestamp;
@@ -101,7 +101,7 @@ impl Held {
         false
     }
 
-    /// Monotonic: whether a reply is not older than the last of its key.
+    /// Monotonic: whether a reply is not older than the last one of its key.
     fn is_newer(&mut self, sample: &Sample) -> bool {
         if let Some((_, known)) = self.by_key.get_mut(&sample.key) {
             let newer = sample.timestamp >= *known;
@@ -116,7 +116,7 @@ impl Held {
     }
 }
 
-/// Small payloads are copied, because each would keep the whole buffer alive that it came in.
+/// Copies small payloads, because each would keep the whole receive buffer alive.
 pub(super) fn unshare(sample: &mut Sample) {
     const SMALL: usize = 4096;
     if sample.payload.len() < SMALL {
@@ -129,7 +129,7 @@ pub(super) fn unshare(sample: &mut Sample) {
     }
 }
 
-/// All gets under way.
+/// All open gets.
 #[derive(Debug, Default)]
 pub(super) struct Gets {
     pending: HashMap<GetId, Pending>,
@@ -139,7 +139,7 @@ pub(super) struct Gets {
 
 impl Gets {
     /// # Errors
-    /// There are too many.
+    /// Too many gets are open.
     pub(super) fn insert(&mut self, pending: Pending) -> Result<GetId> {
         if self.pending.len() >= MAX_PENDING_GETS {
             return Err(SessionError::TooMany { what: "pending gets", limit: MAX_PENDING_GETS });
@@ -169,7 +169,7 @@ impl Gets {
         Some(pending)
     }
 
-    /// In the order in which they were asked.
+    /// Ids in the order of the gets.
     fn ids(&self, which: impl Fn(&Pending) -> bool) -> Vec<GetId> {
         let mut ids: Vec<_> =
             self.pending.iter().filter(|(_, pending)| which(pending)).map(|(&id, _)| id).collect();
@@ -179,7 +179,7 @@ impl Gets {
 }
 
 impl Session {
-    /// Asks queryables. Replies come as [`Event::Reply`], the end as [`Event::GetDone`].
+    /// Queries queryables. Replies come as [`Event::Reply`], the end as [`Event::GetDone`].
     ///
     /// # Errors
     /// The session is closed, the key does not fit into the namespace, or there are too many gets.
@@ -192,7 +192,7 @@ impl Session {
             Consolidation::Auto => Consolidation::Latest,
             other => other,
         };
-        // Whoever replies has to know it, too.
+        // The repliers must know it, too.
         let text = if any_key && !parameters.accepts_any_key() {
             parameters.set_accepts_any_key(true);
             parameters.text().clone()
@@ -240,22 +240,22 @@ impl Session {
         Ok(id)
     }
 
-    /// Ends a get; what it has held back is dropped. Does nothing to one that is over.
+    /// Ends a get; replies held back are dropped. No effect on a finished one.
     pub fn cancel(&mut self, _now: Now, get: GetId) {
         self.end(get, GetEnd::Cancelled);
     }
 
-    /// RESPONSE.
+    /// Handles RESPONSE.
     pub(super) fn handle_response(&mut self, now: Now, mut response: Response, reliability: Reliability) {
         self.stats.responses_received += 1;
         let id = GetId(response.id);
-        // The reply of a get that never left, or of one on an earlier link, is not for this one.
+        // Ignores replies to a get that was not sent, or that was sent on an earlier link.
         let pending = self.gets.get_mut(id).filter(|pending| pending.network && pending.tokens.is_none());
         let Some(pending) = pending else {
             self.stats.dropped.reply_late += 1;
             return;
         };
-        // Every node on the way has a timer of its own for the same time; the asker is told once.
+        // Every node on the way has a timer of its own for the same time; the timeout is reported once.
         if is_timeout(&response) && core::mem::replace(&mut pending.told_timeout, true) {
             self.stats.dropped.reply_late += 1;
             return;
@@ -277,7 +277,7 @@ impl Session {
         self.handle_reply(id, Reply { result, replier: response.responder });
     }
 
-    /// RESPONSE_FINAL.
+    /// Handles RESPONSE_FINAL.
     pub(super) fn handle_response_final(&mut self, message: &ResponseFinal) {
         let id = GetId(message.id);
         if self.gets.get_mut(id).is_some_and(|pending| pending.network && pending.tokens.is_none()) {
@@ -287,7 +287,7 @@ impl Session {
         }
     }
 
-    /// A reply from near or far.
+    /// Handles a reply from the network or the own session.
     pub(super) fn handle_reply(&mut self, id: GetId, reply: Reply) {
         let Some(pending) = self.gets.pending.get_mut(&id) else {
             self.stats.dropped.reply_late += 1;
@@ -336,7 +336,7 @@ impl Session {
         }
     }
 
-    /// The network has nothing more to say, for this reason.
+    /// Ends the network's branch for this reason.
     pub(super) fn network_done(&mut self, id: GetId, end: GetEnd) {
         let Some(pending) = self.gets.pending.get_mut(&id) else { return };
         pending.network = false;
@@ -344,24 +344,24 @@ impl Session {
         self.settle(id);
     }
 
-    /// So many queryables of the own session were asked.
+    /// Records that so many queryables of the own session were queried.
     pub(super) fn asked_locally(&mut self, id: GetId, count: usize) {
         let Some(pending) = self.gets.pending.get_mut(&id) else { return };
         pending.local = count;
-        // That there is nobody else to ask is no matter then.
+        // A local queryable exists, so the get does not end for lack of queryables.
         if pending.end == GetEnd::NoQueryable {
             pending.end = GetEnd::Completed;
         }
     }
 
-    /// A queryable of the own session has finished.
+    /// Records that a queryable of the own session has finished.
     pub(super) fn local_done(&mut self, id: GetId) {
         let Some(pending) = self.gets.pending.get_mut(&id) else { return };
         pending.local = pending.local.saturating_sub(1);
         self.settle(id);
     }
 
-    /// Ends a get that waits for nobody.
+    /// Ends a get if no branch is open.
     fn settle(&mut self, id: GetId) {
         let Some(pending) = self.gets.pending.get(&id) else { return };
         if !pending.network && pending.local == 0 {
@@ -381,8 +381,8 @@ impl Session {
             self.deliver(id, pending.held.replies);
         }
         if reason == GetEnd::TimedOut && !pending.told_timeout {
-            // The default encoding, as the peers' users see it: the nearest node, which in theirs is in the
-            // same process, tells of the timeout before the session does (`zenoh-behaviour` 3.9).
+            // The default encoding, as in Eclipse Zenoh: there the nearest node is in the same process,
+            // and reports the timeout before the session does (`zenoh-behaviour` 3.9).
             let error = ReplyError { payload: Bytes::from_static(TIMEOUT), ..ReplyError::default() };
             self.deliver(id, [Reply { result: Err(error), replier: None }]);
         }
@@ -411,14 +411,14 @@ impl Session {
     }
 }
 
-/// Whether a node, not a queryable, says that its time for the query is over (`zenoh-behaviour` 3.9).
+/// Whether a node, not a queryable, reports its timeout for the query (`zenoh-behaviour` 3.9).
 fn is_timeout(response: &Response) -> bool {
     response.key.is_empty()
         && response.responder.is_some_and(|responder| responder.eid == 0)
         && matches!(&response.body, ResponseBody::Err(err) if err.payload[..] == *TIMEOUT)
 }
 
-/// The QoS of a reply: that of the query, of which only express may differ.
+/// The QoS of a reply: that of the query, except for express.
 pub(super) fn reply_qos(qos: Qos, express: Option<bool>) -> Qos {
     match express {
         Some(express) if express != qos.express() => Qos::new(qos.priority(), qos.congestion(), express),

@@ -1,4 +1,5 @@
-//! What we want to know of the north, and what it told (`zenoh-behaviour` 4.3, 4.5).
+//! Interests of the session in declarations of the north, and the declarations received
+//! (`zenoh-behaviour` 4.3, 4.5).
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,7 +17,7 @@ use crate::zenoh::{
     },
 };
 
-/// What is declared and wanted.
+/// Kind of declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Subscribers,
@@ -34,36 +35,36 @@ impl Kind {
     }
 }
 
-/// A wish that stands as long as somebody here needs it.
+/// An interest that stands as long as an entity of this session needs it.
 #[derive(Debug)]
 pub(super) struct Interest {
     pub(super) kind: Kind,
-    /// With the namespace.
+    /// Key with the namespace.
     pub(super) key: KeyExpr,
-    /// How many publishers or queriers share it.
+    /// Number of publishers or queriers that share it.
     users: usize,
-    /// Whose it is, for tokens: they are not shared, because each has a history of its own.
+    /// Subscriber, for tokens: such interests are not shared, because each has a history of its own.
     pub(super) subscriber: Option<EntityId>,
-    /// Whether its subscriber is told of tokens that exist. They are asked for in any case: without them
-    /// nobody here could tell the last token of a key from one of several.
+    /// Whether its subscriber is told of existing tokens. They are requested in any case: otherwise the
+    /// session could not tell the last token of a key from one of several.
     pub(super) history: bool,
-    /// Its id on this link; 0: not sent.
+    /// Id on this link; 0: not sent.
     id: u32,
     /// Whether D_FINAL has come on this link.
     pub(super) answered: bool,
-    /// How many declarations of the north intersect its key.
+    /// Number of the north's declarations that intersect its key.
     pub(super) matches: usize,
-    /// How many of those are complete and include it.
+    /// Number of those that are complete and include its key.
     pub(super) complete: usize,
 }
 
-/// All wishes, in the order in which they came.
+/// All interests, in the order of creation.
 #[derive(Debug, Default)]
 pub(super) struct Interests {
     list: BTreeMap<u32, Interest>,
     subscribers: HashMap<KeyExpr, u32>,
     queryables: HashMap<KeyExpr, u32>,
-    /// From the ids of this link.
+    /// Interests by their ids on this link.
     by_id: HashMap<u32, u32>,
     last: u32,
 }
@@ -91,12 +92,12 @@ impl Interests {
         self.list.get(&number)
     }
 
-    /// The one that has this id on this link.
+    /// The interest with this id on this link.
     pub(super) fn by_id(&self, id: u32) -> Option<&Interest> {
         self.list.get(self.by_id.get(&id)?)
     }
 
-    /// Whether there is one that covers this declaration.
+    /// Whether an interest covers this declaration.
     pub(super) fn covers(&self, kind: Kind, key: &KeyExpr) -> bool {
         self.list.values().any(|interest| interest.kind == kind && interest.key.intersects(key))
     }
@@ -138,11 +139,11 @@ impl Interests {
     }
 }
 
-/// The declarations of one kind of the north.
+/// Declarations of one kind received from the north.
 #[derive(Debug, Default)]
 pub(super) struct Declared {
     by_id: HashMap<u32, (KeyExpr, bool)>,
-    /// Those with id 0 are known by their key.
+    /// Declarations with id 0 are identified by their key.
     by_key: HashMap<KeyExpr, bool>,
     bytes: usize,
 }
@@ -153,7 +154,7 @@ impl Declared {
         self.by_id.values().map(|(key, complete)| (key, *complete)).chain(by_key)
     }
 
-    /// Notes a declaration; what was known under its name before is given back.
+    /// Stores a declaration; returns the one previously known under its id.
     pub(super) fn insert(
         &mut self,
         id: u32,
@@ -179,7 +180,7 @@ impl Declared {
         Ok(old)
     }
 
-    /// Forgets a declaration; where the id says nothing the key does.
+    /// Removes a declaration, by its key if the id is 0.
     pub(super) fn remove(&mut self, id: u32, key: Option<&KeyExpr>) -> Option<(KeyExpr, bool)> {
         let gone = match self.by_id.remove(&id) {
             Some(gone) => Some(gone),
@@ -192,7 +193,7 @@ impl Declared {
         gone
     }
 
-    /// Forgets those that `keep` refuses and gives them back.
+    /// Removes the declarations that `keep` refuses, and returns them.
     pub(super) fn prune(&mut self, mut keep: impl FnMut(&KeyExpr) -> bool) -> Vec<KeyExpr> {
         let mut gone = Vec::new();
         self.by_id.retain(|_, (key, _)| keep(key) || (gone.push(key.clone()), false).1);
@@ -203,7 +204,7 @@ impl Declared {
 }
 
 impl Session {
-    /// Somebody needs to know; gives the number of the interest.
+    /// Adds a user of an interest; returns the number of the interest.
     pub(super) fn add_interest(
         &mut self,
         kind: Kind,
@@ -247,7 +248,7 @@ impl Session {
         number
     }
 
-    /// Tells the north of an interest, if there is a north.
+    /// Sends an interest to the north, if there is one.
     pub(super) fn send_interest(&mut self, number: u32) {
         let Some(interest) = self.interests.list.get(&number) else { return };
         let (kind, key) = (interest.kind, interest.key.clone());
@@ -267,14 +268,14 @@ impl Session {
 
     pub(super) fn send_all_interests(&mut self) {
         let numbers: Vec<u32> = self.interests.list.keys().copied().collect();
-        // What is there may be new to those who watch since before the link.
+        // Existing tokens may be new to subscribers that are older than the link.
         self.interests.list.values_mut().for_each(|interest| interest.history = true);
         for number in numbers {
             self.send_interest(number);
         }
     }
 
-    /// One user less; the last one ends it.
+    /// Removes a user of an interest; the last one ends it.
     pub(super) fn drop_interest(&mut self, number: u32) {
         let Some(interest) = self.interests.list.get_mut(&number) else { return };
         interest.users -= 1;
@@ -291,7 +292,7 @@ impl Session {
         }
         self.interests.by_id.remove(&interest.id);
         self.send(NetworkMessage::Interest(WireInterest::finished(interest.id)));
-        // From now on nobody tells us when these vanish.
+        // From now on the end of these declarations will not be reported.
         let Some(north) = &mut self.north else { return };
         if north.tells_unasked {
             return;
@@ -307,7 +308,7 @@ impl Session {
         }
     }
 
-    /// Ends what the interests knew by the link.
+    /// Drops the state of all interests that belongs to the link.
     pub(super) fn interests_lose_link(&mut self) {
         let turned: Vec<u32> =
             self.interests.list.iter().filter(|(_, i)| i.matches > 0).map(|(&number, _)| number).collect();
@@ -317,12 +318,13 @@ impl Session {
         }
     }
 
-    /// D_FINAL.
+    /// Handles D_FINAL.
     pub(super) fn handle_final(&mut self, interest_id: Option<u32>) {
         self.out_routes.forget();
         match interest_id {
             Some(0) => {
-                // A peer has said all that it has, and will go on to (`zenoh-behaviour` 4.6).
+                // A peer has sent all its declarations, and will send later ones as well
+                // (`zenoh-behaviour` 4.6).
                 if let Some(north) = &mut self.north {
                     north.tells_unasked = true;
                     north.told_everything = true;
@@ -342,7 +344,7 @@ impl Session {
         }
     }
 
-    /// Whether a declaration that came is one that we keep.
+    /// Whether to store a received declaration.
     pub(super) fn is_wanted(&mut self, kind: Kind, interest_id: Option<u32>, key: &KeyExpr) -> bool {
         let Some(north) = &mut self.north else { return false };
         let wanted = match interest_id {
@@ -352,7 +354,8 @@ impl Session {
             }
             Some(id) => self.interests.by_id.contains_key(&id),
             None if north.tells_unasked || self.interests.covers(kind, key) => true,
-            // A router may still answer an interest that is over; a peer tells all by itself.
+            // A router may still answer an interest that has ended; a peer sends all declarations
+            // unasked.
             None => {
                 north.tells_unasked = north.is_peer();
                 north.tells_unasked
@@ -362,7 +365,7 @@ impl Session {
         wanted
     }
 
-    /// D_SUBSCRIBER or D_QUERYABLE.
+    /// Handles D_SUBSCRIBER or D_QUERYABLE.
     pub(super) fn handle_declared(
         &mut self,
         kind: Kind,
@@ -387,7 +390,7 @@ impl Session {
         Ok(())
     }
 
-    /// U_SUBSCRIBER or U_QUERYABLE.
+    /// Handles U_SUBSCRIBER or U_QUERYABLE.
     pub(super) fn handle_undeclared(&mut self, kind: Kind, id: u32, key: Option<&KeyExpr>) {
         let Some(north) = &mut self.north else { return };
         match north.declared_mut(kind).remove(id, key) {
@@ -408,23 +411,23 @@ impl Session {
         }
     }
 
-    /// Whether a publication or query on exactly this key may leave: unless an interest on it was
-    /// answered and nothing of the answer matches (`zenoh-behaviour` 4.5).
+    /// Whether a publication or query on exactly this key is sent: not if an interest on it was
+    /// answered and no declaration matches (`zenoh-behaviour` 4.5).
     pub(super) fn may_leave(&self, kind: Kind, key: &KeyExpr, only_complete: bool) -> bool {
         self.interests.on(kind, key).is_none_or(|interest| {
             !interest.answered || if only_complete { interest.complete > 0 } else { interest.matches > 0 }
         })
     }
 
-    /// INTEREST of the north. It has all our declarations already, so that only the question for what
-    /// exists needs an answer, and a Future one the end of an empty one.
+    /// Handles INTEREST of the north. The north has all declarations of this session already, so that
+    /// only an interest in existing ones needs an answer, and a Future one an immediate D_FINAL.
     pub(super) fn handle_interest(&mut self, interest: WireInterest) {
         let (mode, options) = (interest.mode, interest.options);
         let wants = |kind: Kind| options.contains(kind.option());
         let others = wants(Kind::Subscribers) || wants(Kind::Queryables);
         let legal = match mode {
             InterestMode::Final => false,
-            // The rule of the reference (4.3).
+            // Same rule as in Eclipse Zenoh (4.3).
             InterestMode::Current => wants(Kind::Tokens) && !others,
             InterestMode::Future | InterestMode::CurrentFuture => true,
         };
@@ -472,7 +475,7 @@ impl Session {
         self.send(NetworkMessage::Declare(Declare::new(Some(interest.id), Declaration::Final)));
     }
 
-    /// That the counters of interests are what a count gives, and matching what they say.
+    /// Checks that the counters of interests equal a fresh count, and that matching agrees with them.
     #[cfg(test)]
     pub(super) fn check_interests(&self) {
         for interest in self.interests.list.values() {

@@ -1,6 +1,6 @@
-//! Liveliness: which keys are alive (`zenoh-behaviour` 3.10).
+//! Liveliness: tokens and the keys they keep alive (`zenoh-behaviour` 3.10).
 //!
-//! A key is alive as long as it has a token, of this session or of others. A router tells a client its
+//! A key is alive as long as it has a token, of this session or of another. A router sends a client its
 //! own tokens, too; only the first token of a key and the last one matter.
 
 use core::time::Duration;
@@ -23,7 +23,7 @@ use crate::{
     },
 };
 
-/// How many tokens each living key has; without the namespace.
+/// Number of tokens of each living key, without the namespace.
 #[derive(Debug, Default)]
 pub(super) struct Living(HashMap<KeyExpr, usize>);
 
@@ -39,7 +39,7 @@ impl Living {
 }
 
 impl Session {
-    /// Asks which tokens are alive; each living key comes once, as the sample of a reply.
+    /// Queries which tokens are alive; each living key comes once, as the sample of a reply.
     ///
     /// # Errors
     /// The session is closed, the key does not fit into the namespace, or there are too many gets.
@@ -50,7 +50,7 @@ impl Session {
         pending.tokens = Some(HashSet::new());
         pending.network = self.north.is_some();
         let id = self.gets.insert(pending)?;
-        // One that tells all by itself need not be asked; zenoh-pico would not even answer.
+        // A north that sends all tokens unasked need not be queried; zenoh-pico would not even answer.
         let told = self.north.as_ref().is_some_and(|north| north.told_everything);
         let known: Vec<_> = if told {
             self.living.0.keys().filter(|living| living.intersects(&key.inner)).cloned().collect()
@@ -78,7 +78,7 @@ impl Session {
         Ok(id)
     }
 
-    /// A liveliness get has heard of a key; whether it can remember that.
+    /// Handles a key found by a liveliness get; `false` if the get can store no more keys.
     fn token_replied(&mut self, id: GetId, key: &KeyExpr) -> bool {
         let Some(tokens) = self.gets.get_mut(id).and_then(|pending| pending.tokens.as_mut()) else {
             return true;
@@ -96,7 +96,7 @@ impl Session {
         true
     }
 
-    /// D_FINAL for a liveliness get; whether it is one.
+    /// Handles D_FINAL of a liveliness get; `false` if the id belongs to none.
     pub(super) fn liveliness_get_answered(&mut self, interest_id: u32) -> bool {
         let Some(north) = &mut self.north else { return false };
         let Some(id) = north.liveliness_gets.remove(&interest_id) else { return false };
@@ -104,7 +104,7 @@ impl Session {
         true
     }
 
-    /// D_TOKEN.
+    /// Handles D_TOKEN.
     pub(super) fn handle_token(
         &mut self,
         interest_id: Option<u32>,
@@ -144,14 +144,14 @@ impl Session {
         Ok(())
     }
 
-    /// U_TOKEN, with the key that it may carry.
+    /// Handles U_TOKEN, with the key that it may carry.
     pub(super) fn handle_token_gone(&mut self, id: u32, key: Option<&KeyExpr>) {
         let Some(north) = &mut self.north else { return };
         if let Some((key, _)) = north.declared_mut(Kind::Tokens).remove(id, key) {
             self.remote_token_down(&key);
             return;
         }
-        // This is how a subscriber without history hears of tokens that it never saw come.
+        // In this way a subscriber without history learns of the end of tokens that existed before it.
         match key.and_then(|key| self.inward(key)) {
             Some(inner) if !self.living.0.contains_key(&inner) => {
                 self.report_token(&inner, SampleKind::Delete, None);
@@ -166,14 +166,14 @@ impl Session {
         }
     }
 
-    /// All that the north had told is unknown from now on.
+    /// Handles the loss of the link: all tokens of the north count as gone.
     pub(super) fn tokens_lose_link(&mut self, keys: Vec<KeyExpr>) {
         for key in keys {
             self.remote_token_down(&key);
         }
     }
 
-    /// A token more; `answers`: it is no news but the answer to this subscriber's question.
+    /// Adds a token; `answers`: it is the answer to this subscriber's interest, not a change.
     pub(super) fn token_up(&mut self, key: &KeyExpr, answers: Option<EntityId>) {
         if let Some(count) = self.living.0.get_mut(key) {
             *count += 1;
@@ -184,7 +184,7 @@ impl Session {
         self.report_token(&key, SampleKind::Put, answers);
     }
 
-    /// A token less.
+    /// Removes a token.
     pub(super) fn token_down(&mut self, key: &KeyExpr) {
         let Some(count) = self.living.0.get_mut(key) else { return };
         *count -= 1;
@@ -199,8 +199,8 @@ impl Session {
             if !subscriber.key.inner.intersects(key) {
                 continue;
             }
-            // An answer to one is an answer to all that asked and were not answered: to them it will
-            // not be news any more when it comes again.
+            // An answer to one subscriber is reported to all that wait for an answer: when the key is
+            // sent again for them, it is no longer a change.
             let told = answers.is_none_or(|asker| {
                 let interest = self.interests.get(subscriber.interest);
                 interest.is_some_and(|interest| interest.history && (asker == id || !interest.answered))
@@ -213,7 +213,7 @@ impl Session {
         }
     }
 
-    /// What is alive already, for a new subscriber.
+    /// Reports all living keys to a new subscriber.
     pub(super) fn report_living(&mut self, subscriber: EntityId, key: &KeyExpr) {
         for living in self.living.0.keys().filter(|living| living.intersects(key)) {
             self.stats.samples_delivered += 1;

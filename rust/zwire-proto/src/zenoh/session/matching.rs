@@ -1,4 +1,4 @@
-//! Whether somebody is at the other end of a publisher or querier (`zenoh-behaviour` 3.11).
+//! Matching: whether a publisher or querier has a counterpart (`zenoh-behaviour` 3.11).
 
 use super::{
     Session,
@@ -19,18 +19,17 @@ impl Entities {
 }
 
 impl Session {
-    /// Whether somebody listens to this publisher, or may answer this querier; `None`: no such entity.
+    /// Whether this publisher has a subscriber, or this querier a queryable; `None`: unknown entity.
     #[must_use]
     pub fn matching(&self, id: EntityId) -> Option<bool> {
         let publisher = self.entities.publishers.get(&id).map(|publisher| publisher.matching);
         publisher.or_else(|| self.entities.queriers.get(&id).map(|querier| querier.matching))
     }
 
-    /// How many are at the other end of a publisher or querier, as far as this session knows; `None`: no
-    /// such entity.
+    /// Counterparts of a publisher or querier, as far as this session knows; `None`: unknown entity.
     ///
-    /// A north tells of each key expression once, whoever is behind it. The entities of this session
-    /// count one by one.
+    /// A north declares each key expression once, however many nodes are behind it. The entities of
+    /// this session count one by one.
     #[must_use]
     pub fn matches(&self, id: EntityId) -> Option<Matches> {
         let remote = |interest: Option<u32>, only_complete| {
@@ -80,7 +79,7 @@ impl Session {
                 && self.entities.is_asked(&querier.key.inner, querier.options.target)
     }
 
-    /// The north has told something that an interest is about.
+    /// Updates matching after a declaration of the north that concerns an interest.
     pub(super) fn update_matching_of(&mut self, interest: u32) {
         let publishers = self.entities.publishers.iter().filter(|(_, p)| p.interest == Some(interest));
         let publishers: Vec<_> = publishers.map(|(&id, _)| id).collect();
@@ -89,7 +88,7 @@ impl Session {
         publishers.into_iter().chain(queriers).for_each(|id| self.update_matching(id));
     }
 
-    /// A local subscriber or queryable has come (or gone): those that it may change are looked at.
+    /// Updates matching after a local subscriber or queryable was declared or undeclared.
     pub(super) fn turn_matching(&mut self, kind: Kind, key: &KeyExpr, came: bool) {
         let ids: Vec<_> = match kind {
             Kind::Subscribers => {

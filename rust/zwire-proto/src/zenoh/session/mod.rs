@@ -1,6 +1,6 @@
 //! The session: declarations, publications and queries of one application (`zenoh-behaviour` 3, 4).
 //!
-//! A [`Session`] speaks network messages to exactly one **north**: a link to a router or peer, or the
+//! A [`Session`] exchanges network messages with exactly one **north**: a link to a router or peer, or the
 //! node of the own process. It keeps all that the application declared over the loss of the link and
 //! declares it anew on the next one.
 //!
@@ -12,7 +12,7 @@
 //! | getter | [`matching`](Session::matching), [`matches`](Session::matches), [`is_up`](Session::is_up), [`remote`](Session::remote), [`zid`](Session::zid), [`stats`](Session::stats) |
 //!
 //! After each input or command, drain `poll_transmit` and `poll_event`, then arm a timer with
-//! `poll_timeout`. Messages and events come in the order in which they have to be passed on.
+//! `poll_timeout`. Messages and events must be passed on in order.
 
 mod barrier;
 mod entities;
@@ -65,13 +65,13 @@ use routes::Routes;
 
 type Result<T> = core::result::Result<T, SessionError>;
 
-/// One session of an application; see the [module](self).
+/// Session of an application; see the [module](self).
 #[derive(Debug)]
 pub struct Session {
     config: SessionConfig,
     closed: bool,
     hlc: Hlc,
-    /// What is known of the link, while there is one.
+    /// State of the link, while there is one.
     north: Option<North>,
     entities: Entities,
     interests: Interests,
@@ -113,7 +113,7 @@ impl Session {
 
     // Inputs.
 
-    /// The link to the north is open: everything is declared to it. A link that was there is lost.
+    /// The link to the north is open: sends all declarations. An existing link counts as lost.
     pub fn handle_link_up(&mut self, now: Now, remote: Remote) {
         self.handle_link_down(now);
         if self.closed {
@@ -126,7 +126,7 @@ impl Session {
         self.send_all_barriers();
     }
 
-    /// The link to the north is gone: what was learnt by it is forgotten, gets lose that branch.
+    /// The link to the north is lost: its state is dropped, gets lose that branch.
     pub fn handle_link_down(&mut self, _now: Now) {
         let Some(north) = self.north.take() else { return };
         self.stats.dropped.out_link_lost += self.transmits.len() as u64;
@@ -140,10 +140,10 @@ impl Session {
         self.barriers_lose_link();
     }
 
-    /// A message of the north.
+    /// Handles a message of the north.
     ///
     /// # Errors
-    /// The north wants more memory than it may have: close its link, then
+    /// The north exceeds a memory bound: close its link, then call
     /// [`handle_link_down`](Self::handle_link_down).
     #[inline]
     pub fn handle_message(
@@ -165,7 +165,7 @@ impl Session {
                 self.stats.declarations_received += 1;
                 self.handle_interest(interest);
             }
-            // Link states are for nodes that route.
+            // Link states concern only nodes that route.
             NetworkMessage::Oam(_) => {}
         }
         Ok(())
@@ -219,20 +219,20 @@ impl Session {
         Ok(())
     }
 
-    /// The deadline of [`poll_timeout`](Self::poll_timeout) has come. Earlier it does nothing.
+    /// Call at the deadline of [`poll_timeout`](Self::poll_timeout); an earlier call has no effect.
     pub fn handle_timeout(&mut self, now: Now) {
         self.gets_time_out(now);
     }
 
-    // Commands that are nowhere else.
+    // Other commands.
 
-    /// A timestamp that is later than all before it.
+    /// A timestamp that is later than all earlier ones.
     pub fn new_timestamp(&mut self, now: Now) -> Timestamp {
         self.hlc.new_timestamp(now)
     }
 
-    /// Ends all gets and queries and forgets all entities. The link is the driver's to close, after
-    /// the last transmit; nothing is undeclared, as in the reference.
+    /// Ends all gets and queries and drops all entities. The driver closes the link after the last
+    /// transmit; nothing is undeclared, as in Eclipse Zenoh.
     pub fn close(&mut self, now: Now) {
         if self.closed {
             return;
@@ -255,8 +255,8 @@ impl Session {
         self.transmits.pop_front()
     }
 
-    /// All messages for the north at once, in exchange for an empty queue: nothing is moved. The same
-    /// as [`Self::poll_transmit`] until nothing comes.
+    /// Takes all messages for the north at once in exchange for an empty queue, without moving them.
+    /// Equivalent to [`Self::poll_transmit`] until it returns `None`.
     pub fn take_transmits(&mut self, into: &mut VecDeque<(NetworkMessage, Reliability)>) {
         debug_assert!(into.is_empty(), "what was taken before has to be passed on first");
         core::mem::swap(&mut self.transmits, into);
@@ -269,8 +269,8 @@ impl Session {
         self.transmits.is_empty() && self.events.is_empty()
     }
 
-    /// All events at once, in exchange for an empty queue. The same as [`Self::poll_event`] until
-    /// nothing comes.
+    /// Takes all events at once in exchange for an empty queue. Equivalent to [`Self::poll_event`]
+    /// until it returns `None`.
     pub fn take_events(&mut self, into: &mut VecDeque<Event>) {
         debug_assert!(into.is_empty(), "what was taken before has to be passed on first");
         core::mem::swap(&mut self.events, into);
@@ -282,7 +282,7 @@ impl Session {
         self.events.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due, in monotonic time.
+    /// Deadline of [`handle_timeout`](Self::handle_timeout), in monotonic time.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         self.gets.deadline()
@@ -314,13 +314,13 @@ impl Session {
         self.config.zid
     }
 
-    /// What was done so far.
+    /// Counters since the start.
     #[must_use]
     pub const fn stats(&self) -> &SessionStats {
         &self.stats
     }
 
-    /// How many queries of others are not finished.
+    /// Number of unfinished queries of other sessions.
     #[must_use]
     pub fn open_queries(&self) -> usize {
         self.queries.open()
@@ -332,7 +332,7 @@ impl Session {
         if self.closed { Err(SessionError::Closed) } else { Ok(()) }
     }
 
-    /// The key as the network writes it.
+    /// The key with the namespace, as sent to the network.
     fn outward(&self, inner: KeyExpr) -> Result<Key> {
         self.check_open()?;
         let outer = match &self.config.namespace {
@@ -348,7 +348,7 @@ impl Session {
         Ok(Key { inner, outer })
     }
 
-    /// The key as the application writes it; `None`: it lies outside the namespace.
+    /// The key without the namespace, for the application; `None`: it lies outside the namespace.
     fn inward(&self, outer: &KeyExpr) -> Option<KeyExpr> {
         let Some(namespace) = &self.config.namespace else { return Some(outer.clone()) };
         let inner = outer.strip_prefix(namespace.as_str())?.strip_prefix('/')?;

@@ -1,4 +1,4 @@
-//! [`North`]: what a session knows of the other end of its link, and forgets with it.
+//! [`North`]: state of the other end of the link, dropped with the link.
 
 use std::collections::HashMap;
 
@@ -16,16 +16,16 @@ use crate::zenoh::{
 pub(super) struct North {
     pub(super) remote: Remote,
     pub(super) keys: KeyTables,
-    /// One counter for subscribers, queryables, tokens and interests, as in the reference.
+    /// Id counter, shared by subscribers, queryables, tokens and interests, as in Eclipse Zenoh.
     last_id: u32,
     subscribers: Declared,
     queryables: Declared,
     tokens: Declared,
     /// Liveliness gets by the ids of their interests.
     pub(super) liveliness_gets: HashMap<u32, u32>,
-    /// A peer that declares without being asked, and will undeclare so, too.
+    /// Whether the north is a peer that declares, and undeclares, without being asked.
     pub(super) tells_unasked: bool,
-    /// It has said that these were all.
+    /// Whether it has sent all its declarations.
     pub(super) told_everything: bool,
 }
 
@@ -44,7 +44,7 @@ impl North {
         }
     }
 
-    /// Ids are not used twice on a link: 4 billion declarations do not happen on one.
+    /// Ids are not reused on a link: no link sees 4 billion declarations.
     pub(super) fn next_id(&mut self) -> u32 {
         self.last_id = self.last_id.wrapping_add(1);
         self.last_id
@@ -70,15 +70,15 @@ impl North {
         }
     }
 
-    /// The keys of its tokens; one that has several comes as often.
+    /// Keys of its tokens; a key with several tokens is repeated.
     pub(super) fn into_token_keys(self) -> Vec<KeyExpr> {
         self.tokens.iter().map(|(key, _)| key.clone()).collect()
     }
 }
 
 impl Session {
-    /// Has a number for the non-wild prefix of `key`, declared if need be, and gives the short form.
-    /// `None`: there is no link.
+    /// Short form of `key`, with a number for its non-wild prefix, which is declared if necessary.
+    /// `None`: no link.
     pub(super) fn declare_prefix(&mut self, key: &KeyExpr) -> Option<WireExpr> {
         let north = self.north.as_mut()?;
         if let Some((id, prefix)) = key.non_wild_prefix().and_then(|prefix| north.keys.declare(prefix)) {
@@ -88,12 +88,12 @@ impl Session {
         Some(self.north.as_ref()?.keys.shortest(key))
     }
 
-    /// Sends a declaration that nobody asked for.
+    /// Sends a declaration that answers no interest.
     pub(super) fn declare(&mut self, body: Declaration) {
         self.send(NetworkMessage::Declare(Declare::new(None, body)));
     }
 
-    /// Sends what goes by the reliable channel, if there is a link.
+    /// Sends a message on the reliable channel, if there is a link.
     pub(super) fn send(&mut self, message: NetworkMessage) {
         if self.north.is_none() {
             return;

@@ -1,5 +1,5 @@
-//! Publications, out and in (`zenoh-behaviour` 3.2, 3.4, 4.5). This is the hot path: for a key that
-//! repeats, nothing is looked for and nothing allocated.
+//! Publications, sent and received (`zenoh-behaviour` 3.2, 3.4, 4.5). This is the hot path: for a
+//! repeated key, nothing is looked up and nothing allocated.
 
 use super::{
     Result, Session,
@@ -18,32 +18,32 @@ use crate::{
 };
 use std::collections::VecDeque;
 
-/// Where a publication of ours on some key goes.
+/// Targets of publications on one key.
 #[derive(Debug)]
 pub(super) struct OutRoute {
     wire: WireExpr,
-    /// Whether the write-side filter lets it pass.
+    /// Whether the write-side filter lets them pass.
     leaves: bool,
     subscribers: Box<[EntityId]>,
 }
 
-/// Where a PUSH on some key goes.
+/// Targets of a received PUSH on one key.
 #[derive(Debug)]
 pub(super) struct InRoute {
     key: KeyExpr,
     subscribers: Box<[EntityId]>,
 }
 
-/// Takes publications and samples at once, where they would else wait in the queues of outputs. For
-/// drivers that have drained [`Session::poll_transmit`] and [`Session::poll_event`].
+/// Receiver of publications and samples that would otherwise wait in the queues of outputs. For drivers
+/// that have drained [`Session::poll_transmit`] and [`Session::poll_event`].
 pub trait DataSink {
-    /// A PUSH for the north. It is not needed any more afterwards.
+    /// A PUSH for the north. Its contents may be taken.
     fn push(&mut self, message: &mut NetworkMessage, reliability: Reliability);
     /// A sample for a subscriber.
     fn sample(&mut self, subscriber: EntityId, sample: Sample);
 }
 
-/// A message without a key yet.
+/// A message without a key, which is filled in later.
 #[inline]
 const fn carrier(qos: Qos, body: PushBody) -> NetworkMessage {
     NetworkMessage::Push(Push {
@@ -84,7 +84,7 @@ impl Session {
         result
     }
 
-    /// Publishes or deletes. Never waits: without a link only the own session gets it.
+    /// Publishes or deletes. Never blocks: without a link only the own session gets it.
     ///
     /// # Errors
     /// The session is closed, or the key does not fit into the namespace.
@@ -92,7 +92,7 @@ impl Session {
         self.with_queues(|session, queues| session.put_to(now, publication, queues))
     }
 
-    /// As [`Self::put`], but what goes out goes straight to `sink`.
+    /// Like [`Self::put`], with outputs passed directly to `sink`.
     ///
     /// # Errors
     /// The session is closed, or the key does not fit into the namespace.
@@ -109,8 +109,8 @@ impl Session {
         self.push_out(now, &key, &mut carrier(qos, body), how, sink)
     }
 
-    /// As [`Self::put_to`], of a message that stays with the caller, who can so publish many without
-    /// making each anew. It is a PUSH; its key is filled in here, and of its body nothing may be left.
+    /// Like [`Self::put_to`], with a message of the caller, which can be reused for many publications.
+    /// It must be a PUSH; its key is filled in here, and its body may be taken.
     ///
     /// # Errors
     /// The session is closed, or the key does not fit into the namespace.
@@ -136,7 +136,8 @@ impl Session {
         self.with_queues(|session, queues| session.publish_to(now, publisher, body, None, queues))
     }
 
-    /// As [`Self::publish`], stamped if the caller wants it, but what goes out goes straight to `sink`.
+    /// Like [`Self::publish`], with stamps if the caller wants them, and outputs passed directly to
+    /// `sink`.
     ///
     /// # Errors
     /// The session is closed, or there is no such publisher.
@@ -214,7 +215,7 @@ impl Session {
             push.ts_stack = Some(stamps.leaving());
         }
         self.stats.pushes_sent += 1;
-        // Of a message that its caller publishes again and again it mostly is that already.
+        // A reused message mostly has the key already.
         if push.key != route.wire {
             push.key = route.wire.clone();
         }
@@ -235,7 +236,7 @@ impl Session {
         Ok(self.out_routes.insert(key.unshared(), route, bytes))
     }
 
-    /// The short form of a key that was declared; any other one in full.
+    /// The short form of a declared key; any other one in full.
     pub(super) fn known_wire(&self, key: &KeyExpr) -> WireExpr {
         let declared = self.interests.on(Kind::Subscribers, key).is_some()
             || self.interests.on(Kind::Queryables, key).is_some();
@@ -245,15 +246,15 @@ impl Session {
         }
     }
 
-    /// PUSH.
+    /// Handles PUSH.
     pub(super) fn handle_push(&mut self, now: Now, mut push: Push, reliability: Reliability) {
         self.with_queues(|session, queues| {
             session.handle_push_to(now, &mut push, reliability, |id, sample| queues.sample(id, sample));
         });
     }
 
-    /// A PUSH of the north: the same as [`Self::handle_message`], but samples go straight to `give`. It
-    /// leaves nothing of the message.
+    /// Handles a PUSH of the north like [`Self::handle_message`], with samples passed directly to
+    /// `give`. The contents of the message are taken.
     #[inline]
     pub fn handle_push_to(
         &mut self,
@@ -279,7 +280,7 @@ impl Session {
         if self.config.timestamping
             && let Some(timestamp) = push.body.timestamp()
         {
-            // One too far ahead is not ours to correct: a router does.
+            // A timestamp too far ahead is ignored here; correcting it is the task of a router.
             let _ = self.hlc.update(timestamp, now);
         }
         let stamps = self.arrive(now, push.ts_stack.take());

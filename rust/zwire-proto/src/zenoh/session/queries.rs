@@ -1,4 +1,4 @@
-//! Queries that this session's queryables were asked (`zenoh-behaviour` 3.8).
+//! Queries to this session's queryables (`zenoh-behaviour` 3.8).
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// Who waits for the answers.
+/// Receiver of the replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asker {
     /// The north, with this entry of `requests`.
@@ -30,7 +30,7 @@ enum Asker {
     Local(GetId),
 }
 
-/// A question to one queryable that it has not finished.
+/// A query to one queryable, not finished yet.
 #[derive(Debug)]
 struct Asked {
     asker: Asker,
@@ -48,7 +48,7 @@ struct Open {
     unfinished: usize,
 }
 
-/// All of them.
+/// All open queries.
 #[derive(Debug, Default)]
 pub(super) struct Queries {
     asked: HashMap<QueryId, Asked>,
@@ -75,7 +75,7 @@ impl Queries {
 }
 
 impl Session {
-    /// REQUEST: one query for each queryable that it is for, or the end at once.
+    /// Handles REQUEST: one query for each matching queryable, or the end at once.
     pub(super) fn handle_request(&mut self, now: Now, mut request: Request) {
         let stamps = self.arrive(now, request.ts_stack.take());
         self.stats.requests_received += 1;
@@ -85,7 +85,7 @@ impl Session {
             self.stats.dropped.in_bad_key += 1;
             return self.send_final(id, qos);
         };
-        // It is kept until all have finished.
+        // The key is kept until all have finished.
         let key = key.unshared();
         let all = self.entities.queryables.iter();
         let asked = all.filter(|(_, q)| q.origin.remote() && q.answers(&key, target));
@@ -120,7 +120,7 @@ impl Session {
         }
     }
 
-    /// The branch of a get that stays in this session.
+    /// Runs the branch of a get within this session.
     pub(super) fn ask_locally(&mut self, now: Now, id: GetId, get: Get, parameters: Text, any_key: bool) {
         let stamps = self.stay(now, get.stamps.as_deref());
         let all = self.entities.queryables.iter();
@@ -157,7 +157,7 @@ impl Session {
     /// Answers a query; any number of times until [`finish`](Self::finish).
     ///
     /// # Errors
-    /// The query is over, or the key of the reply is none that was asked for.
+    /// The query is over, or the key of the reply does not match the query.
     pub fn reply(&mut self, now: Now, query: QueryId, reply: QueryReply) -> Result<()> {
         self.check_open()?;
         let Some(asked) = self.queries.asked.get(&query) else {
@@ -192,7 +192,7 @@ impl Session {
                         (asked_key, ResponseBody::Err(WireErr { encoding, payload, ..WireErr::default() }))
                     }
                 };
-                // Always in full (`zenoh-behaviour` 3.8).
+                // Keys of replies are always in full (`zenoh-behaviour` 3.8).
                 let key = WireExpr::full(self.outward(key)?.outer.into_text());
                 let responder = replier;
                 self.send(NetworkMessage::Response(Response {
@@ -209,7 +209,7 @@ impl Session {
         Ok(())
     }
 
-    /// No more answers to the query come. Does nothing to one that is over.
+    /// Finishes a query. No effect on a finished one.
     pub fn finish(&mut self, _now: Now, query: QueryId) {
         let Some(asked) = self.queries.asked.remove(&query) else { return };
         match asked.asker {
@@ -242,7 +242,7 @@ impl Session {
         }
     }
 
-    /// The north that asked is gone.
+    /// Handles the loss of the link to the querier.
     pub(super) fn queries_lose_link(&mut self) {
         self.queries.requests.clear();
         self.queries.asked.retain(|_, asked| matches!(asked.asker, Asker::Local(_)));

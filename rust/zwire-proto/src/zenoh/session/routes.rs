@@ -1,14 +1,14 @@
-//! [`Routes`]: where the last messages went, so that the next ones on their keys get there quickly.
+//! [`Routes`]: cache of the targets of recent messages, by key.
 
 use core::hash::Hash;
 
 use super::limits::MAX_ROUTE_BYTES;
 use hashbrown::HashMap;
 
-/// A bounded memory of values by key, quickest for the key that was asked for last.
+/// A bounded cache of values by key, fastest for the key used last.
 ///
-/// Peers choose the keys, but they fill no more than this bounded memory with them, which is emptied
-/// when it is full. So a quick hash will do here, and only here.
+/// Peers choose the keys, but can only fill this bounded memory, which is emptied when it is full. So a
+/// fast, unkeyed hash is safe here, and only here.
 #[derive(Debug)]
 pub(super) struct Routes<K, V> {
     by_key: HashMap<K, usize>,
@@ -22,7 +22,7 @@ impl<K: Clone + Eq + Hash, V> Routes<K, V> {
         Self { by_key: HashMap::new(), slots: Vec::new(), last: 0, bytes: 0 }
     }
 
-    /// Where the value of `key` is, until the next `insert` or `forget`.
+    /// The index of the value of `key`, valid until the next `insert` or `forget`.
     #[inline]
     pub(super) fn find(&mut self, key: &K) -> Option<usize> {
         if self.slots.get(self.last).is_none_or(|(last, _)| last != key) {
@@ -36,7 +36,7 @@ impl<K: Clone + Eq + Hash, V> Routes<K, V> {
         self.slots.get(place).map(|(_, value)| value)
     }
 
-    /// Remembers a value that holds so many bytes elsewhere.
+    /// Caches a value that holds so many bytes elsewhere.
     pub(super) fn insert(&mut self, key: K, value: V, bytes: usize) -> usize {
         // The hash table is at most half full after it has grown.
         let bytes = bytes + size_of::<(K, V)>() + 2 * size_of::<(K, usize)>();
@@ -55,7 +55,7 @@ impl<K: Clone + Eq + Hash, V> Routes<K, V> {
         self.slots.len()
     }
 
-    /// Everything may be different now.
+    /// Empties the cache after any change.
     pub(super) fn forget(&mut self) {
         if !self.slots.is_empty() {
             self.by_key.clear();

@@ -1,4 +1,4 @@
-//! [`Sample`]: what a subscriber gets and a reply holds.
+//! [`Sample`]: content of a subscriber's event and of a reply.
 
 use bytes::Bytes;
 
@@ -8,7 +8,7 @@ use crate::zenoh::{
     wire::{PushBody, SourceInfo},
 };
 
-/// Whether a value came or went.
+/// Kind of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SampleKind {
     /// A value.
@@ -17,42 +17,42 @@ pub enum SampleKind {
     Delete,
 }
 
-/// A value of a key at a time.
+/// Value of a key at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Its key; may hold wildcards.
+    /// Key; may contain wildcards.
     pub key: KeyExpr,
-    /// Whether a value came or went.
+    /// Whether it is a put or a delete.
     pub kind: SampleKind,
     /// The value.
     pub payload: Bytes,
-    /// What the payload holds.
+    /// Encoding of the payload.
     pub encoding: Encoding,
-    /// When it was made.
+    /// Time of the publication.
     pub timestamp: Option<Timestamp>,
     /// Priority, congestion control, express.
     pub qos: Qos,
-    /// The channel that it came by.
+    /// Channel over which it came.
     pub reliability: Reliability,
-    /// Who made it, which few say.
+    /// Publisher and its sequence number, rarely present.
     pub source_info: Option<Box<SourceInfo>>,
-    /// Bytes of the user; present and empty is not the same as absent.
+    /// Attachment of the user; present and empty is not the same as absent.
     pub attachment: Option<Bytes>,
-    /// When it passed where, if its sender wants to know.
+    /// Times at nodes on its way, if the sender requested them.
     pub stamps: Option<Box<Stamps>>,
-    /// Which link has brought it, by a number of whoever drives the session; 0: none, or not known.
+    /// Number of the link that brought it, assigned by the driver; 0: none, or not known.
     pub link: u32,
 }
 
 impl Sample {
-    /// From a message. A payload that describes shared memory is none that we could deliver.
+    /// Makes a sample of a message. A payload in shared memory cannot be delivered.
     #[must_use]
     #[inline]
     pub fn new(key: KeyExpr, mut body: PushBody, qos: Qos, reliability: Reliability) -> Self {
         Self::taking(key, &mut body, qos, reliability, None)
     }
 
-    /// As [`Self::new`], without moving more than what is needed: `body` is empty afterwards.
+    /// Like [`Self::new`], moving only what is needed: `body` is empty afterwards.
     #[inline]
     pub(super) fn taking(
         key: KeyExpr,
@@ -91,14 +91,14 @@ impl Sample {
         }
     }
 
-    /// The same with stamps.
+    /// The sample with stamps.
     #[inline]
     pub(super) fn stamped(mut self, stamps: Option<Box<Stamps>>) -> Self {
         self.stamps = stamps;
         self
     }
 
-    /// The sample that says that a token appeared (`Put`) or vanished (`Delete`).
+    /// The sample for a token that appeared (`Put`) or vanished (`Delete`).
     pub(super) const fn liveliness(key: KeyExpr, kind: SampleKind) -> Self {
         Self {
             key,
@@ -115,14 +115,14 @@ impl Sample {
         }
     }
 
-    /// The same, for somebody who keeps it for a while: not within the buffer that it came in.
+    /// The sample in memory of its own, for long storage: it no longer keeps a receive buffer alive.
     pub(in crate::zenoh) fn kept(mut self) -> Self {
         self.key = self.key.unshared();
         unshare(&mut self);
         self
     }
 
-    /// How much memory it keeps alive, roughly.
+    /// Approximate memory that it keeps alive.
     pub(in crate::zenoh) fn cost(&self) -> usize {
         size_of::<Self>()
             + self.key.len()

@@ -1,7 +1,7 @@
-//! [`Stamps`]: when a message passed where (instrumentation, TsStack in `zenoh-wire` 4.2).
+//! [`Stamps`]: times at the nodes on a message's way (instrumentation, TsStack in `zenoh-wire` 4.2).
 //!
-//! The sender asks for it. It notes when it sends; each node that passes the message on, and each session
-//! that takes it, add when they did. An answer goes on with the stamps of its query.
+//! The sender requests them. It adds the time of sending; each node that forwards the message, and each
+//! session that receives it, add theirs. A reply continues the stamps of its query.
 
 use core::any::Any;
 use std::sync::Arc;
@@ -12,18 +12,19 @@ use crate::{
     zenoh::wire::{TsRecord, TsStack},
 };
 
-/// Who makes the stamps of a session instead of its clock. The session never calls it: it may be slow, or
-/// want locks of its own.
+/// Source of the stamps of a session in place of its clock. The session never calls it: it may be slow,
+/// or need locks of its own.
 pub type Stamper = Arc<dyn Any + Send + Sync>;
 
 /// The stamps of a message, in a session.
 #[derive(Clone, Debug)]
 pub struct Stamps {
-    /// What is wanted, and what was collected.
+    /// Requested stamps, and those collected.
     pub stack: TsStack,
-    /// Of a message that is sent: the stamp that it gets where it leaves the session.
+    /// For a message to be sent: the stamp to add when it leaves the session.
     pub route: Option<TsRecord>,
-    /// Of a message that was received: who has to make the last stamps, which have no bytes yet, and how many.
+    /// For a received message: the source of the last stamps, which have no bytes yet, and their
+    /// number.
     pub pending: Option<(Stamper, usize)>,
 }
 
@@ -36,7 +37,7 @@ impl PartialEq for Stamps {
 impl Eq for Stamps {}
 
 impl Stamps {
-    /// The stack as it leaves the session.
+    /// The stack of the message when it leaves the session.
     pub(super) fn leaving(self) -> Box<TsStack> {
         let Self { mut stack, route, .. } = self;
         if let Some(route) = route {
@@ -47,19 +48,19 @@ impl Stamps {
 }
 
 impl Session {
-    /// Sets who makes the stamps of this session.
+    /// Sets the source of this session's stamps.
     pub fn set_stamper(&mut self, stamper: Stamper) {
         self.stamper = Some(stamper);
     }
 
-    /// A message of the own session: it comes straight here.
+    /// Stamps of a message within the own session.
     #[inline]
     pub(super) fn stay(&mut self, now: Now, stamps: Option<&Stamps>) -> Option<Box<Stamps>> {
         let stack = stamps?.stack.clone();
         Some(self.receive(now, stack, &[TsStack::RECEIVE]))
     }
 
-    /// A message of the north. A node of the own process has noted that it passed it on.
+    /// Stamps of a message of the north. A node in the same process has added its forwarding time.
     #[inline]
     pub(super) fn arrive(&mut self, now: Now, stack: Option<Box<TsStack>>) -> Option<Box<Stamps>> {
         Some(self.arrived(now, *stack?))
@@ -70,7 +71,7 @@ impl Session {
         let own_node = self.north.as_ref().is_some_and(|north| north.remote.zid == self.config.zid);
         let last = stack.records.last();
         if own_node && self.stamper.is_some() && last.is_some_and(|last| last.flags == TsStack::ROUTE) {
-            // It cannot ask the one who makes our stamps.
+            // The node cannot call the source of this session's stamps, so its own stamp is replaced.
             stack.records.pop();
         } else if own_node {
             return self.receive(now, stack, &[TsStack::RECEIVE]);

@@ -1,4 +1,4 @@
-//! What commands take and what events say.
+//! Arguments of commands, and events.
 
 use bytes::Bytes;
 use core::{num::NonZeroU32, time::Duration};
@@ -12,24 +12,24 @@ use crate::{
     },
 };
 
-/// How a session is set up.
+/// Configuration of a session.
 #[derive(Clone, Debug)]
 pub struct SessionConfig {
     /// The id of this node: it signs timestamps and replies.
     pub zid: ZenohId,
-    /// How long a get waits that names no time itself (`queries_default_timeout`).
+    /// Timeout of a get that names none (`queries_default_timeout`).
     pub queries_default_timeout: Duration,
-    /// Put before each key that leaves and taken from each that arrives; messages on other keys are
-    /// not for this session. It holds no wildcard.
+    /// Prefix added to each key sent and removed from each key received; messages on other keys are
+    /// ignored. It has no wildcard.
     pub namespace: Option<KeyExpr>,
     /// Whether publications without a timestamp get one.
     pub timestamping: bool,
-    /// How far ahead of our clock a timestamp of others may lie for ours to follow it.
+    /// Largest lead of another clock's timestamp over the local clock for the local one to follow it.
     pub max_drift: Duration,
 }
 
 impl SessionConfig {
-    /// The defaults of the reference for a client.
+    /// The defaults of Eclipse Zenoh for a client.
     #[must_use]
     pub const fn new(zid: ZenohId) -> Self {
         Self {
@@ -46,24 +46,24 @@ impl SessionConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EntityId(pub u32);
 
-/// The number of a get that is under way; it is also the request id on the wire.
+/// The number of an open get; it is also the request id on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GetId(pub u32);
 
-/// The number of a query that a queryable was asked; each has to be finished.
+/// The number of a query to a queryable; each query must be finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueryId(pub u64);
 
-/// What is at the other end of a publisher or querier.
+/// Counterparts of a publisher or querier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matches {
-    /// Queryables of a querier, not subscribers of a publisher.
+    /// Whether queryables of a querier are counted, or subscribers of a publisher.
     pub queryables: bool,
-    /// Its key, with the namespace.
+    /// Key with the namespace.
     pub key: KeyExpr,
-    /// Only complete queryables whose key includes that key count.
+    /// Whether only complete queryables with a key that includes `key` count.
     pub only_complete: bool,
-    /// Whether others may be at the other end at all.
+    /// Whether other sessions count at all.
     pub wants_remote: bool,
     /// Entities of this session.
     pub local: usize,
@@ -71,97 +71,97 @@ pub struct Matches {
     pub remote: usize,
 }
 
-/// The number of a wait for neighbours.
+/// The number of a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BarrierId(pub u64);
 
-/// What is waited for.
+/// Messages that a barrier covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Barrier {
-    /// That the north has taken all declarations. They are made again on each link, so that this waits
-    /// for the next link when there is none.
+    /// All declarations. They are sent again on each link, so without a link the barrier waits for the
+    /// next one.
     Declarations,
-    /// That it has taken all declarations and publications, but for those on the best-effort channel.
+    /// All declarations and publications, except those on the best-effort channel.
     Everything,
 }
 
-/// How a [`Barrier`] ended.
+/// Result of a [`Barrier`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BarrierEnd {
-    /// The north has taken everything.
+    /// The north has taken all messages covered.
     Passed,
-    /// There is no link, or it went before: publications that were under way may be lost.
+    /// There is no link, or it was lost before: publications on the way may be lost.
     LinkLost,
     /// The session was closed.
     Closed,
 }
 
-/// Who may be at the other end (`zenoh-behaviour` 3.5).
+/// Sessions that may be the counterpart (`zenoh-behaviour` 3.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Locality {
     /// Only this session itself. The entity is never declared to the network.
     SessionLocal,
-    /// Only others.
+    /// Only other sessions.
     Remote,
-    /// Everybody.
+    /// All sessions.
     #[default]
     Any,
 }
 
 impl Locality {
-    /// Whether the own session may be at the other end.
+    /// Whether the own session may be the counterpart.
     #[must_use]
     pub const fn local(self) -> bool {
         matches!(self, Self::SessionLocal | Self::Any)
     }
-    /// Whether others may be at the other end.
+    /// Whether other sessions may be the counterpart.
     #[must_use]
     pub const fn remote(self) -> bool {
         matches!(self, Self::Remote | Self::Any)
     }
 }
 
-/// How a subscriber is declared.
+/// Options of a subscriber.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubscriberOptions {
-    /// Whose publications it gets.
+    /// Origin of the publications that it gets.
     pub origin: Locality,
 }
 
-/// How a queryable is declared.
+/// Options of a queryable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueryableOptions {
     /// Whether it knows every value of its key expression.
     pub complete: bool,
-    /// Whose queries it gets.
+    /// Origin of the queries that it gets.
     pub origin: Locality,
 }
 
-/// How a publisher is declared.
+/// Options of a publisher.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PublisherOptions {
-    /// Of each of its publications.
+    /// QoS of each of its publications.
     pub qos: Qos,
-    /// Of each of its publications.
+    /// Reliability of each of its publications.
     pub reliability: Reliability,
-    /// Who gets its publications.
+    /// Sessions that get its publications.
     pub destination: Locality,
 }
 
-/// How a querier is declared.
+/// Options of a querier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuerierOptions {
-    /// Which queryables are asked; decides also what counts as matching.
+    /// Queryables to query; decides also which ones count as matching.
     pub target: QueryTarget,
-    /// As in [`Get`].
+    /// Same as in [`Get`].
     pub consolidation: Consolidation,
-    /// As in [`Get`].
+    /// Same as in [`Get`].
     pub timeout: Option<Duration>,
-    /// As in [`Get`].
+    /// Same as in [`Get`].
     pub qos: Qos,
-    /// As in [`Get`].
+    /// Same as in [`Get`].
     pub accept_any_key: bool,
-    /// Who is asked.
+    /// Sessions that are queried.
     pub destination: Locality,
 }
 
@@ -181,7 +181,7 @@ impl Default for QuerierOptions {
 /// A put or delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publication {
-    /// Where to.
+    /// Key of the publication.
     pub key: KeyExpr,
     /// The data.
     pub body: PushBody,
@@ -189,14 +189,14 @@ pub struct Publication {
     pub qos: Qos,
     /// The channel of the transport.
     pub reliability: Reliability,
-    /// Who gets it.
+    /// Sessions that get it.
     pub destination: Locality,
-    /// Whether and where it is stamped.
+    /// Requested stamps.
     pub stamps: Option<Box<Stamps>>,
 }
 
 impl Publication {
-    /// A publication with everything but key and body left at its default.
+    /// A publication with default options.
     #[must_use]
     pub const fn new(key: KeyExpr, body: PushBody) -> Self {
         Self {
@@ -210,52 +210,52 @@ impl Publication {
     }
 }
 
-/// Where a publication went.
+/// Destinations of a publication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Published {
-    /// How many subscribers of the own session got it.
+    /// Number of subscribers of the own session that got it.
     pub local: usize,
-    /// Whether it left for the network.
+    /// Whether it was sent to the network.
     pub sent: bool,
 }
 
-/// A question to queryables.
+/// Query to queryables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Get {
-    /// What is asked for.
+    /// Key expression to query.
     pub key: KeyExpr,
-    /// What stands behind the `?` of the selector.
+    /// Parameters: the part behind the `?` of the selector.
     pub parameters: Text,
-    /// Which queryables are asked.
+    /// Queryables to query.
     pub target: QueryTarget,
-    /// How replies are thinned out. Auto is Latest, or None when the parameters hold `_time`.
+    /// Consolidation of replies. Auto is Latest, or None when the parameters contain `_time`.
     pub consolidation: Consolidation,
     /// `None`: [`SessionConfig::queries_default_timeout`].
     pub timeout: Option<Duration>,
     /// Priority, congestion control, express.
     pub qos: Qos,
-    /// The value that goes with it.
+    /// Value sent with the query.
     pub body: Option<QueryBody>,
-    /// Bytes of the user.
+    /// Attachment of the user.
     pub attachment: Option<Bytes>,
-    /// Who asks.
+    /// Id and sequence number of the querier.
     pub source_info: Option<SourceInfo>,
-    /// Whether replies on keys that do not intersect are welcome; so they are also when the
-    /// parameters hold `_anyke`.
+    /// Whether replies on keys that do not intersect are accepted; parameters with `_anyke` accept them
+    /// as well.
     pub accept_any_key: bool,
-    /// Who is asked.
+    /// Sessions that are queried.
     pub destination: Locality,
-    /// Most replies wanted. It travels with the request, where nobody heeds it; here the get ends
-    /// once so many replies have come.
+    /// Most replies wanted. It travels with the request, where no implementation evaluates it; here the
+    /// get ends once so many replies have come.
     pub budget: Option<NonZeroU32>,
-    /// The querier that asks. The options are taken from this struct all the same.
+    /// The querier that asks. The options are taken from this struct nevertheless.
     pub querier: Option<EntityId>,
-    /// Whether and where it is stamped.
+    /// Requested stamps.
     pub stamps: Option<Box<Stamps>>,
 }
 
 impl Get {
-    /// A get with everything but the key left at its default.
+    /// A get with default options.
     #[must_use]
     pub const fn new(key: KeyExpr) -> Self {
         Self {
@@ -277,24 +277,24 @@ impl Get {
     }
 }
 
-/// What a queryable answers.
+/// Reply of a queryable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueryReply {
-    /// The answer.
+    /// Content of the reply.
     pub body: QueryReplyBody,
-    /// Everything else of the query's QoS is copied; `None`: this also.
+    /// Express flag; the rest of the query's QoS is copied. `None`: the flag is copied, too.
     pub express: Option<bool>,
-    /// Those of the query, and that of its sending.
+    /// Stamps of the query, and that of the reply's sending.
     pub stamps: Option<Box<Stamps>>,
 }
 
-/// The two kinds of answers.
+/// Kinds of replies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "samples are what nearly all answers are")]
 pub enum QueryReplyBody {
     /// A put or delete.
     Sample {
-        /// It intersects the key of the query, unless the query accepts any.
+        /// Key of the sample; it must intersect the key of the query, unless the query accepts any.
         key: KeyExpr,
         /// The data.
         body: PushBody,
@@ -306,11 +306,11 @@ pub enum QueryReplyBody {
 /// An error reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplyError {
-    /// What the payload holds.
+    /// Encoding of the payload.
     pub encoding: Encoding,
-    /// What went wrong, in the format of `encoding`.
+    /// Description of the error, in the format of `encoding`.
     pub payload: Bytes,
-    /// When it passed where, if its sender wants to know.
+    /// Times at nodes on its way, if the sender requested them.
     pub stamps: Option<Box<Stamps>>,
 }
 
@@ -319,76 +319,77 @@ pub struct ReplyError {
 pub struct Reply {
     /// A sample or an error.
     pub result: Result<Sample, ReplyError>,
-    /// Who answered, where it said so.
+    /// Id of the replier, if it was sent.
     pub replier: Option<ResponderId>,
 }
 
-/// Why a get has ended.
+/// Reason why a get has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GetEnd {
-    /// Everybody asked has finished.
+    /// All queryables have finished.
     Completed,
-    /// Its querier knows that there is nobody to ask.
+    /// The querier has no matching queryable.
     NoQueryable,
-    /// As many replies as its budget allows have come.
+    /// The budget of replies is used up.
     BudgetSpent,
-    /// Its time was up; an error reply `Timeout` came before this.
+    /// The timeout passed; an error reply `Timeout` came before this.
     TimedOut,
-    /// There is no link, or it went before all answers had come. Replies that came were delivered.
+    /// There is no link, or it was lost before all replies had come. Replies that came were delivered.
     LinkLost,
-    /// By [`Session::cancel`](super::Session::cancel) or [`Session::close`](super::Session::close).
+    /// Ended by [`Session::cancel`](super::Session::cancel) or
+    /// [`Session::close`](super::Session::close).
     Cancelled,
 }
 
-/// Something for the application.
+/// Event for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "samples are what nearly all events are")]
 pub enum Event {
     /// For a subscriber or a liveliness subscriber.
     Sample {
-        /// Which one.
+        /// The subscriber.
         subscriber: EntityId,
         /// The sample.
         sample: Sample,
     },
-    /// A question to a queryable; [`Session::finish`](super::Session::finish) has to follow.
+    /// A query to a queryable; [`Session::finish`](super::Session::finish) must follow.
     Query {
-        /// Which one.
+        /// The queryable.
         queryable: EntityId,
-        /// For `reply` and `finish`.
+        /// Id for `reply` and `finish`.
         id: QueryId,
-        /// What is asked for.
+        /// Key expression of the query.
         key: KeyExpr,
-        /// What stands behind the `?` of the selector.
+        /// Parameters: the part behind the `?` of the selector.
         parameters: Text,
-        /// The value that came with it.
+        /// Value sent with the query.
         body: Option<QueryBody>,
-        /// Bytes of the user.
+        /// Attachment of the user.
         attachment: Option<Bytes>,
-        /// Who asks.
+        /// Id and sequence number of the querier.
         source_info: Option<SourceInfo>,
-        /// That of the request; replies copy it.
+        /// QoS of the request; replies copy it.
         qos: Qos,
-        /// Whether replies on other keys are welcome.
+        /// Whether replies on other keys are accepted.
         accept_any_key: bool,
-        /// When it passed where, if its sender wants to know.
+        /// Times at nodes on its way, if the sender requested them.
         stamps: Option<Box<Stamps>>,
     },
     /// A reply to a get.
     Reply {
-        /// Which one.
+        /// The get.
         get: GetId,
         /// The reply.
         reply: Reply,
     },
     /// The last event of a get.
     GetDone {
-        /// Which one.
+        /// The get.
         get: GetId,
-        /// Why.
+        /// Reason of the end.
         reason: GetEnd,
     },
-    /// Whether somebody listens to a publisher or may answer a querier has changed.
+    /// The matching state of a publisher or querier has changed.
     Matching {
         /// The publisher or querier.
         entity: EntityId,
@@ -397,14 +398,14 @@ pub enum Event {
     },
     /// The end of a [`Session::barrier`](super::Session::barrier).
     Passed {
-        /// Which one.
+        /// The barrier.
         barrier: BarrierId,
-        /// How it ended.
+        /// Result of the barrier.
         end: BarrierEnd,
     },
 }
 
-/// A timestamp where one is wanted, as a helper of the commands.
+/// Adds a timestamp if one is wanted.
 pub(super) fn stamp(body: &mut PushBody, timestamp: impl FnOnce() -> Timestamp) {
     let slot = match body {
         PushBody::Put(put) => &mut put.timestamp,

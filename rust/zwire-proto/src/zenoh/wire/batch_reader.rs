@@ -4,7 +4,7 @@ use super::{NetworkMessage, TransportMessage, frame::Fragment, is_network, push:
 use crate::{buf::Reader, error::Result};
 use bytes::Bytes;
 
-/// What stands next in a batch.
+/// Next item of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "the large one is the one that is read all the time")]
 pub enum BatchItem {
@@ -30,7 +30,7 @@ impl<'a> BatchReader<'a> {
         Self::of(Reader::new(batch))
     }
 
-    /// A walk over what `reader` holds.
+    /// A walk over the bytes of `reader`.
     #[must_use]
     pub const fn of(reader: Reader<'a>) -> Self {
         Self { r: reader, in_frame: false }
@@ -42,13 +42,13 @@ impl<'a> BatchReader<'a> {
         Self::new(batch).bare()
     }
 
-    /// The walk begins with bare network messages, as in [`low_latency`](Self::low_latency).
+    /// Makes the walk begin with bare network messages, as in [`low_latency`](Self::low_latency).
     #[must_use]
     pub const fn bare(self) -> Self {
         Self { in_frame: true, ..self }
     }
 
-    /// Where the walk stands.
+    /// Read position of the walk.
     #[must_use]
     pub const fn offset(&self) -> usize {
         self.r.offset()
@@ -57,12 +57,12 @@ impl<'a> BatchReader<'a> {
     /// The next item, or `None` at the end of the batch.
     ///
     /// # Errors
-    /// What does not decode; the items before it were good. Nothing can be read after it.
+    /// A message that does not decode; the items before it are valid. The walk cannot continue.
     #[inline]
     pub fn next_item(&mut self) -> Result<Option<BatchItem>> {
         let Some(header) = self.r.peek() else { return Ok(None) };
         if self.in_frame && is_network(header) {
-            // As `NetworkMessage::decode` does it, but built in its place.
+            // Same as `NetworkMessage::decode`, but built in its place.
             if let Some(plain) = Plain::decode(&mut self.r) {
                 return Ok(Some(BatchItem::Network(NetworkMessage::Push(plain.build()))));
             }

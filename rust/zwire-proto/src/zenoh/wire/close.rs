@@ -21,7 +21,7 @@ pub(super) const ID: u8 = 0x03;
 pub(super) const KEEP_ALIVE_ID: u8 = 0x04;
 const S: u8 = 0x20;
 
-/// Why a session ends.
+/// Reason of a CLOSE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CloseReason(pub u8);
 
@@ -40,7 +40,7 @@ impl CloseReason {
     pub const EXPIRED: Self = Self(0x05);
     /// The peer does not drain.
     pub const UNRESPONSIVE: Self = Self(0x06);
-    /// The peer is ourselves.
+    /// The peer is the node itself.
     pub const CONNECTION_TO_SELF: Self = Self(0x07);
 }
 
@@ -60,12 +60,12 @@ impl fmt::Display for CloseReason {
     }
 }
 
-/// The sender closes its TCP connection right after.
+/// CLOSE; its sender closes the TCP connection right after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Close {
-    /// Why.
+    /// Reason.
     pub reason: CloseReason,
-    /// The whole session, else this link.
+    /// Whether the whole session is closed, else this link.
     pub session: bool,
 }
 

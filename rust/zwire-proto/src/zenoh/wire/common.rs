@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 /// QoS, Z64, on all network messages.
 pub(super) const QOS: u8 = 0x21;
-/// Timestamp, ZBuf, on all network messages. Nobody emits it.
+/// Timestamp, ZBuf, on all network messages. No known implementation sends it.
 pub(super) const TIMESTAMP: u8 = 0x42;
 /// NodeId, Z64, mandatory, between routers.
 pub(super) const NODE_ID: u8 = 0x33;
@@ -102,14 +102,14 @@ pub(super) fn encoding_len(encoding: &Encoding) -> usize {
     vle_len(u64::from(encoding.id) << 1 | 1) + schema
 }
 
-/// The entity that made a data message and its own counter (`zenoh-wire` 5.6).
+/// Entity that published a data message, and its own counter (`zenoh-wire` 5.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SourceInfo {
-    /// Its node.
+    /// Node of the entity.
     pub zid: ZenohId,
-    /// Its number within the node.
+    /// Number of the entity within the node.
     pub eid: u32,
-    /// Its counter; independent of transport sequence numbers.
+    /// Counter of the entity; independent of transport sequence numbers.
     pub sn: u32,
 }
 
@@ -146,30 +146,30 @@ pub(super) const fn entity_len(zid: ZenohId, eid: u32) -> usize {
 /// Time stamps that a message collected on its way (`zenoh-wire` 4.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TsStack {
-    /// Where stamps are wanted: 1 send, 2 route, 4 receive; never 0.
+    /// Requested points: 1 send, 2 route, 4 receive; never 0.
     pub flags: u8,
-    /// What was collected, at most 255.
+    /// Collected stamps, at most 255.
     pub records: Vec<TsRecord>,
 }
 
-/// One entry of a [`TsStack`].
+/// Entry of a [`TsStack`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TsRecord {
-    /// 1 send, 2 route, 4 receive; bit 7: `bytes` are in a format of the user.
+    /// 1 send, 2 route, 4 receive; bit 7: `bytes` are in a format of the application.
     pub flags: u8,
     /// A timestamp, unless bit 7 of `flags` is set.
     pub bytes: Bytes,
 }
 
 impl TsStack {
-    /// Where it leaves its sender.
+    /// Point where the message leaves its sender.
     pub const SEND: u8 = 1;
-    /// Each node on the way.
+    /// Point at each node on the way.
     pub const ROUTE: u8 = 2;
-    /// Where a session takes it.
+    /// Point where a session receives the message.
     pub const RECEIVE: u8 = 4;
 
-    /// Adds a stamp, where stamps of that point are wanted and there is room.
+    /// Adds a stamp, if stamps of that point are requested and there is room.
     pub fn stamp(&mut self, point: u8, record: impl FnOnce() -> TsRecord) {
         if self.flags & point != 0 && self.records.len() < MAX_TS_STACK {
             self.records.push(record());
@@ -178,7 +178,7 @@ impl TsStack {
 }
 
 impl TsRecord {
-    /// `bytes` are in a format of the user.
+    /// Flag: `bytes` are in a format of the application.
     pub const USER: u8 = 0x80;
 
     /// A timestamp, taken at a point.
@@ -189,7 +189,7 @@ impl TsRecord {
         Self { flags: point, bytes: bytes.into() }
     }
 
-    /// The timestamp; `None` where `bytes` are in another format.
+    /// The timestamp; `None` if `bytes` are in another format.
     #[must_use]
     pub fn timestamp(&self) -> Option<Timestamp> {
         if self.flags & Self::USER != 0 {

@@ -46,12 +46,12 @@ const INFO: u8 = 0x21;
 /// WireExpr on U_*, ZBuf, mandatory.
 const WIRE_EXPR: u8 = 0x5f;
 
-/// What a queryable promises.
+/// Properties of a queryable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct QueryableInfo {
-    /// It knows every value of its key expression.
+    /// Whether it knows every value of its key expression.
     pub complete: bool,
-    /// Hops to it.
+    /// Number of hops to it.
     pub distance: u16,
 }
 
@@ -66,14 +66,14 @@ impl QueryableInfo {
     }
 }
 
-/// What appears or disappears.
+/// Entity that appears or disappears.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Declaration {
     /// D_KEYEXPR: a number for a key string, from now on a scope in the sender's table.
     KeyExpr {
         /// 1..65535.
         id: u16,
-        /// Always scope 0 and a full suffix when we send it: nested prefixes are ambiguous.
+        /// Key; sent with scope 0 and a full suffix: nested prefixes are ambiguous.
         key: WireExpr,
     },
     /// U_KEYEXPR.
@@ -85,67 +85,67 @@ pub enum Declaration {
     Subscriber {
         /// Unique per link, direction and kind; 0 between routers.
         id: u32,
-        /// What it wants.
+        /// Key expression of the subscriber.
         key: WireExpr,
     },
     /// U_SUBSCRIBER.
     UndeclareSubscriber {
-        /// Its id.
+        /// Id of the subscriber.
         id: u32,
-        /// Its key, where the id is 0 or unknown to the receiver; the null form means the id.
+        /// Its key, if the id is 0 or unknown to the receiver; the empty key means the id.
         key: Option<WireExpr>,
     },
     /// D_QUERYABLE.
     Queryable {
         /// Unique per link, direction and kind; 0 between routers.
         id: u32,
-        /// What it answers.
+        /// Key expression of the queryable.
         key: WireExpr,
-        /// What it promises.
+        /// Properties of the queryable.
         info: QueryableInfo,
     },
     /// U_QUERYABLE.
     UndeclareQueryable {
-        /// Its id.
+        /// Id of the queryable.
         id: u32,
-        /// As in U_SUBSCRIBER.
+        /// Same as in U_SUBSCRIBER.
         key: Option<WireExpr>,
     },
     /// D_TOKEN.
     Token {
         /// Unique per link, direction and kind; 0 in an answer to a Current-only interest.
         id: u32,
-        /// What lives.
+        /// Key of the token.
         key: WireExpr,
     },
     /// U_TOKEN.
     UndeclareToken {
-        /// Its id.
+        /// Id of the token.
         id: u32,
-        /// As in U_SUBSCRIBER.
+        /// Same as in U_SUBSCRIBER.
         key: Option<WireExpr>,
     },
     /// D_FINAL: all current declarations that match the interest were sent.
     Final,
 }
 
-/// A declaration on its way.
+/// DECLARE message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declare {
     /// The interest that this answers; 0 in the initial D_FINAL between peers.
     pub interest_id: Option<u32>,
-    /// Control and Block by everybody but zenoh-pico, which leaves it out.
+    /// Control and Block from all implementations but zenoh-pico, which leaves it out.
     pub qos: Qos,
-    /// Never emitted by the peers; kept as it came.
+    /// Never sent by known implementations; kept unchanged.
     pub timestamp: Option<Box<Timestamp>>,
-    /// As in PUSH.
+    /// Same as in PUSH.
     pub node_id: u16,
     /// The declaration.
     pub body: Declaration,
 }
 
 impl Declare {
-    /// A declaration as everybody sends it, optionally as the answer to an interest.
+    /// A declaration with the usual QoS, optionally as the answer to an interest.
     #[must_use]
     pub const fn new(interest_id: Option<u32>, body: Declaration) -> Self {
         Self { interest_id, qos: Qos::DECLARE, timestamp: None, node_id: 0, body }
@@ -198,7 +198,7 @@ impl Declaration {
         Ok(match header & super::ID_MASK {
             D_KEYEXPR => {
                 let id = r.z16("D_KEYEXPR id")?;
-                // There is no M here: the sender's own table is what is being filled.
+                // There is no M here: the declaration fills the sender's own table.
                 let mut key = WireExpr::decode(header & !super::wire_expr::M, r, "D_KEYEXPR key")?;
                 key.mapping = Mapping::Sender;
                 skip_if(header, r, "D_KEYEXPR extension")?;

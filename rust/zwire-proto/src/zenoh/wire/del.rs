@@ -25,14 +25,14 @@ pub(super) const ID: u8 = 0x02;
 const T: u8 = 0x20;
 const ATTACHMENT: u8 = 0x42;
 
-/// The resource is gone.
+/// Deletion of a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Del {
-    /// When it went.
+    /// Time of the deletion.
     pub timestamp: Option<Timestamp>,
-    /// Who says so.
+    /// Entity that published it.
     pub source_info: Option<Box<SourceInfo>>,
-    /// Bytes of the user.
+    /// Attachment of the user.
     pub attachment: Option<Bytes>,
     /// Unknown extensions, kept for the next hop.
     pub extensions: Vec<UnknownExt>,

@@ -26,18 +26,18 @@ use bytes::Bytes;
 pub(super) const ID: u8 = 0x05;
 const E: u8 = 0x40;
 
-/// An error instead of an answer.
+/// An error instead of a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Err {
-    /// What the payload holds.
+    /// Encoding of the payload.
     pub encoding: Encoding,
-    /// Who made it.
+    /// Entity that made it.
     pub source_info: Option<SourceInfo>,
-    /// Marked as a payload of shared memory, though it is inline.
+    /// Whether it is marked as a payload in shared memory, though it is inline.
     pub shm: bool,
     /// Unknown extensions, kept for the next hop.
     pub extensions: Vec<UnknownExt>,
-    /// What went wrong, in the format of `encoding`.
+    /// Description of the error, in the format of `encoding`.
     pub payload: Bytes,
 }
 
@@ -55,7 +55,7 @@ impl Err {
                 _ => keep_unknown(&mut err.extensions, ext, r, "ERR extension")?,
             }
         }
-        // The marker changes nothing here: unlike PUT the peers keep the payload inline.
+        // The marker changes nothing here: unlike in PUT, Eclipse Zenoh keeps the payload inline.
         err.payload = r.zbytes(u64::from(u32::MAX), "ERR payload")?;
         Ok(err)
     }

@@ -37,7 +37,7 @@ pub enum ExtBody {
     /// Nothing.
     #[default]
     Unit,
-    /// One integer.
+    /// An integer.
     Z64(u64),
     /// Bytes.
     ZBuf(Bytes),
@@ -68,13 +68,13 @@ impl ExtBody {
 /// An optional extension that this implementation does not know and keeps for the next hop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownExt {
-    /// Its id, 0 to 15; the other bits of the header follow from the body.
+    /// Id, 0 to 15; the other bits of the header follow from the body.
     pub id: u8,
     /// The body.
     pub body: ExtBody,
 }
 
-/// The header of the next extension, split into what is matched and whether more follow.
+/// The header of the next extension, split into the matched bits and whether more follow.
 pub(super) fn read_header(r: &mut Reader<'_>, reading: &'static str) -> Result<(u8, bool)> {
     let byte = r.u8(reading)?;
     Ok((byte & !Z, byte & Z != 0))
@@ -98,7 +98,7 @@ pub(super) fn skip_unknown(header: u8, r: &mut Reader<'_>, reading: &'static str
     read_optional(header, r, reading).map(drop)
 }
 
-/// As [`skip_unknown`], but the extension is kept: those of data messages are forwarded.
+/// Like [`skip_unknown`], but keeps the extension: those of data messages are forwarded.
 #[cold]
 pub(super) fn keep_unknown(
     kept: &mut Vec<UnknownExt>,
@@ -124,7 +124,7 @@ fn read_optional(header: u8, r: &mut Reader<'_>, reading: &'static str) -> Resul
     read_body(header, r, reading)
 }
 
-/// A chain that scouting messages carry: even mandatory unknown extensions are skipped.
+/// Skips the chain of a scouting message: even mandatory unknown extensions are skipped.
 pub(super) fn skip_chain_leniently(r: &mut Reader<'_>, reading: &'static str) -> Result<()> {
     loop {
         let (header, more) = read_header(r, reading)?;
@@ -135,7 +135,7 @@ pub(super) fn skip_chain_leniently(r: &mut Reader<'_>, reading: &'static str) ->
     }
 }
 
-/// A chain without any extension defined.
+/// Skips a chain without any extension defined.
 pub(super) fn skip_chain(r: &mut Reader<'_>, reading: &'static str) -> Result<()> {
     loop {
         let (header, more) = read_header(r, reading)?;
@@ -146,14 +146,14 @@ pub(super) fn skip_chain(r: &mut Reader<'_>, reading: &'static str) -> Result<()
     }
 }
 
-/// A reader over the contents of a ZBuf extension. Its declared length is honoured: the contents
-/// must fill it, though the reference parses some of them in place.
+/// A reader over the contents of a ZBuf extension. The contents must fill its declared length, though
+/// Eclipse Zenoh ignores the length of some of them.
 pub(super) fn zbuf<'a>(r: &mut Reader<'a>, reading: &'static str) -> Result<Reader<'a>> {
     let len = r.len(u64::from(u32::MAX), reading)?;
     r.sub(len, reading)
 }
 
-/// Writes the chain of a message: knows how many extensions are still to come.
+/// Writes the extension chain of a message; counts the extensions still to come.
 pub(super) struct Chain {
     left: usize,
 }
@@ -261,7 +261,7 @@ mod tests {
             kind(network("dd 00 31 08 01 00")),
             DecodeErrorKind::UnknownMandatoryExtension { header: 0x31 }
         );
-        // Attachment as Z64 is kept as something unknown.
+        // Attachment as Z64 is kept as an unknown extension.
         assert_eq!(put_with("23 05").unwrap(), [UnknownExt { id: 3, body: ExtBody::Z64(5) }]);
     }
 }

@@ -49,7 +49,7 @@ const fn reliable_flag(reliability: Reliability) -> u8 {
 /// The head of a FRAME; its network messages follow in the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Which of the two channels of the priority.
+    /// Channel of the priority.
     pub reliability: Reliability,
     /// Sequence number on the channel.
     pub sn: u32,
@@ -74,7 +74,7 @@ impl Frame {
         Ok(Self { reliability: reliability(header), sn, priority })
     }
 
-    /// Writes the head; network messages are to follow.
+    /// Writes the head; the caller writes the network messages behind it.
     #[inline]
     pub fn encode(self, sink: &mut impl Sink) {
         let mut chain = Chain::new(usize::from(self.priority != Priority::Data));
@@ -90,17 +90,17 @@ impl Frame {
 /// batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Which of the two channels of the priority.
+    /// Channel of the priority.
     pub reliability: Reliability,
     /// Sequence number on the channel, consecutive within one message.
     pub sn: u32,
     /// The priority of the message.
     pub priority: Priority,
-    /// More fragments of this message follow.
+    /// Whether more fragments of this message follow.
     pub more: bool,
-    /// First of its message; only with Patch ≥ 1.
+    /// Whether it is the first fragment of its message; only with Patch ≥ 1.
     pub first: bool,
-    /// The sender gives up on this message; only with Patch ≥ 1.
+    /// Whether the sender abandons this message; only with Patch ≥ 1.
     pub drop: bool,
 }
 
@@ -128,7 +128,7 @@ impl Fragment {
         Ok(out)
     }
 
-    /// Writes the head; bytes of the message are to follow.
+    /// Writes the head; the caller writes bytes of the message behind it.
     pub fn encode(self, sink: &mut impl Sink) {
         let mut chain = Chain::new(
             usize::from(self.priority != Priority::Data) + usize::from(self.first) + usize::from(self.drop),

@@ -46,7 +46,7 @@ const REGION_NAME: u8 = 0x48;
 pub struct Resolution(pub u8);
 
 impl Resolution {
-    /// Both 32 bit: assumed when S=0.
+    /// Both 32 bit: the value when S=0.
     pub const DEFAULT: Self = Self(0x0a);
 
     /// FrameSN: 0 8 bit, 1 16 bit, 2 32 bit, 3 64 bit.
@@ -70,7 +70,7 @@ impl Resolution {
         Self::new(self.frame_sn().min(other.frame_sn()), self.request_id().min(other.request_id()))
     }
     /// The largest sequence number: widths are multiples of seven bits (`zenoh-wire` 3.11). The 64-bit
-    /// width is handled as 32 bits, as the field is read by the peers.
+    /// width is treated as 32 bits, the width of the field in known implementations.
     #[must_use]
     pub const fn sn_mask(self) -> u32 {
         match self.frame_sn() {
@@ -82,7 +82,7 @@ impl Resolution {
     }
 }
 
-/// How QoS is offered: with or without a range for this link.
+/// Offer of QoS: with or without a range for this link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QosOffer {
     /// QoS 0x01.
@@ -92,12 +92,12 @@ pub enum QosOffer {
     Link(u64),
 }
 
-/// What INIT negotiates beside the sizes.
+/// Options negotiated in INIT beside the sizes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InitExt {
-    /// QoS: priorities are channels of their own.
+    /// QoS: each priority has channels of its own.
     pub qos: Option<QosOffer>,
-    /// Shm, opaque: we never answer it.
+    /// Shm, opaque: never answered by zwire.
     pub shm: Option<Bytes>,
     /// Auth, a nested chain.
     pub auth: Option<Bytes>,
@@ -156,7 +156,7 @@ impl Init {
                         QOS => QosOffer::Plain,
                         _ => QosOffer::Link(r.vle("INIT QoSLink")?),
                     };
-                    // One of the two forms: both at once are refused. Of a duplicate the last counts.
+                    // Both forms at once are refused. Of duplicates the last counts.
                     match ext.qos {
                         Some(QosOffer::Plain) if id == QOS_LINK => return Err(conflict(r, offset, id)),
                         Some(QosOffer::Link(_)) if id == QOS => return Err(conflict(r, offset, id)),

@@ -27,38 +27,38 @@ use core::ops::BitOr;
 pub(super) const ID: u8 = 0x19;
 const MODE: u8 = 0x60;
 
-/// What is wanted when.
+/// Time range of an interest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum InterestMode {
-    /// The interest with that id is withdrawn.
+    /// Ends the interest with that id.
     Final,
-    /// What exists now.
+    /// Existing declarations.
     Current,
-    /// What appears and disappears from now on.
+    /// Future declarations, and the end of existing ones.
     Future,
-    /// Both.
+    /// Existing and future declarations.
     CurrentFuture,
 }
 
 impl InterestMode {
-    /// Whether it asks for what exists now.
+    /// Whether existing declarations are requested.
     #[must_use]
     pub const fn current(self) -> bool {
         matches!(self, Self::Current | Self::CurrentFuture)
     }
-    /// Whether it asks for what comes.
+    /// Whether future declarations are requested.
     #[must_use]
     pub const fn future(self) -> bool {
         matches!(self, Self::Future | Self::CurrentFuture)
     }
 }
 
-/// Which declarations are wanted. R, N and M are not here: they follow from the key.
+/// Kinds of declarations requested. R, N and M are not included: they follow from the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct InterestOptions(u8);
 
 impl InterestOptions {
-    /// K: the answerer may use D_KEYEXPR to shorten its declarations.
+    /// K: the receiver may use D_KEYEXPR to shorten its declarations.
     pub const KEYEXPRS: Self = Self(0x01);
     /// S: subscribers.
     pub const SUBSCRIBERS: Self = Self(0x02);
@@ -66,7 +66,7 @@ impl InterestOptions {
     pub const QUERYABLES: Self = Self(0x04);
     /// T: tokens.
     pub const TOKENS: Self = Self(0x08);
-    /// A: one declaration with the key of the interest is enough.
+    /// A: one aggregate declaration with the key of the interest suffices.
     pub const AGGREGATE: Self = Self(0x80);
 
     const RESTRICTED: u8 = 0x10;
@@ -93,33 +93,33 @@ impl BitOr for InterestOptions {
     }
 }
 
-/// A wish to be told of declarations.
+/// INTEREST: a request for declarations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interest {
     /// Chosen by the sender.
     pub id: u32,
-    /// What is wanted when.
+    /// Time range.
     pub mode: InterestMode,
-    /// Which declarations are wanted; empty for Final.
+    /// Kinds of declarations requested; empty for Final.
     pub options: InterestOptions,
-    /// Restricted to this key; `None`: everything.
+    /// Restriction to a key; `None`: all keys.
     pub key: Option<WireExpr>,
-    /// Control and Block by everybody but zenoh-pico, which leaves it out.
+    /// Control and Block from all implementations but zenoh-pico, which leaves it out.
     pub qos: Qos,
-    /// Never emitted by the peers; kept as it came.
+    /// Never sent by known implementations; kept unchanged.
     pub timestamp: Option<Box<Timestamp>>,
-    /// As in PUSH.
+    /// Same as in PUSH.
     pub node_id: u16,
 }
 
 impl Interest {
-    /// An interest as everybody sends it.
+    /// An interest with the usual QoS.
     #[must_use]
     pub const fn new(id: u32, mode: InterestMode, options: InterestOptions, key: Option<WireExpr>) -> Self {
         Self { id, mode, options, key, qos: Qos::DECLARE, timestamp: None, node_id: 0 }
     }
 
-    /// The withdrawal of the interest `id`.
+    /// The end of the interest `id`.
     #[must_use]
     pub const fn finished(id: u32) -> Self {
         Self::new(id, InterestMode::Final, InterestOptions(0), None)
@@ -240,7 +240,7 @@ mod tests {
         assert!(!InterestOptions::KEYEXPRS.contains(all));
     }
 
-    /// N and M say nothing where R does not.
+    /// N and M have no meaning without R.
     #[test]
     fn options_of_the_key_without_a_key_are_ignored() {
         assert_eq!(network("39 01 61"), network("39 01 01"));

@@ -40,13 +40,13 @@ const PATCH: u8 = 0x27;
 /// The next sequence numbers of both channels of a priority.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NextSn {
-    /// Of the reliable channel.
+    /// Number of the reliable channel.
     pub reliable: u32,
-    /// Of the best-effort channel.
+    /// Number of the best-effort channel.
     pub best_effort: u32,
 }
 
-/// "I am here", every 2500 ms.
+/// JOIN: announces a member, every 2500 ms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Join {
     /// 0x09.
@@ -57,13 +57,13 @@ pub struct Join {
     pub zid: ZenohId,
     /// Resolution and batch size; absent means 0x0a and 8192.
     pub size: Option<(Resolution, u16)>,
-    /// After this long without a message the sender is gone, in milliseconds.
+    /// Lease in milliseconds: after a longer silence the sender is gone.
     pub lease_ms: u64,
-    /// Of priority Data, or of all where QoS is off.
+    /// Numbers of priority Data, or of all priorities if QoS is off.
     pub next_sn: NextSn,
-    /// Of each priority, where QoS is on.
+    /// Numbers of each priority, if QoS is on.
     pub qos: Option<Box<[NextSn; Priority::COUNT]>>,
-    /// Opaque; nobody implements it.
+    /// Opaque; no known implementation uses it.
     pub shm: Option<Bytes>,
     /// Patch; absent is 0 and elided.
     pub patch: u64,
@@ -195,7 +195,7 @@ mod tests {
         check(&hex, Join { qos: Some(all), ..minimal() });
     }
 
-    /// The reference ignores the declared length; we honour it.
+    /// Eclipse Zenoh ignores the declared length; zwire checks it.
     #[test]
     fn the_qos_extension_must_fill_its_length() {
         let hex = format!("87 09 01 01 01 02 03 51 11 {} ff", "0000".repeat(8));

@@ -19,7 +19,7 @@ const LOCATORS: u64 = 0x04;
 const WEIGHTS: u64 = 0x08;
 const GATEWAY: u64 = 0x10;
 
-/// What one node says of itself or of another.
+/// Record about one node, the sender or another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkState {
     /// The sender's number for the node described.
@@ -28,15 +28,15 @@ pub struct LinkState {
     pub sn: u64,
     /// The node; absent when `psid` was introduced before.
     pub zid: Option<ZenohId>,
-    /// Its role; absent means router.
+    /// Role of the node; absent means router.
     pub whatami: Option<WhatAmI>,
-    /// Where it listens.
+    /// Locators on which the node listens.
     pub locators: Option<Vec<Text>>,
-    /// The node is a gateway of its region.
+    /// Whether the node is a gateway of its region.
     pub gateway: bool,
-    /// The nodes it is linked to, as psids.
+    /// Nodes it is linked to, as psids.
     pub links: Vec<u64>,
-    /// One weight per link; 0: unset.
+    /// Weights, one per link; 0: unset.
     pub weights: Option<Vec<u16>>,
 }
 
@@ -143,7 +143,7 @@ impl LinkState {
         for link in &self.links {
             put_vle(sink, *link);
         }
-        // One weight per link and no count: missing ones are written as unset.
+        // One weight per link without a count: missing ones are written as unset.
         if let Some(weights) = &self.weights {
             for i in 0..self.links.len() {
                 put_vle(sink, weights.get(i).copied().unwrap_or(0).into());

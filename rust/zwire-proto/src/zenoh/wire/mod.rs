@@ -1,6 +1,6 @@
-//! Messages of the wire, one file each, and the enums that hold them.
+//! Wire format of Zenoh, one file for each message, and the enums of messages.
 //!
-//! | Layer | Enum | Where |
+//! | Layer | Enum | Place |
 //! | --- | --- | --- |
 //! | scouting | [`ScoutingMessage`] | one per datagram |
 //! | transport | [`TransportMessage`] | one or more per batch |
@@ -70,7 +70,7 @@ use crate::{
 /// The id bits of a header byte.
 pub(crate) const ID_MASK: u8 = 0x1f;
 
-/// Whether `header` starts a network message: that is how the end of a FRAME is recognised.
+/// Whether `header` starts a network message: the first other header ends a FRAME.
 #[must_use]
 pub const fn is_network(header: u8) -> bool {
     header & ID_MASK >= interest::ID
@@ -83,13 +83,13 @@ pub enum NetworkMessage {
     Push(Push),
     /// A query.
     Request(Request),
-    /// An answer.
+    /// A reply or an error.
     Response(Response),
-    /// The end of the answers.
+    /// The end of the replies.
     ResponseFinal(ResponseFinal),
     /// A declaration.
     Declare(Declare),
-    /// A wish for declarations.
+    /// A request for declarations.
     Interest(Interest),
     /// Operation, administration, maintenance.
     Oam(Oam),
@@ -99,7 +99,7 @@ impl NetworkMessage {
     /// Reads one message.
     ///
     /// # Errors
-    /// What does not decode, with field and offset.
+    /// A message that does not decode, with field and offset.
     #[inline]
     pub fn decode(r: &mut Reader<'_>) -> Result<Self> {
         match Plain::decode(r) {
@@ -108,9 +108,8 @@ impl NetworkMessage {
         }
     }
 
-    /// Reads one message to the end of `out`, with its reliability, or reads over it where that is
-    /// `None`. A plain message is built where it stays: on the way through a `Result` it would be moved
-    /// twice.
+    /// Reads one message to the end of `out`, with its reliability, or skips it if that is `None`. A
+    /// plain message is built in its final place: a `Result` would move it twice.
     #[inline]
     pub(crate) fn decode_to(
         r: &mut Reader<'_>,
@@ -119,7 +118,7 @@ impl NetworkMessage {
     ) -> Result<()> {
         let plain = Plain::decode(r);
         match (plain, reliability) {
-            // Where the list has room before there is a message, that is built in it.
+            // If the list has room already, the message is built in it.
             (Some(plain), Some(reliability)) => {
                 out.extend(core::iter::once_with(|| (Self::Push(plain.build()), reliability)));
             }
@@ -167,7 +166,7 @@ impl NetworkMessage {
         sink.finish();
     }
 
-    /// Its QoS, which every network message has.
+    /// QoS of the message, which every network message has.
     #[must_use]
     pub const fn qos(&self) -> Qos {
         match self {
@@ -189,9 +188,9 @@ pub enum TransportMessage {
     Init(Init),
     /// Third and fourth of the handshake.
     Open(Open),
-    /// The end.
+    /// The end of a link or session.
     Close(Close),
-    /// Nothing else to say.
+    /// KEEP_ALIVE of an idle link.
     KeepAlive,
     /// Head of network messages.
     Frame(Frame),
@@ -199,7 +198,7 @@ pub enum TransportMessage {
     Fragment(Fragment),
     /// Presence in a multicast group.
     Join(Join),
-    /// Ignored by everybody.
+    /// Ignored by all implementations.
     Oam(TransportOam),
 }
 
@@ -207,7 +206,7 @@ impl TransportMessage {
     /// Reads one message; for FRAME and FRAGMENT the head only.
     ///
     /// # Errors
-    /// What does not decode, with field and offset.
+    /// A message that does not decode, with field and offset.
     #[inline]
     pub fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let offset = r.offset();
@@ -250,12 +249,12 @@ impl TransportMessage {
     }
 }
 
-/// A message of scouting, one per datagram. What follows it in the datagram is ignored.
+/// Scouting message, one per datagram. Bytes behind it are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScoutingMessage {
-    /// The question.
+    /// SCOUT, the request.
     Scout(Scout),
-    /// The answer.
+    /// HELLO, the answer.
     Hello(Hello),
 }
 
@@ -263,7 +262,7 @@ impl ScoutingMessage {
     /// Reads one message.
     ///
     /// # Errors
-    /// What does not decode, with field and offset.
+    /// A message that does not decode, with field and offset.
     pub fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let offset = r.offset();
         let header = r.u8("scouting message")?;

@@ -28,11 +28,11 @@ pub(super) const TRANSPORT_ID: u8 = 0x00;
 /// A message of operation, administration and maintenance between nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Oam {
-    /// What it is about.
+    /// Subject of the message.
     pub id: u16,
     /// Control and Block.
     pub qos: Qos,
-    /// Never emitted by the peers; kept as it came.
+    /// Never sent by known implementations; kept unchanged.
     pub timestamp: Option<Box<Timestamp>>,
     /// The contents.
     pub body: ExtBody,
@@ -42,7 +42,7 @@ impl Oam {
     /// The id of link state.
     pub const LINK_STATE: u16 = 1;
 
-    /// A message as everybody sends it.
+    /// A message with the usual QoS.
     #[must_use]
     pub const fn new(id: u16, body: ExtBody) -> Self {
         Self { id, qos: Qos::DECLARE, timestamp: None, body }
@@ -80,12 +80,12 @@ impl Oam {
     }
 }
 
-/// The same on one transport. Nothing uses it; receivers ignore it.
+/// OAM on one transport. No known implementation sends it; receivers ignore it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportOam {
-    /// What it is about.
+    /// Subject of the message.
     pub id: u16,
-    /// Of the channel.
+    /// Priority of the channel.
     pub priority: Priority,
     /// The contents.
     pub body: ExtBody,

@@ -33,12 +33,12 @@ const MULTILINK: u8 = 0x44;
 const MULTILINK_ACK: u8 = 0x04;
 const REMOTE_BOUND: u8 = 0x27;
 
-/// Shm in OPEN, opaque: we never answer it.
+/// Shm in OPEN, opaque: never answered by zwire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenShm {
     /// ZBuf, since 1.10.
     Segments(Bytes),
-    /// Z64, before.
+    /// Z64, before 1.10.
     Challenge(u64),
 }
 
@@ -51,7 +51,7 @@ pub enum OpenMultiLink {
     Accepted,
 }
 
-/// Extensions of OPEN, opaque where we only carry them.
+/// Extensions of OPEN, opaque unless they are evaluated here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenExt {
     /// QoS, defined and unused.
@@ -73,7 +73,7 @@ pub struct OpenExt {
 /// Third and fourth message of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Open {
-    /// After this long without a byte the sender may be taken for gone, in milliseconds.
+    /// Lease in milliseconds: after a longer silence the sender counts as gone.
     pub lease_ms: u64,
     /// The first sequence number of every channel.
     pub initial_sn: u32,
@@ -170,7 +170,7 @@ pub(super) const fn lease_from_wire(lease: u64, seconds: bool) -> Option<u64> {
     if seconds { lease.checked_mul(1000) } else { Some(lease) }
 }
 
-/// T=1 exactly when the lease is a whole number of seconds, as the reference does.
+/// T=1 exactly when the lease is a whole number of seconds, as in Eclipse Zenoh.
 pub(super) const fn lease_to_wire(lease_ms: u64) -> (u64, bool) {
     if lease_ms.is_multiple_of(1000) { (lease_ms / 1000, true) } else { (lease_ms, false) }
 }
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(lease_to_wire(10_000), (10, true));
         assert_eq!(lease_to_wire(2_500), (2_500, false));
         assert_eq!(lease_to_wire(0), (0, true));
-        // Whole seconds in milliseconds are legal, though nobody writes them so.
+        // Whole seconds in milliseconds are legal, though no implementation writes them so.
         assert_eq!(transport("22 904e 00"), transport("62 0a 00"));
         let largest = "62 ffffffffffffffffff 00";
         assert!(matches!(kind(transport(largest)), DecodeErrorKind::OutOfRange { .. }));

@@ -70,13 +70,13 @@ impl PushBody {
     }
 }
 
-/// The messages that come by the million: no extension but QoS, a PUT without schema and extensions, a key
-/// of ASCII, integers of up to two bytes (four for the payload). Whatever a router has passed on has a
-/// timestamp.
+/// The most frequent messages, with a fast codec: no extension but QoS, a PUT without schema and
+/// extensions, a key of ASCII, integers of up to two bytes (four for the payload). A timestamp is
+/// allowed, as messages forwarded by a router have one.
 ///
-/// Everything is looked at before anything is taken, so that the message can be built in one go at
-/// the place where it is wanted. The general decoder does the same in many steps, each of which may
-/// fail and therefore moves what is there already.
+/// All fields are checked before the first is consumed, so that the message can be built at once in its
+/// final place. The general decoder works in many steps, each of which may fail and therefore moves the
+/// fields decoded so far.
 pub(super) struct Plain<'a> {
     buf: &'a Bytes,
     header: u8,
@@ -91,7 +91,7 @@ pub(super) struct Plain<'a> {
 }
 
 impl<'a> Plain<'a> {
-    /// `r` stands at the header byte. `None`: it is not so plain, or not right; nothing was taken.
+    /// `r` is at the header byte. `None`: the message is not plain, or malformed; nothing was consumed.
     #[inline]
     pub(super) fn decode(r: &mut Reader<'a>) -> Option<Self> {
         let whole = r.ahead();
@@ -181,7 +181,7 @@ impl<'a> Plain<'a> {
     }
 }
 
-/// A VLE integer of one or two bytes and what follows it.
+/// A VLE integer of one or two bytes, and the rest.
 #[inline]
 fn short(rest: &[u8]) -> Option<(u16, &[u8])> {
     match rest {
@@ -191,7 +191,7 @@ fn short(rest: &[u8]) -> Option<(u16, &[u8])> {
     }
 }
 
-/// A VLE integer of up to four bytes and what follows it.
+/// A VLE integer of up to four bytes, and the rest.
 #[inline]
 fn length(rest: &[u8]) -> Option<(usize, &[u8])> {
     if let Some((len, rest)) = short(rest) {
@@ -209,7 +209,7 @@ fn length(rest: &[u8]) -> Option<(usize, &[u8])> {
     }
 }
 
-/// A VLE integer and what follows it.
+/// A VLE integer, and the rest.
 #[inline]
 fn long(rest: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0;
@@ -228,7 +228,7 @@ fn long(rest: &[u8]) -> Option<(u64, &[u8])> {
 const PLAIN_SUFFIX: usize = 64;
 const PLAIN_PAYLOAD: usize = 32;
 
-/// What [`Push::encode_plain`] gathers.
+/// Buffer of [`Push::encode_plain`].
 struct Head {
     raw: [u8; Self::SIZE],
     len: usize,
@@ -263,16 +263,16 @@ impl Head {
     }
 }
 
-/// A publication on its way.
+/// PUSH: a publication.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Push {
-    /// Where to.
+    /// Key of the publication.
     pub key: WireExpr,
     /// Priority, congestion control, express.
     pub qos: Qos,
-    /// Never emitted by the peers, ignored by receivers; kept as it came.
+    /// Never sent by known implementations, ignored by receivers; kept unchanged.
     pub timestamp: Option<Box<Timestamp>>,
-    /// The router whose tree the message follows, in the sender's numbering; 0: the sender.
+    /// The root of the tree that the message follows, in the sender's numbering; 0: the sender.
     pub node_id: u16,
     /// Instrumentation.
     pub ts_stack: Option<Box<TsStack>>,
@@ -281,7 +281,7 @@ pub struct Push {
 }
 
 impl Push {
-    /// A publication with everything but key and body left at its default.
+    /// A publication with default options.
     #[must_use]
     pub const fn new(key: WireExpr, body: PushBody) -> Self {
         Self { key, qos: Qos::DEFAULT, timestamp: None, node_id: 0, ts_stack: None, body }
@@ -307,8 +307,9 @@ impl Push {
         Ok(Self { key, qos, timestamp, node_id, ts_stack, body })
     }
 
-    /// The same choice as [`Plain`], for writing: all small fields, the key and a small payload are
-    /// gathered in registers and on the stack. False: it is not so plain, nothing was written.
+    /// Encoder for the messages of [`Plain`]: all small fields, the key and a small payload are
+    /// gathered in registers and on the stack. Returns `false` if the message is not plain; nothing was
+    /// written then.
     #[inline]
     pub(super) fn encode_plain(&self, sink: &mut impl Sink) -> bool {
         let PushBody::Put(put) = &self.body else { return false };
@@ -456,7 +457,7 @@ mod tests {
         assert!(network("dd 00 47 02 01 00 02").is_ok());
     }
 
-    /// Both ways of decoding and of encoding, on messages that are plain, nearly plain, and cut.
+    /// Compares both decoders and both encoders on messages that are plain, nearly plain, and cut.
     #[test]
     fn the_plain_way_and_the_general_way_agree() {
         let mut plain = 0;

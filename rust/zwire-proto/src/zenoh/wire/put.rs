@@ -37,15 +37,15 @@ const ATTACHMENT: u8 = 0x43;
 /// A new value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Put {
-    /// When it was made; the only place where a data timestamp is looked for.
+    /// Time of the publication; the only place of a data timestamp.
     pub timestamp: Option<Timestamp>,
-    /// What the payload holds.
+    /// Encoding of the payload.
     pub encoding: Encoding,
-    /// Who made it.
+    /// Entity that published it.
     pub source_info: Option<Box<SourceInfo>>,
-    /// The payload is a description of shared memory, not the value (`zenoh-wire` 5.8).
+    /// Whether the payload is a description of shared memory, not the value (`zenoh-wire` 5.8).
     pub shm: bool,
-    /// Bytes of the user; present and empty is not the same as absent.
+    /// Attachment of the user; present and empty is not the same as absent.
     pub attachment: Option<Bytes>,
     /// Unknown extensions, kept for the next hop.
     pub extensions: Vec<UnknownExt>,
@@ -54,7 +54,7 @@ pub struct Put {
 }
 
 impl Put {
-    /// A value with everything else left at its default.
+    /// A value with default options.
     #[must_use]
     pub fn new(payload: impl Into<Bytes>) -> Self {
         Self { payload: payload.into(), ..Self::default() }

@@ -34,15 +34,15 @@ const C: u8 = 0x20;
 const BODY: u8 = 0x43;
 const ATTACHMENT: u8 = 0x45;
 
-/// How the querying session thins out replies.
+/// Consolidation of replies by the querying session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Consolidation {
     /// Resolved by the querying session before it sends.
     #[default]
     Auto,
-    /// Everything is delivered.
+    /// All replies are delivered.
     None,
-    /// A reply that is older than the last delivered of its key is dropped.
+    /// A reply that is older than the last delivered one of its key is dropped.
     Monotonic,
     /// Only the newest of each key, at the end.
     Latest,
@@ -71,26 +71,26 @@ impl Consolidation {
 /// The value that a query carries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryBody {
-    /// What the payload holds; always on the wire.
+    /// Encoding of the payload; always on the wire.
     pub encoding: Encoding,
-    /// The payload describes shared memory.
+    /// Whether the payload describes shared memory.
     pub shm: bool,
     /// The value.
     pub payload: Bytes,
 }
 
-/// A question to queryables.
+/// Query to queryables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// How the asker consolidates; for information, whoever forwards or answers ignores it.
+    /// Consolidation of the querier; for information, other nodes ignore it.
     pub consolidation: Consolidation,
-    /// What stands behind the `?` of the selector.
+    /// Parameters: the part behind the `?` of the selector.
     pub parameters: Text,
-    /// Who asks.
+    /// Entity that queries.
     pub source_info: Option<SourceInfo>,
-    /// The value that comes with it.
+    /// Value sent with the query.
     pub body: Option<QueryBody>,
-    /// Bytes of the user.
+    /// Attachment of the user.
     pub attachment: Option<Bytes>,
     /// Unknown extensions, kept for the next hop.
     pub extensions: Vec<UnknownExt>,
@@ -113,7 +113,8 @@ impl Query {
             match ext {
                 SOURCE_INFO => query.source_info = Some(read_source_info(r)?),
                 BODY if shm_body => {
-                    // The declared length is that of the memory it stands for: parsed in place.
+                    // The declared length is that of the shared memory, not of these bytes: parsed in
+                    // place.
                     r.z32("QUERY body")?;
                     let encoding = read_encoding(r)?;
                     let payload = shm::read_slices(r, "QUERY body")?;
@@ -125,7 +126,8 @@ impl Query {
                     query.body = Some(QueryBody { encoding, shm: false, payload: inner.rest() });
                 }
                 ATTACHMENT => query.attachment = Some(r.zbytes(u64::from(u32::MAX), "QUERY attachment")?),
-                // Not kept as unknown: it is about this chain and would be untrue of what we emit.
+                // Not kept as unknown: it describes this chain and would be wrong in a chain written
+                // here.
                 shm::BODY_MARKER => shm_body = r.shared_memory(),
                 _ => keep_unknown(&mut query.extensions, ext, r, "QUERY extension")?,
             }
@@ -223,7 +225,8 @@ mod tests {
         assert_eq!(kind(query("83 43 00")), DecodeErrorKind::Truncated { needed: 1 });
     }
 
-    /// The marker is of this chain alone: kept as unknown it would stand before nothing.
+    /// The marker belongs to this chain alone: kept as unknown it would mark a body that is not
+    /// written.
     #[test]
     fn the_marker_of_shared_memory_is_skipped() {
         let query = query("83 84 43 03 00 6869").unwrap();

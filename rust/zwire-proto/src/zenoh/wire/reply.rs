@@ -3,7 +3,7 @@
 //! ```text
 //!  7 6 5 4 3 2 1 0
 //! +-+-+-+-+-+-+-+-+
-//! |Z|X|C|  REPLY  |   C: consolidation; nobody sets C or Z
+//! |Z|X|C|  REPLY  |   C: consolidation; no implementation sets C or Z
 //! +-+-+-+---------+
 //! % consolidation %   if C
 //! ~  extensions   ~   if Z: none defined
@@ -24,19 +24,19 @@ use crate::{
 pub(super) const ID: u8 = 0x04;
 const C: u8 = 0x20;
 
-/// An answer.
+/// A reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Never set by anybody; kept as it came.
+    /// Never set by known implementations; kept unchanged.
     pub consolidation: Consolidation,
-    /// Unknown extensions. zenoh-pico fails on any, so we never add one.
+    /// Unknown extensions. zenoh-pico fails on any, so zwire never adds one.
     pub extensions: Vec<UnknownExt>,
     /// The sample.
     pub body: PushBody,
 }
 
 impl Reply {
-    /// A reply as everybody sends it.
+    /// A reply in the usual form.
     #[must_use]
     pub const fn new(body: PushBody) -> Self {
         Self { consolidation: Consolidation::Auto, extensions: Vec::new(), body }

@@ -34,36 +34,36 @@ const TARGET: u8 = 0x34;
 const BUDGET: u8 = 0x25;
 const TIMEOUT: u8 = 0x26;
 
-/// Which queryables are asked.
+/// Queryables to query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum QueryTarget {
-    /// The nearest complete one, or all where none is complete.
+    /// The nearest complete one, or all if none is complete.
     #[default]
     BestMatching,
     /// Every matching one.
     All,
-    /// Every complete one whose key includes the query's.
+    /// All complete ones with a key that includes the query's.
     AllComplete,
 }
 
-/// A query on its way.
+/// REQUEST: a query with its options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Chosen by the sender of this hop.
+    /// Id, chosen by the sender of this hop.
     pub id: u32,
-    /// What is asked for.
+    /// Key expression to query.
     pub key: WireExpr,
     /// Priority, congestion control, express; replies copy it.
     pub qos: Qos,
-    /// Never emitted by the peers; kept as it came.
+    /// Never sent by known implementations; kept unchanged.
     pub timestamp: Option<Box<Timestamp>>,
-    /// Which queryables are asked.
+    /// Queryables to query.
     pub target: QueryTarget,
-    /// Most replies wanted; carried, enforced by nobody.
+    /// Most replies wanted; carried, but not enforced by any implementation.
     pub budget: Option<NonZeroU32>,
-    /// In milliseconds.
+    /// Timeout in milliseconds.
     pub timeout_ms: Option<u64>,
-    /// As in PUSH.
+    /// Same as in PUSH.
     pub node_id: u16,
     /// Instrumentation.
     pub ts_stack: Option<Box<TsStack>>,
@@ -72,7 +72,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request with the QoS that everybody uses and everything else at its default.
+    /// A request with the usual QoS and default options.
     #[must_use]
     pub const fn new(id: u32, key: WireExpr, query: Query) -> Self {
         Self {

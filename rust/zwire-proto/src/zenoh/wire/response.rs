@@ -31,12 +31,12 @@ use crate::{
 pub(super) const ID: u8 = 0x1b;
 const RESPONDER_ID: u8 = 0x43;
 
-/// The entity that answered.
+/// The entity that replied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ResponderId {
-    /// Its node.
+    /// Node of the entity.
     pub zid: ZenohId,
-    /// Its number within the node; 0 for the node itself.
+    /// Number of the entity within the node; 0 for the node itself.
     pub eid: u32,
 }
 
@@ -49,22 +49,22 @@ pub enum ResponseBody {
     Err(Err),
 }
 
-/// An answer on its way.
+/// RESPONSE: a reply or an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// That of the REQUEST received on this link.
+    /// Id of the REQUEST received on this link.
     pub id: u32,
     /// The key of the sample.
     pub key: WireExpr,
-    /// That of the request.
+    /// QoS of the request.
     pub qos: Qos,
-    /// Never emitted by the peers; kept as it came.
+    /// Never sent by known implementations; kept unchanged.
     pub timestamp: Option<Box<Timestamp>>,
-    /// Who answers.
+    /// Entity that replied.
     pub responder: Option<ResponderId>,
     /// Instrumentation.
     pub ts_stack: Option<Box<TsStack>>,
-    /// The answer.
+    /// Content of the response.
     pub body: ResponseBody,
 }
 
@@ -164,7 +164,7 @@ mod tests {
         check("db 01 00 a1 0d c3 03 005200 47 02 0200 05 00", all);
     }
 
-    /// The reference ignores the declared length; we honour it.
+    /// Eclipse Zenoh ignores the declared length; zwire checks it.
     #[test]
     fn responder_id_must_fill_its_length() {
         assert_eq!(

@@ -22,14 +22,14 @@ use crate::{
 
 pub(super) const ID: u8 = 0x1a;
 
-/// No more answers to this request come on this link; exactly one for each REQUEST.
+/// RESPONSE_FINAL: the end of the responses to a request on this link; exactly one for each REQUEST.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResponseFinal {
-    /// That of the REQUEST received on this link.
+    /// Id of the REQUEST received on this link.
     pub id: u32,
-    /// That of the request, so that it cannot overtake the answers.
+    /// QoS of the request, so that it cannot overtake the responses.
     pub qos: Qos,
-    /// Never emitted by the peers; kept as it came.
+    /// Never sent by known implementations; kept unchanged.
     pub timestamp: Option<Box<Timestamp>>,
 }
 

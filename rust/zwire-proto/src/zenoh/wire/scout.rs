@@ -32,14 +32,14 @@ pub(super) const HELLO_ID: u8 = 0x02;
 const I: u8 = 0x08;
 const L: u8 = 0x20;
 
-/// "Who is there?"
+/// SCOUT: asks for nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scout {
-    /// Not checked by anybody.
+    /// Protocol version; not checked by any implementation.
     pub version: u8,
     /// Roles looked for: 1 router, 2 peer, 4 client.
     pub what: u8,
-    /// The asker; sessions leave it out.
+    /// Id of the sender; sessions leave it out.
     pub zid: Option<ZenohId>,
 }
 
@@ -65,16 +65,16 @@ impl Scout {
     }
 }
 
-/// "I am here, and there I listen."
+/// HELLO: announces a node and its locators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Not checked by anybody.
+    /// Protocol version; not checked by any implementation.
     pub version: u8,
     /// Role of the sender.
     pub whatami: WhatAmI,
     /// The sender.
     pub zid: ZenohId,
-    /// Where it listens. Without any the peers ignore the HELLO.
+    /// Locators on which the sender listens. Eclipse Zenoh ignores a HELLO without any.
     pub locators: Vec<Text>,
 }
 

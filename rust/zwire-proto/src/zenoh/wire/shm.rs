@@ -1,8 +1,8 @@
-//! Payloads of shared memory, for recognition only (`zenoh-wire` 5.8).
+//! Payloads in shared memory, for recognition only (`zenoh-wire` 5.8).
 //!
-//! A session of ours never negotiates shared memory, so meeting it is an error. A dissector of
-//! other nodes' traffic keeps the description as it stands:
-//! VLE count, then per slice a kind byte (0 raw, 1 pointer) and `<u8;z>`.
+//! Sessions of zwire never negotiate shared memory, so receiving it is an error. A dissector of other
+//! nodes' traffic keeps the description unchanged: VLE count, then per slice a kind byte (0 raw, 1
+//! pointer) and `<u8;z>`.
 
 use crate::{
     buf::Reader,
@@ -18,7 +18,7 @@ pub(super) const BODY_MARKER: u8 = 0x04;
 /// The larger of the two kinds of slices.
 const POINTER: u8 = 1;
 
-/// The marker was read: true where the reader accepts shared memory.
+/// Handles the marker; `true` if the reader accepts shared memory.
 pub(super) fn accept(r: &Reader<'_>, reading: &'static str) -> Result<bool> {
     if r.shared_memory() {
         Ok(true)

@@ -1,4 +1,4 @@
-//! Verbs for the tests of this folder: bytes are written as hex, blanks between the fields.
+//! Helpers for the tests of this folder: bytes are written as hex, with blanks between the fields.
 
 use super::{NetworkMessage, ScoutingMessage, TransportMessage};
 use crate::{
@@ -38,7 +38,8 @@ pub(super) fn kind<T: Debug>(result: Result<T>) -> DecodeErrorKind {
     result.unwrap_err().kind
 }
 
-/// The bytes mean the message, the message is written as the bytes, and each cut is an error.
+/// Checks that the bytes decode to the message, the message encodes to the bytes, and each truncation
+/// is an error.
 pub(super) fn both_ways(hex: &str, message: &NetworkMessage) {
     let mut out = Vec::new();
     message.encode(&mut out);
@@ -47,7 +48,8 @@ pub(super) fn both_ways(hex: &str, message: &NetworkMessage) {
     cuts(&unhex(hex), NetworkMessage::decode);
 }
 
-/// As [`both_ways`], for transport messages; not for FRAME and FRAGMENT, whose contents follow.
+/// Like [`both_ways`], for transport messages except FRAME and FRAGMENT, which have contents behind
+/// them.
 pub(super) fn both_ways_transport(hex: &str, message: &TransportMessage) {
     let mut out = Vec::new();
     message.encode(&mut out);
@@ -56,7 +58,7 @@ pub(super) fn both_ways_transport(hex: &str, message: &TransportMessage) {
     cuts(&unhex(hex), TransportMessage::decode);
 }
 
-/// As [`both_ways`], for scouting messages.
+/// Like [`both_ways`], for scouting messages.
 pub(super) fn both_ways_scouting(hex: &str, message: &ScoutingMessage) {
     let mut out = Vec::new();
     message.encode(&mut out);

@@ -15,7 +15,7 @@ pub(super) const N: u8 = 0x20;
 /// M: the scope is in the sender's table.
 pub(super) const M: u8 = 0x40;
 
-/// Who declared the scope.
+/// Side that declared the scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mapping {
     /// The receiver of this message, M=0.
@@ -31,12 +31,12 @@ impl Mapping {
     }
 }
 
-/// A number for a declared prefix, and what follows it.
+/// A number for a declared prefix, and the rest of the key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WireExpr {
     /// The declared prefix; 0: none.
     pub scope: u16,
-    /// Whose number it is; irrelevant for scope 0, where senders write `Sender`.
+    /// Side that declared the number; irrelevant for scope 0, where senders write `Sender`.
     pub mapping: Mapping,
     /// The rest of the key, or all of it.
     pub suffix: Text,
@@ -46,7 +46,7 @@ impl WireExpr {
     /// The empty key: legal only in a RESPONSE that carries ERR, and as a null extension.
     pub const EMPTY: Self = Self { scope: 0, mapping: Mapping::Sender, suffix: Text::EMPTY };
 
-    /// A full key without scope, as senders write it: M=1.
+    /// A full key without scope, in the usual form: M=1.
     #[must_use]
     pub fn full(key: impl Into<Text>) -> Self {
         Self { scope: 0, mapping: Mapping::Sender, suffix: key.into() }
@@ -82,8 +82,8 @@ impl WireExpr {
         }
     }
 
-    /// The contents of the WireExpr extension of U_*: flags (bit 0 N, bit 1 M), scope, and the
-    /// suffix as all that remains, without a length.
+    /// The contents of the WireExpr extension of U_*: flags (bit 0 N, bit 1 M), scope, and the suffix
+    /// up to the end, without a length.
     pub(super) fn decode_ext(r: &mut Reader<'_>) -> Result<Self> {
         const READING: &str = "WireExpr extension";
         let flags = r.u8(READING)?;
@@ -105,7 +105,7 @@ impl WireExpr {
     }
 
     pub(super) fn encode_ext(&self, sink: &mut impl Sink) {
-        // The null form is flags 0, scope 0, whatever the mapping says.
+        // The empty key is flags 0, scope 0, whatever the mapping.
         let m = if self.mapping == Mapping::Sender && !self.is_empty() { 0x02 } else { 0 };
         let n = u8::from(!self.suffix.is_empty());
         put_vle(sink, (1 + vle_len(u64::from(self.scope)) + self.suffix.len()) as u64);

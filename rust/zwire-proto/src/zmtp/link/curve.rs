@@ -10,7 +10,7 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// What a box of the handshake is for, in its nonce.
+/// Purposes of the boxes of the handshake, the fixed part of their nonces.
 pub(super) const HELLO: &[u8; 16] = b"CurveZMQHELLO---";
 pub(crate) const INITIATE: &[u8; 16] = b"CurveZMQINITIATE";
 pub(crate) const READY: &[u8; 16] = b"CurveZMQREADY---";
@@ -19,7 +19,7 @@ pub(crate) const WELCOME: &[u8; 8] = b"WELCOME-";
 const OF_CLIENT: &[u8; 16] = b"CurveZMQMESSAGEC";
 const OF_SERVER: &[u8; 16] = b"CurveZMQMESSAGES";
 
-/// A nonce of 24 bytes: what it is for, and a count.
+/// A nonce of 24 bytes: the purpose and a counter.
 pub(crate) fn short_nonce(purpose: &[u8; 16], count: u64) -> [u8; 24] {
     let mut nonce = [0; 24];
     nonce[..16].copy_from_slice(purpose);
@@ -27,7 +27,7 @@ pub(crate) fn short_nonce(purpose: &[u8; 16], count: u64) -> [u8; 24] {
     nonce
 }
 
-/// A nonce of 24 bytes: what it is for, and 16 random bytes.
+/// A nonce of 24 bytes: the purpose and 16 random bytes.
 pub(crate) fn long_nonce(purpose: &[u8; 8], random: &[u8; 16]) -> [u8; 24] {
     let mut nonce = [0; 24];
     nonce[..8].copy_from_slice(purpose);
@@ -35,7 +35,7 @@ pub(crate) fn long_nonce(purpose: &[u8; 8], random: &[u8; 16]) -> [u8; 24] {
     nonce
 }
 
-/// What a handshake leaves: the key between C' and S', and the last short nonce of each side.
+/// Result of a handshake: the key between C' and S', and the last short nonce of each side.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) key: SharedKey,
@@ -56,7 +56,7 @@ impl Session {
     }
 }
 
-/// Puts frames into boxes.
+/// Seals frames in boxes.
 #[derive(Debug)]
 pub(super) struct Sealer {
     key: SharedKey,
@@ -65,9 +65,9 @@ pub(super) struct Sealer {
 }
 
 impl Sealer {
-    /// Writes the frame that holds one of ours.
+    /// Writes a sealed frame.
     pub(super) fn put(&mut self, sink: &mut impl Sink, flags: u8, body: &[u8]) {
-        // 2^64 frames are not sent in anybody's life, and the overflow would be seen.
+        // A link never sends 2^64 frames, and overflow checks would panic.
         self.last += 1;
         let nonce = short_nonce(self.purpose, self.last);
         let sealed = self.key.seal(&nonce, &[&[flags], body]).into();
@@ -75,7 +75,7 @@ impl Sealer {
     }
 }
 
-/// Takes frames out of their boxes.
+/// Opens boxes.
 #[derive(Debug)]
 pub(crate) struct Opener {
     key: SharedKey,
@@ -83,7 +83,7 @@ pub(crate) struct Opener {
     last: u64,
 }
 
-/// A frame that was in a box.
+/// A frame taken out of its box.
 pub(crate) struct Opened {
     pub(crate) more: bool,
     pub(crate) command: bool,
@@ -101,7 +101,7 @@ impl Opener {
         let opened = self.key.open(&nonce, &message.sealed).ok_or(LinkError::Sealed)?;
         self.last = message.nonce;
         let body = Bytes::from(opened);
-        // A message of CURVE decodes only with room for the flags.
+        // A MESSAGE decodes only if its box has room for the flags.
         let flags = body.first().copied().unwrap_or_default();
         let (more, command) = (flags & curve::Message::MORE != 0, flags & curve::Message::COMMAND != 0);
         if flags & !(curve::Message::MORE | curve::Message::COMMAND) != 0 || (more && command) {

@@ -1,16 +1,16 @@
-//! The handshake (`zmtp` 2, 3, 6): greetings, then what the mechanism wants.
+//! The handshake (`zmtp` 2, 3, 6): greetings, then the commands of the mechanism.
 //!
 //! ```text
-//!   both:  11 bytes of the greeting          both at once; nobody waits
+//!   both:  11 bytes of the greeting          both at once; no side waits
 //!   both:  the rest of the greeting          or that of ZMTP 2.0, and the handshake is over
 //!   NULL   both: READY                       both at once
 //!   PLAIN  HELLO, WELCOME, INITIATE, READY   client first
 //!   CURVE  HELLO, WELCOME, INITIATE, READY   client first, sealed
 //! ```
 //!
-//! The 11 bytes are the same for all generations; what is behind them depends on the peer's 11. As-server
-//! is not looked at: who is the server is a matter of configuration. How long a handshake may take is the
-//! driver's business: when its time is over it closes the connection without a word.
+//! The 11 bytes are the same for all generations; the rest depends on the peer's 11 bytes. The
+//! as-server flag is ignored: the configuration decides which side is the server. The driver limits the
+//! duration of a handshake: on timeout it closes the connection without an ERROR.
 
 mod curve;
 mod error;
@@ -36,22 +36,23 @@ use bytes::{Bytes, BytesMut};
 use core::fmt;
 use thiserror::Error;
 
-/// Who may connect, and how each side proves itself.
+/// Access control of a socket: which peers may connect, and how each side proves itself.
 #[derive(Clone, Debug)]
 pub enum Security {
-    /// Nothing is proved.
+    /// No proof.
     Null {
-        /// Whether the authenticator is asked about each peer all the same. Peers of ZMTP 2.0 are refused
-        /// then.
+        /// Whether the authenticator is asked about each peer nevertheless. Peers of ZMTP 2.0 are
+        /// refused then.
         authenticate: bool,
     },
-    /// We prove ourselves by user and password, which travel in clear.
+    /// This side proves itself by user and password, which travel in clear.
     PlainClient(PlainCredentials),
-    /// Peers prove themselves so; the authenticator judges.
+    /// Peers prove themselves by user and password; the authenticator decides.
     PlainServer,
-    /// We prove ourselves by our keys, and only the owner of the server's key understands us.
+    /// This side proves itself by its keys, and only the owner of the server's key can read its
+    /// traffic.
     CurveClient(Box<CurveClient>),
-    /// Peers prove themselves so, and that they know our key.
+    /// Peers prove themselves by their keys, and that they know the server's key.
     CurveServer(Box<CurveServer>),
 }
 
@@ -65,18 +66,18 @@ impl Security {
     }
 }
 
-/// What one side brings to the handshake.
+/// Configuration of one side of a handshake.
 #[derive(Clone, Debug)]
 pub struct HandshakeConfig {
-    /// Our socket.
+    /// Local socket type.
     pub socket_type: SocketType,
-    /// Our identity, empty for none; see [`Self::with_identity`].
+    /// Local identity, empty for none; see [`Self::with_identity`].
     pub identity: Bytes,
-    /// What else the peer is to know, by names that begin with `X-`.
+    /// Further properties sent to the peer, with names that begin with `X-`.
     pub properties: Vec<Property>,
-    /// How peers prove themselves.
+    /// Security mechanism.
     pub security: Security,
-    /// The latest version that we announce: 3.1, or 3.0.
+    /// The latest version that is announced: 3.1, or 3.0.
     pub version: Version,
 }
 
@@ -93,10 +94,11 @@ impl HandshakeConfig {
         }
     }
 
-    /// The same socket under a name that routers know it by.
+    /// Sets the identity by which routers know this socket.
     ///
     /// # Errors
-    /// Longer than 255 bytes, or with a first byte of 0, which is kept for names that routers invent.
+    /// Longer than 255 bytes, or with a first byte of 0, which is reserved for identities that routers
+    /// generate.
     pub fn with_identity(self, identity: impl Into<Bytes>) -> Result<Self, InvalidIdentity> {
         let identity = identity.into();
         match identity.first() {
@@ -106,7 +108,7 @@ impl HandshakeConfig {
         }
     }
 
-    /// What the peer is told.
+    /// Metadata sent to the peer.
     #[must_use]
     pub fn metadata(&self) -> Metadata {
         let mut metadata = Metadata::of_socket(self.socket_type, &self.identity);
@@ -122,21 +124,21 @@ impl HandshakeConfig {
     }
 }
 
-/// An identity that a socket must not have.
+/// Error for an identity that a socket must not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum InvalidIdentity {
     /// Above [`MAX_IDENTITY`].
     #[error("identity of {0} bytes, {MAX_IDENTITY} are allowed")]
     TooLong(usize),
-    /// It begins with 0.
+    /// First byte is 0.
     #[error("identities that begin with 0 are made by routers")]
     Reserved,
 }
 
-/// What the authenticator has to judge (`zmtp` 7). The driver knows the address.
+/// Question to the authenticator (`zmtp` 7). The driver knows the address.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AuthRequest {
-    /// How the peer proves itself.
+    /// Security mechanism of the peer.
     pub mechanism: Mechanism,
     /// Its credentials. NULL: none. PLAIN: user and password. CURVE: the 32 bytes of the client's
     /// permanent key, which it has proved to own.
@@ -144,16 +146,16 @@ pub struct AuthRequest {
 }
 
 impl fmt::Debug for AuthRequest {
-    /// Without the credentials.
+    /// Leaves out the credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AuthRequest").field("mechanism", &self.mechanism).finish_non_exhaustive()
     }
 }
 
-/// Why the authenticator does not let a peer in (`zmtp` 7): the status codes of ZAP.
+/// Reason why the authenticator refuses a peer (`zmtp` 7): the status codes of ZAP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// 300: not now. The peer is told nothing, closed, and may try again.
+    /// 300: temporary. The peer gets no ERROR, is closed, and may try again.
     Temporary,
     /// 400: its credentials are wrong.
     Refused,
@@ -162,7 +164,8 @@ pub enum Denial {
 }
 
 impl Denial {
-    /// The reason in ERROR. To libzmq it means never to come back: not for what may pass.
+    /// The reason in ERROR. libzmq takes an ERROR for final and does not retry, so a temporary denial
+    /// sends none.
     const fn reason(self) -> Option<&'static str> {
         match self {
             Self::Temporary => None,
@@ -182,28 +185,27 @@ impl fmt::Display for Denial {
     }
 }
 
-/// What is to be done after some input.
+/// Next action after some input.
 #[derive(Debug)]
 pub enum Step {
-    /// Transmit what there is and wait for more bytes.
+    /// Transmit pending output and wait for more bytes.
     Continue,
     /// Ask the authenticator, then call [`Handshake::allow`] or [`Handshake::deny`].
     Authenticate(AuthRequest),
-    /// The connection is up once what there is was transmitted. Bytes that are left in the buffer are
-    /// traffic.
+    /// The connection is up once pending output was transmitted. Bytes left in the buffer are traffic.
     Done(Box<LinkParams>),
 }
 
-/// What a mechanism wants after a command.
+/// Next action of a mechanism after a command.
 enum Outcome {
     Continue,
     Authenticate(AuthRequest),
     Done {
-        /// Of the peer.
+        /// Metadata of the peer.
         metadata: Metadata,
-        /// What it is sent if its socket may meet ours.
+        /// Reply that is sent if the two socket types may be connected.
         answer: Option<Bytes>,
-        /// Under CURVE.
+        /// Keys, under CURVE.
         session: Option<Session>,
     },
 }
@@ -226,7 +228,8 @@ enum Exchange {
     CurveServer(Box<curve::Server>),
 }
 
-/// One side of a handshake. Drain [`Self::poll_transmit`] after it was made and after each call.
+/// State machine of one side of a handshake. Drain [`Self::poll_transmit`] after construction and after
+/// each call.
 #[derive(Debug)]
 pub struct Handshake {
     config: HandshakeConfig,
@@ -239,7 +242,7 @@ pub struct Handshake {
 
 #[derive(Debug)]
 enum State {
-    /// Waits for the 11 bytes that say the generation.
+    /// Waits for the 11 bytes that tell the generation.
     Prefix,
     Greeting,
     Greeting2,
@@ -257,15 +260,15 @@ impl Handshake {
         Self { version: config.version, config, state: State::Prefix, auth: None, out }
     }
 
-    /// What is to be transmitted.
+    /// The next bytes to transmit.
     pub fn poll_transmit(&mut self) -> Option<Bytes> {
         (!self.out.is_empty()).then(|| core::mem::take(&mut self.out).into())
     }
 
-    /// Takes what belongs to the handshake off the front of `buf`.
+    /// Takes the bytes of the handshake off the front of `buf`.
     ///
     /// # Errors
-    /// Why there is no connection. The machine is of no more use.
+    /// The reason why the handshake failed. The machine must not be used further.
     pub fn handle_bytes(&mut self, buf: &mut BytesMut) -> Result<Step, HandshakeError> {
         loop {
             let state = core::mem::replace(&mut self.state, State::Over);
@@ -286,11 +289,10 @@ impl Handshake {
         }
     }
 
-    /// After [`Step::Authenticate`]: the peer is who it says. `user_id` and `metadata` go into
-    /// [`Peer`].
+    /// Accepts the peer after [`Step::Authenticate`]. `user_id` and `metadata` go into [`Peer`].
     ///
     /// # Errors
-    /// Nobody waits.
+    /// No peer waits for authentication.
     pub fn allow(&mut self, user_id: Bytes, metadata: Metadata) -> Result<Step, HandshakeError> {
         let State::Judging(mut exchange) = core::mem::replace(&mut self.state, State::Over) else {
             return Err(HandshakeError::NobodyWaits);
@@ -305,7 +307,7 @@ impl Handshake {
         Ok(self.follow(exchange, outcome)?.unwrap_or(Step::Continue))
     }
 
-    /// After [`Step::Authenticate`]: the peer is not let in. The error returned is for the log.
+    /// Refuses the peer after [`Step::Authenticate`]. The error returned is for the log.
     pub fn deny(&mut self, denial: Denial) -> HandshakeError {
         let State::Judging(_) = core::mem::replace(&mut self.state, State::Over) else {
             return HandshakeError::NobodyWaits;
@@ -331,7 +333,8 @@ impl Handshake {
                 self.out.extend_from_slice(&greeting[Greeting::PREFIX_LEN..]);
                 self.state = State::Greeting;
             }
-            // Where something has to be proved, nobody of 2.0 can (`zmtp` 13).
+            // A peer of 2.0 cannot prove anything, so it is refused where proof is required (`zmtp`
+            // 13).
             (Generation::V2, Security::Null { authenticate: false }) => {
                 let greeting = Greeting2 {
                     padding: 0,
@@ -383,7 +386,7 @@ impl Handshake {
     }
 
     fn greeting2(&mut self, buf: &mut BytesMut) -> Result<Option<Step>, HandshakeError> {
-        // Behind the length of the identity it is known how long the greeting is.
+        // The length of the identity tells the length of the greeting.
         const LEN_AT: usize = 13;
         let whole = buf.get(LEN_AT).map(|len| LEN_AT + 1 + usize::from(*len));
         let Some(len) = whole.filter(|len| buf.len() >= *len) else {
@@ -465,8 +468,8 @@ impl Handshake {
     }
 }
 
-/// The body of the next command; `None` when more bytes are needed. A peer that forgets the command bit is
-/// understood, as libzmq does (`zmtp` 14).
+/// The body of the next command; `None` when more bytes are needed. A frame without the command bit is
+/// accepted, as libzmq does (`zmtp` 14).
 fn next_command(buf: &mut BytesMut) -> Result<Option<Bytes>, HandshakeError> {
     let Some((head, start)) = FrameHead::decode(buf)? else { return Ok(None) };
     if head.more {
@@ -480,7 +483,7 @@ fn next_command(buf: &mut BytesMut) -> Result<Option<Bytes>, HandshakeError> {
     Ok(Some(buf.split_to(start + len).split_off(start).freeze()))
 }
 
-/// Reads the command that is due, or says what came instead.
+/// Decodes the expected command, or returns an error that names the received one.
 fn expect<C: Command>(body: &Bytes) -> Result<C, HandshakeError> {
     match C::decode(body) {
         Err(DecodeError { kind: DecodeErrorKind::Name, .. }) => {}

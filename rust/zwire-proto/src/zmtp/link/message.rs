@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use core::fmt;
 
-/// What one frame costs beside its bytes; so that empty frames, too, count against a bound in bytes.
+/// Overhead of a frame beside its bytes, so that empty frames count against a bound in bytes, too.
 const FRAME_COST: usize = size_of::<Bytes>();
 
 /// A message: one frame, as most have, or several.
@@ -40,7 +40,7 @@ impl Message {
         Self(Frames::One(frame.into()))
     }
 
-    /// A message of these frames; `None` when there are none, since nothing on the wire means that.
+    /// A message of these frames; `None` if the list is empty, which has no form on the wire.
     #[must_use]
     pub fn of(mut frames: Vec<Bytes>) -> Option<Self> {
         match frames.len() {
@@ -65,14 +65,14 @@ impl Message {
         }
     }
 
-    /// What it counts for where bytes are bounded: those of its frames and a little for each.
+    /// Cost against bounds in bytes: the bytes of the frames and a small overhead for each.
     #[must_use]
     pub fn cost(&self) -> usize {
         self.frames().iter().map(|frame| cost(frame.len())).sum()
     }
 }
 
-/// What a frame of this length counts for.
+/// Cost of a frame of this length.
 pub(super) const fn cost(len: usize) -> usize {
     len.saturating_add(FRAME_COST)
 }

@@ -1,4 +1,4 @@
-//! One connection to one socket: handshake, sending, receiving (`zmtp` 2).
+//! Connection of a socket: handshake, sending, receiving (`zmtp` 2).
 //!
 //! ```text
 //!   stream ──▶ Handshake ──▶ LinkParams
@@ -9,12 +9,12 @@
 //! | Machine | Takes | Gives |
 //! | --- | --- | --- |
 //! | [`Handshake`] | the stream from its first byte | greeting and commands, a question to the authenticator, then [`LinkParams`] |
-//! | [`LinkRx`] | the stream behind the handshake | [`Inbound`]; when the peer is gone |
+//! | [`LinkRx`] | the stream behind the handshake | [`Inbound`]; whether the peer is gone |
 //! | [`LinkTx`] | [`Message`]s up to a high-water mark | segments for vectored writes; PINGs |
 //!
-//! What a peer may cost us: 64 KiB in the handshake, one message of the size that [`RxConfig`] allows
-//! afterwards, and under CURVE the open copy of a frame beside the sealed one. A size that it claims costs
-//! nothing. What is wrong with its bytes ends its connection.
+//! Bounds of memory per peer: 64 KiB in the handshake, one message of the size that [`RxConfig`] allows
+//! afterwards, and under CURVE the open copy of a frame beside the sealed one. An announced size
+//! reserves no memory. Malformed bytes end the connection.
 
 pub(crate) mod curve;
 mod handshake;
@@ -39,7 +39,7 @@ use bytes::Bytes;
 use core::{fmt, time::Duration};
 use thiserror::Error;
 
-/// What both ends can do.
+/// Version that both ends support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     /// No commands at all.
@@ -63,55 +63,56 @@ impl fmt::Display for Version {
 /// The socket at the other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its type, if it has told it; libzmq accepts peers that do not.
+    /// Socket type, if the peer has sent it; libzmq accepts peers that do not.
     pub socket_type: Option<SocketType>,
-    /// Its identity; empty when it has none. A first byte of 0 is tolerated.
+    /// Identity; empty if the peer has none. A first byte of 0 is tolerated.
     pub identity: Bytes,
-    /// All that it has told.
+    /// Metadata sent by the peer.
     pub metadata: Metadata,
-    /// Who it is, in the words of our authenticator; empty when nobody was asked.
+    /// User id given by the local authenticator; empty if there is none.
     pub user_id: Bytes,
-    /// What our authenticator added.
+    /// Metadata added by the local authenticator.
     pub auth_metadata: Metadata,
 }
 
-/// What a handshake has agreed on.
+/// Result of a handshake.
 #[derive(Debug)]
 pub struct LinkParams {
-    /// Our socket.
+    /// Local socket type.
     pub socket_type: SocketType,
-    /// What may be sent.
+    /// Version that limits which commands may be sent.
     pub version: Version,
     /// The other side.
     pub peer: Peer,
-    /// Under CURVE, what frames are sealed with.
+    /// Keys that seal frames, under CURVE.
     session: Option<curve::Session>,
 }
 
-/// When to ask a silent peer whether it is there, and when to give it up (`zmtp` 10).
+/// Heartbeat settings: when to send PING to a silent peer, and when to close the connection (`zmtp`
+/// 10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// Between two PINGs.
+    /// Time between two PINGs.
     pub interval: Duration,
-    /// How long after a PING nothing may come.
+    /// Longest silence after a PING.
     pub timeout: Duration,
-    /// What the PING asks of the peer: to give us up when nothing comes for this long. Zero asks nothing;
-    /// more than 65.5 s is sent as 65.5 s.
+    /// TTL sent in PING: the silence after which the peer should close the connection. Zero requests
+    /// none; more than 65.5 s is sent as 65.5 s.
     pub ttl: Duration,
-    /// Also to peers of 3.0. libzmq understands PING since 4.2 and announces 3.1 since 4.3.3; older ones
-    /// hand it to the application as a message.
+    /// Send PING also to peers of 3.0. libzmq understands PING since 4.2 and announces 3.1 since 4.3.3;
+    /// older ones hand it to the application as a message.
     pub also_to_3_0: bool,
 }
 
 impl Heartbeat {
-    /// With a timeout and a TTL of that many intervals.
+    /// A heartbeat with a timeout and a TTL of `missed` intervals.
     #[must_use]
     pub fn every(interval: Duration, missed: u32) -> Self {
         let timeout = interval.saturating_mul(missed.max(1));
         Self { interval, timeout, ttl: timeout, also_to_3_0: false }
     }
 
-    /// Whether such a peer gets PINGs.
+    /// Whether a peer of this version gets PINGs.
     const fn reaches(&self, version: Version) -> bool {
         match version {
             Version::V2_0 => false,
@@ -121,16 +122,16 @@ impl Heartbeat {
     }
 }
 
-/// What ends a connection behind its handshake.
+/// Error that ends a connection after its handshake.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LinkError {
     /// A frame or a command that does not decode.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// A message above the bound; it was not waited for.
+    /// A message above the bound; its bytes are not awaited.
     #[error("message of at least {len} bytes, {max} are allowed")]
     TooLarge {
-        /// What is there or announced.
+        /// Bytes received or announced.
         len: u64,
         /// The bound.
         max: usize,
@@ -138,18 +139,18 @@ pub enum LinkError {
     /// A command from a peer of ZMTP 2.0, which has none.
     #[error("a command from a peer of ZMTP 2.0")]
     CommandOfOldPeer,
-    /// Under CURVE: a box that was made with another key, or changed on the way.
+    /// Under CURVE: a box made with another key, or changed on the way.
     #[error("the box of MESSAGE does not open")]
     Sealed,
-    /// Under CURVE: a short nonce that is not larger than the one before, as of a message sent again.
+    /// Under CURVE: a short nonce that is not larger than the previous one, as in a replay.
     #[error("nonce {got} after {last}")]
     Nonce {
-        /// On the wire.
+        /// Nonce on the wire.
         got: u64,
-        /// The one before.
+        /// Previous nonce.
         last: u64,
     },
-    /// Under CURVE: flags in a box that mean nothing.
+    /// Under CURVE: undefined flags in a box.
     #[error("flags {flags:#04x} in a box")]
     SealedFlags {
         /// The byte.
@@ -158,7 +159,7 @@ pub enum LinkError {
     /// The peer sent ERROR.
     #[error("the peer closed: {}", .reason.escape_ascii())]
     Peer {
-        /// What it said.
+        /// Reason given by the peer.
         reason: Bytes,
     },
 }

@@ -21,13 +21,13 @@ pub struct RxConfig {
 }
 
 impl Default for RxConfig {
-    /// No heartbeat, as libzmq.
+    /// No heartbeat, like libzmq.
     fn default() -> Self {
         Self { max_message_size: MAX_MESSAGE_SIZE, heartbeat: None }
     }
 }
 
-/// What a receiver has seen so far.
+/// Counters of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RxStats {
     /// Bytes of whole frames, heads included.
@@ -38,20 +38,20 @@ pub struct RxStats {
     pub messages: u64,
     /// Commands.
     pub commands: u64,
-    /// Commands that mean nothing here, and messages to a publisher that are no subscriptions.
+    /// Commands without a meaning here, and messages to a publisher that are not subscriptions.
     pub ignored: u64,
 }
 
-/// What has come.
+/// Received unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inbound {
     /// A message.
     Message(Message),
-    /// To a publisher: the peer wants messages whose first frame begins so.
+    /// To a publisher: the peer subscribes to messages with this prefix of the first frame.
     Subscribe(Bytes),
-    /// To a publisher: it does not any more.
+    /// To a publisher: the peer cancels the subscription to this prefix.
     Cancel(Bytes),
-    /// Give it to [`super::LinkTx::pong`].
+    /// PING; pass it to [`super::LinkTx::pong`].
     Ping(Ping),
 }
 
@@ -60,21 +60,21 @@ pub struct LinkRx {
     socket_type: SocketType,
     version: Version,
     config: RxConfig,
-    /// Under CURVE.
+    /// Opener of boxes, under CURVE.
     opener: Option<Opener>,
-    /// The frames of a message whose last one has not come.
+    /// Frames of an incomplete message.
     partial: Vec<Bytes>,
     partial_cost: usize,
-    /// How many bytes were left in the buffer after the last call: what is more has come since.
+    /// Number of bytes left in the buffer after the last call; a longer buffer holds new bytes.
     left: usize,
     last: Duration,
-    /// What the peer's last PING asks for.
+    /// TTL of the peer's last PING.
     ttl: Option<Duration>,
     stats: RxStats,
 }
 
 impl LinkRx {
-    /// The receiver of a connection whose handshake ended at `now`.
+    /// The receiver of a connection after its handshake, which ended at `now`.
     #[must_use]
     pub fn new(params: &LinkParams, config: RxConfig, now: Now) -> Self {
         let heartbeat = config.heartbeat.filter(|heartbeat| heartbeat.reaches(params.version));
@@ -92,12 +92,12 @@ impl LinkRx {
         }
     }
 
-    /// Takes whole frames off the front of `buf` and appends what they say to `out`, until that holds
-    /// `full` entries or no whole frame is left. Whether there may be more in `buf`. Frames share its
-    /// memory. Any byte more than last time shows that the peer is there.
+    /// Takes whole frames off the front of `buf` and appends their contents to `out`, until that holds
+    /// `full` entries or no whole frame is left. Returns whether `buf` may hold more. Frames share its
+    /// memory. Any byte more than last time shows that the peer is alive.
     ///
     /// # Errors
-    /// The connection has to end. What came before the mistake is in `out`.
+    /// The connection must be closed. Contents before the error are in `out`.
     pub fn read(
         &mut self,
         now: Now,
@@ -126,7 +126,7 @@ impl LinkRx {
             if out.len() >= full {
                 return Ok(true);
             }
-            // One block for all whole frames: what is taken out of it costs one count each.
+            // One block for all whole frames: each slice of it costs one reference count.
             let room = full - out.len();
             let len = self.whole_frames(buf, room)?;
             if len == 0 {
@@ -144,11 +144,11 @@ impl LinkRx {
         }
     }
 
-    /// How many bytes up to `frames` whole frames at the front take. A mistake behind the first frame is
-    /// left for the next call.
+    /// Length of up to `frames` whole frames at the front. An error behind the first frame is left for
+    /// the next call.
     fn whole_frames(&self, buf: &[u8], frames: usize) -> Result<usize, LinkError> {
         let mut at = 0;
-        // Also of frames that are in `buf` and not yet in the partial message.
+        // Includes frames in `buf` that are not yet part of the partial message.
         let mut pending = self.partial_cost;
         for _ in 0..frames {
             match self.whole_frame(&buf[at..], &mut pending) {
@@ -170,7 +170,7 @@ impl LinkRx {
         Ok((buf.len() - start >= len).then_some(start + len))
     }
 
-    /// The length of a frame that may come, `pending` being what its message has cost so far.
+    /// Length of a frame if it is allowed; `pending` is the cost of its message so far.
     fn admit(&self, head: FrameHead, pending: usize) -> Result<usize, LinkError> {
         let max = self.config.max_message_size;
         let pending = if head.command { 0 } else { pending };
@@ -178,8 +178,8 @@ impl LinkRx {
         fits.ok_or(LinkError::TooLarge { len: head.len.saturating_add(pending as u64), max })
     }
 
-    /// How many bytes are missing for the next whole frame or for its head, 0 when there is one or when
-    /// it is refused. At most what one message may have.
+    /// Number of bytes missing for the next whole frame or for its head; 0 when it is complete or
+    /// refused. Never above the bound of one message.
     #[must_use]
     pub fn needed(&self, buf: &[u8]) -> usize {
         match FrameHead::decode(buf) {
@@ -192,7 +192,7 @@ impl LinkRx {
     }
 
     fn frame(&mut self, head: FrameHead, body: Bytes, out: &mut Vec<Inbound>) -> Result<(), LinkError> {
-        // In which kind of frame MESSAGE came says nothing: libzmq and the RFCs disagree. What came in clear
+        // The kind of frame around MESSAGE is ignored: libzmq and the RFCs disagree. A frame in clear
         // is no MESSAGE.
         let (more, command, body) = match &mut self.opener {
             None => (head.more, head.command, body),
@@ -204,12 +204,12 @@ impl LinkRx {
         if command { self.command(&body, out) } else { self.part(more, body, out) }
     }
 
-    /// A frame of a message.
+    /// Handles a frame of a message.
     fn part(&mut self, more: bool, body: Bytes, out: &mut Vec<Inbound>) -> Result<(), LinkError> {
         self.stats.frames += 1;
         if more || !self.partial.is_empty() {
             let total = self.partial_cost.saturating_add(cost(body.len()));
-            // Outside its box a frame does not say whether more follow.
+            // Outside its box a frame does not tell whether more follow.
             let max = self.config.max_message_size;
             if total > max {
                 return Err(LinkError::TooLarge { len: total as u64, max });
@@ -247,7 +247,7 @@ impl LinkRx {
         }
     }
 
-    /// Commands stand between messages; one in the middle of a message is tolerated, as libzmq does.
+    /// Handles a command. Commands belong between messages; one in the middle of a message is tolerated, as libzmq does.
     fn command(&mut self, body: &Bytes, out: &mut Vec<Inbound>) -> Result<(), LinkError> {
         if self.version == Version::V2_0 {
             return Err(LinkError::CommandOfOldPeer);
@@ -268,8 +268,8 @@ impl LinkRx {
         Ok(())
     }
 
-    /// When the peer is taken for gone if nothing comes: after a PING of ours was due and its timeout is
-    /// over, or after the TTL of the peer's last PING.
+    /// Deadline at which the peer counts as gone unless bytes arrive: the timeout after a PING was due,
+    /// or the TTL of the peer's last PING.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let own = self.config.heartbeat.map(|h| h.interval.saturating_add(h.timeout));
@@ -280,13 +280,13 @@ impl LinkRx {
         Some(self.last.saturating_add(patience))
     }
 
-    /// Whether the peer is gone: its connection is to be closed.
+    /// Whether the peer is gone: the connection must be closed.
     #[must_use]
     pub fn handle_timeout(&mut self, now: Now) -> bool {
         self.poll_timeout().is_some_and(|deadline| now.mono >= deadline)
     }
 
-    /// What is held of a message whose last frame has not come.
+    /// Bytes held of an incomplete message.
     #[must_use]
     pub const fn collecting(&self) -> usize {
         self.partial_cost

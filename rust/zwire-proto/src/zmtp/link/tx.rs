@@ -17,9 +17,10 @@ use thiserror::Error;
 /// Local policy of a sender.
 #[derive(Clone, Copy, Debug)]
 pub struct TxConfig {
-    /// The high-water mark: so many messages may wait.
+    /// The high-water mark, in messages.
     pub max_messages: usize,
-    /// With so many bytes waiting no more messages are taken; an empty queue takes one of any size.
+    /// Queued bytes at which no more messages are accepted; an empty queue accepts a message of any
+    /// size.
     pub max_bytes: usize,
     /// The heartbeat that the receiver of the same connection has.
     pub heartbeat: Option<Heartbeat>,
@@ -32,19 +33,19 @@ impl Default for TxConfig {
     }
 }
 
-/// Why a message was not taken.
+/// Reason why a message was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PushError {
     /// The high-water mark is reached.
     #[error("{waiting} messages are waiting")]
     HighWaterMark {
-        /// How many.
+        /// Number of waiting messages.
         waiting: usize,
     },
     /// Too many bytes are waiting.
     #[error("{waiting} bytes are waiting")]
     Bytes {
-        /// How many, with a few for each frame.
+        /// Number of waiting bytes, with a small overhead for each frame.
         waiting: usize,
     },
     /// The connection is over.
@@ -52,17 +53,17 @@ pub enum PushError {
     Closed,
 }
 
-/// A message that was not taken, whole. Try again when something was transmitted.
+/// A message that was not accepted, unchanged. Try again after output was transmitted.
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error("{error}")]
 pub struct Rejected {
-    /// It.
+    /// The message.
     pub message: Message,
-    /// Why.
+    /// Reason.
     pub error: PushError,
 }
 
-/// What a sender has done so far.
+/// Counters of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TxStats {
     /// Messages transmitted.
@@ -73,9 +74,9 @@ pub struct TxStats {
     pub pings: u64,
     /// PONGs transmitted.
     pub pongs: u64,
-    /// PONGs given up because the peer sends PINGs and reads no answers.
+    /// PONGs dropped because the peer sends PINGs without reading the answers.
     pub lost_pongs: u64,
-    /// Messages given up by [`LinkTx::clear`].
+    /// Messages dropped by [`LinkTx::clear`].
     pub discarded: u64,
 }
 
@@ -88,7 +89,7 @@ enum Item {
     Subscription(Bytes),
 }
 
-/// The sending half of a connection. Nothing is encoded before it is transmitted.
+/// The sending half of a connection. Messages are encoded only when they are transmitted.
 pub struct LinkTx {
     version: Version,
     config: TxConfig,
@@ -104,11 +105,11 @@ pub struct LinkTx {
 }
 
 impl LinkTx {
-    /// The sender of a connection whose handshake ended at `now`.
+    /// The sender of a connection after its handshake, which ended at `now`.
     #[must_use]
     pub fn new(params: &LinkParams, config: TxConfig, now: Now) -> Self {
         let heartbeat = config.heartbeat.filter(|heartbeat| heartbeat.reaches(params.version));
-        // A zero interval must not turn the driver's loop hot.
+        // A zero interval must not make the driver's loop spin.
         let heartbeat =
             heartbeat.map(|h| Heartbeat { interval: h.interval.max(Duration::from_millis(1)), ..h });
         Self {
@@ -125,10 +126,10 @@ impl LinkTx {
         }
     }
 
-    /// Whether a message would be taken.
+    /// Whether a message would be accepted.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it would not.
     pub fn check(&self) -> Result<(), PushError> {
         if self.messages >= self.config.max_messages {
             return Err(PushError::HighWaterMark { waiting: self.messages });
@@ -139,10 +140,10 @@ impl LinkTx {
         Ok(())
     }
 
-    /// Takes a message to send.
+    /// Accepts a message to send.
     ///
     /// # Errors
-    /// The message, and why it was not taken.
+    /// The message, and the reason why it was not accepted.
     pub fn push(&mut self, message: Message) -> Result<(), Rejected> {
         if let Err(error) = self.check() {
             return Err(Rejected { message, error });
@@ -153,7 +154,7 @@ impl LinkTx {
         Ok(())
     }
 
-    /// Takes messages that were accepted before there was this connection; no bound is asked.
+    /// Queues messages that were accepted before this connection existed; the bounds do not apply.
     pub fn restore(&mut self, messages: impl IntoIterator<Item = Message>) {
         for message in messages {
             self.messages += 1;
@@ -162,8 +163,8 @@ impl LinkTx {
         }
     }
 
-    /// The messages that wait, oldest first, for another connection. Subscriptions are dropped: they are
-    /// made anew on each connection.
+    /// Removes the waiting messages, oldest first, for another connection. Subscriptions are dropped:
+    /// they are sent anew on each connection.
     pub fn take_messages(&mut self) -> VecDeque<Message> {
         self.bytes = 0;
         self.messages = 0;
@@ -175,8 +176,8 @@ impl LinkTx {
         queue.into_iter().filter_map(message).collect()
     }
 
-    /// Asks a publisher for the messages whose first frame begins so. Subscriptions are no messages to the
-    /// high-water mark: how many there are is the subscriber's own business, and each has to arrive.
+    /// Subscribes at a publisher to messages with this prefix of the first frame. The high-water
+    /// mark ignores subscriptions: the subscriber decides how many there are, and each must arrive.
     pub fn subscribe(&mut self, prefix: Bytes) {
         self.control(match self.version {
             Version::V3_1 => Item::Command(body(&Subscribe { prefix })),
@@ -184,7 +185,7 @@ impl LinkTx {
         });
     }
 
-    /// Takes a subscription back.
+    /// Cancels a subscription.
     pub fn cancel(&mut self, prefix: Bytes) {
         self.control(match self.version {
             Version::V3_1 => Item::Command(body(&Cancel { prefix })),
@@ -197,7 +198,7 @@ impl LinkTx {
         self.queue.push_back(item);
     }
 
-    /// Answers a PING. Answers overtake what waits.
+    /// Answers a PING. PONGs overtake waiting messages.
     pub fn pong(&mut self, ping: &Ping) {
         if self.pongs.len() == MAX_WAITING_PONGS {
             self.pongs.pop_front();
@@ -207,8 +208,8 @@ impl LinkTx {
     }
 
     /// Appends the parts of whole messages and commands, in order, until another one would exceed
-    /// `max_bytes`; the first one is not asked. Payloads from 4 KiB on are parts of their own. Returns how
-    /// many bytes were appended; 0 is nothing to send.
+    /// `max_bytes`; the first one is always appended. Payloads from 4 KiB on are parts of their own.
+    /// Returns the number of bytes appended; 0 means that nothing waits.
     pub fn poll_transmit(&mut self, out: &mut Vec<Bytes>, max_bytes: usize) -> usize {
         let mut segments = Segments::default();
         if core::mem::take(&mut self.ping) {
@@ -248,13 +249,13 @@ impl LinkTx {
         Ping { ttl, context: Bytes::new() }
     }
 
-    /// When [`Self::handle_timeout`] wants to be called.
+    /// Deadline of [`Self::handle_timeout`].
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         self.config.heartbeat.map(|_| self.next_ping)
     }
 
-    /// Makes a PING ready when one is due.
+    /// Queues a PING if one is due.
     pub fn handle_timeout(&mut self, now: Now) {
         let Some(heartbeat) = self.config.heartbeat else { return };
         if now.mono >= self.next_ping {
@@ -263,7 +264,8 @@ impl LinkTx {
         }
     }
 
-    /// Gives up what waits, and answers how many messages that were. A message never is half sent.
+    /// Drops all waiting output and returns the number of dropped messages. A message is never half
+    /// sent.
     pub fn clear(&mut self) -> usize {
         self.queue.clear();
         self.bytes = 0;
@@ -271,19 +273,19 @@ impl LinkTx {
         core::mem::take(&mut self.messages)
     }
 
-    /// Messages that wait.
+    /// Number of waiting messages.
     #[must_use]
     pub const fn queued_messages(&self) -> usize {
         self.messages
     }
 
-    /// Bytes that wait, with a few for each frame.
+    /// Number of waiting bytes, with a small overhead for each frame.
     #[must_use]
     pub const fn queued_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether there is nothing to transmit.
+    /// Whether no output waits.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.pongs.is_empty() && !self.ping
@@ -312,7 +314,7 @@ const COMMAND: u8 = curve::Message::COMMAND;
 struct Encoder(Option<Sealer>);
 
 impl Encoder {
-    /// The flags are those that stand in boxes.
+    /// Writes a frame; `flags` are those inside a box.
     fn put(&mut self, sink: &mut impl Sink, body: &Bytes, flags: u8) {
         match &mut self.0 {
             Some(sealer) => sealer.put(sink, flags, body),

@@ -1,33 +1,33 @@
-//! [`Dealer`]: whose turn it is (`zmtp` 12).
+//! [`Dealer`]: round-robin over connections (`zmtp` 12).
 
 use super::PeerKey;
 
-/// Why a message went nowhere.
+/// Reason why a message was not dealt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undealt {
-    /// There is nobody.
+    /// No connection is open.
     Nobody,
-    /// Nobody has room.
+    /// No connection has room.
     Full,
 }
 
-/// The connections of a DEALER, served in turns: each message goes to the next that has room.
+/// The connections of a DEALER, served round-robin: each message goes to the next one with room.
 #[derive(Debug, Default)]
 pub struct Dealer {
     keys: Vec<PeerKey>,
-    /// Whose turn it is.
+    /// Index of the next connection.
     next: usize,
 }
 
 impl Dealer {
-    /// A connection, or an endpoint whose queue is there before its connection.
+    /// Adds a connection, or an endpoint with a queue that exists before the connection.
     pub fn open(&mut self, key: PeerKey) {
         if !self.keys.contains(&key) {
             self.keys.push(key);
         }
     }
 
-    /// It is gone.
+    /// Removes a connection.
     pub fn close(&mut self, key: PeerKey) {
         if let Some(at) = self.keys.iter().position(|other| *other == key) {
             self.keys.remove(at);
@@ -37,11 +37,11 @@ impl Dealer {
         }
     }
 
-    /// Offers `message` to one after the other until one takes it; the offer gives it back where there is
-    /// no room.
+    /// Offers `message` to one connection after the other until one accepts it; the offer returns the
+    /// message if the connection has no room.
     ///
     /// # Errors
-    /// The message, and why nobody took it.
+    /// The message, and the reason why no connection accepted it.
     pub fn deal<M>(
         &mut self,
         mut message: M,
@@ -62,19 +62,19 @@ impl Dealer {
         Err((message, if count == 0 { Undealt::Nobody } else { Undealt::Full }))
     }
 
-    /// The only one, if there is only one: turns do not matter then.
+    /// The connection, if exactly one is open: no turns are needed then.
     #[must_use]
     pub fn only(&self) -> Option<PeerKey> {
         if let [key] = self.keys[..] { Some(key) } else { None }
     }
 
-    /// How many there are.
+    /// Number of connections.
     #[must_use]
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether there is nobody.
+    /// Whether no connection is open.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(deal(&mut d, &[1]), Ok(3));
         assert_eq!(deal(&mut d, &[]), Ok(1));
         assert_eq!(deal(&mut d, &[1, 2, 3]), Err(Undealt::Full));
-        assert_eq!(deal(&mut d, &[]), Ok(2), "a failure takes nobody's turn");
+        assert_eq!(deal(&mut d, &[]), Ok(2), "a failure does not advance the turn");
     }
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
     }
 
     proptest! {
-        /// Nobody gets two more than another while all have room.
+        /// No connection gets two messages more than another while all have room.
         #[test]
         fn everybody_gets_the_same(count in 1..9u64, messages in 0..100usize) {
             let mut d = dealer(&(0..count).collect::<Vec<_>>());

@@ -1,12 +1,12 @@
-//! What a socket does with its connections (`zmtp` 12), without doing it: the queues are those of the
-//! connections ([`super::link::LinkTx`]), and who drives them asks here where a message goes.
+//! Rules of a socket with several connections (`zmtp` 12), without IO: the queues belong to the
+//! connections ([`super::link::LinkTx`]), and the driver asks here where a message goes.
 //!
 //! | Socket | Keeps |
 //! | --- | --- |
 //! | ROUTER | [`Router`]: which connection has which identity |
-//! | DEALER | [`Dealer`]: whose turn it is |
-//! | PUB | [`Subscriptions`]: who wants what |
-//! | SUB | [`Subscriber`]: what it wants itself |
+//! | DEALER | [`Dealer`]: the next connection in turn |
+//! | PUB | [`Subscriptions`]: prefixes of each subscriber |
+//! | SUB | [`Subscriber`]: its own prefixes |
 
 mod dealer;
 mod router;

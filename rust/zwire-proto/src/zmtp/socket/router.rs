@@ -1,25 +1,26 @@
-//! [`Router`]: which connection has which identity (`zmtp` 12.1).
+//! [`Router`]: maps identities to connections (`zmtp` 12.1).
 
 use super::PeerKey;
 use bytes::Bytes;
 use std::collections::{HashMap, hash_map::Entry};
 
-/// The first byte of identities that a router makes up.
+/// The first byte of identities that a router generates.
 const MADE_UP: u8 = 0;
 
-/// What a new connection means.
+/// Result of a new connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It is known by that identity.
+    /// The connection is known by this identity.
     Admitted(Bytes),
-    /// It has taken the identity of another connection, which is to be closed.
+    /// The connection took over the identity of another connection, which must be closed.
     HandedOver {
-        /// What it is known by.
+        /// The identity.
         identity: Bytes,
-        /// Whose it was.
+        /// The previous holder of the identity.
         loser: PeerKey,
     },
-    /// Another connection has its identity: it is to be closed without a word, and may come again.
+    /// Another connection holds the identity: the new one must be closed without an ERROR and may
+    /// retry.
     Taken,
 }
 
@@ -27,22 +28,23 @@ pub enum Admission {
 #[derive(Debug)]
 pub struct Router {
     handover: bool,
-    /// The next identity to make up.
+    /// The next identity to generate.
     next: u32,
     keys: HashMap<Bytes, PeerKey>,
     identities: HashMap<PeerKey, Bytes>,
 }
 
 impl Router {
-    /// With `handover` a newcomer takes an identity that is in use, and the one who had it loses its
-    /// connection; else the newcomer does. Identities are made up from `first` on, which should be random.
+    /// With `handover` a new connection takes over an identity in use, and the previous holder is
+    /// closed; else the new connection is closed. Generated identities count from `first`, which should
+    /// be random.
     #[must_use]
     pub fn new(handover: bool, first: u32) -> Self {
         Self { handover, next: first, keys: HashMap::new(), identities: HashMap::new() }
     }
 
-    /// A connection is up whose peer has that identity, or an empty one: then it gets one of a 0 and four
-    /// bytes.
+    /// Registers a connection with the identity of its peer. An empty identity is replaced by a
+    /// generated one: a 0 and four bytes.
     pub fn open(&mut self, key: PeerKey, identity: &Bytes) -> Admission {
         let identity = if identity.is_empty() { self.make_up() } else { identity.clone() };
         let loser = match self.keys.entry(identity.clone()) {
@@ -68,33 +70,34 @@ impl Router {
             let [a, b, c, d] = self.next.to_be_bytes();
             self.next = self.next.wrapping_add(1);
             let identity = Bytes::copy_from_slice(&[MADE_UP, a, b, c, d]);
-            // Others may not set such an identity, but some do (`zmtp` 8.3); and 2^32 were used before.
+            // Peers may not set such an identity, but some do (`zmtp` 8.3); and the counter wraps after
+            // 2^32.
             if !self.keys.contains_key(&identity) {
                 return identity;
             }
         }
     }
 
-    /// A connection is down. Its identity, if it still had one.
+    /// Removes a connection and returns its identity, if it still had one.
     pub fn close(&mut self, key: PeerKey) -> Option<Bytes> {
         let identity = self.identities.remove(&key)?;
         self.keys.remove(&identity);
         Some(identity)
     }
 
-    /// Where messages to that identity go.
+    /// The connection that has this identity.
     #[must_use]
     pub fn route(&self, identity: &[u8]) -> Option<PeerKey> {
         self.keys.get(identity).copied()
     }
 
-    /// What stands before messages of that connection; without it they are not delivered.
+    /// The identity put before messages of that connection; without one they are not delivered.
     #[must_use]
     pub fn identity(&self, key: PeerKey) -> Option<&Bytes> {
         self.identities.get(&key)
     }
 
-    /// All identities that there are.
+    /// All identities in use.
     pub fn identities(&self) -> impl Iterator<Item = &Bytes> {
         self.keys.keys()
     }
@@ -136,7 +139,7 @@ mod tests {
         router.open(1, &NAME);
         assert_eq!(router.open(2, &NAME), Admission::Taken);
         assert_eq!((router.route(&NAME), router.identity(2)), (Some(1), None));
-        // Nothing of the other is touched when it goes.
+        // Closing the previous holder leaves the other connection unchanged.
         assert_eq!(router.close(2), None);
         assert_eq!(router.route(&NAME), Some(1));
         // "If the old connection has been seen to close first, the newcomer is simply a new peer."
@@ -157,7 +160,7 @@ mod tests {
     }
 
     proptest! {
-        /// However peers come and go, each identity leads to the connection that has it and back.
+        /// Under any sequence of connects and closes, identities and connections map to each other.
         #[test]
         fn identities_and_connections_agree(
             handover: bool,

@@ -1,39 +1,40 @@
-//! [`Subscriber`]: what a SUB wants (`zmtp` 9).
+//! [`Subscriber`]: the subscriptions of a SUB (`zmtp` 9).
 
 use super::{Subscriptions, TooManySubscriptions};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// The tree knows several subscribers; here it is one.
+/// The tree supports several subscribers; here there is one.
 const SELF: u64 = 0;
 
-/// The prefixes that a SUB has subscribed to, counted: what was subscribed to twice has to be cancelled
-/// twice. Publishers only keep whether there is one, so they hear of the first and of the last.
+/// The prefixes that a SUB has subscribed to, counted: a prefix subscribed to twice must be cancelled
+/// twice. Publishers only keep whether a prefix is subscribed, so they are told of the first and of the
+/// last.
 #[derive(Debug, Default)]
 pub struct Subscriber {
     counts: BTreeMap<Bytes, usize>,
     tree: Subscriptions,
-    /// Spares making a list for each message.
+    /// Reused to avoid an allocation for each message.
     found: Vec<u64>,
 }
 
 impl Subscriber {
-    /// Wants messages that begin so. Whether publishers have to hear of it.
+    /// Subscribes to a prefix. Returns whether publishers must be told.
     ///
     /// # Errors
-    /// It would be more than a publisher has to remember.
+    /// The subscriptions would exceed the bytes that a publisher must remember.
     pub fn subscribe(&mut self, prefix: &Bytes) -> Result<bool, TooManySubscriptions> {
         if let Some(count) = self.counts.get_mut(prefix) {
             *count += 1;
             return Ok(false);
         }
         self.tree.subscribe(SELF, prefix)?;
-        // A copy, which does not hold the buffer that it came in.
+        // A copy, which does not keep the receive buffer alive.
         self.counts.insert(Bytes::copy_from_slice(prefix), 1);
         Ok(true)
     }
 
-    /// Takes one subscription back. Whether publishers have to hear of it; `None` where there was none.
+    /// Cancels one subscription. Returns whether publishers must be told; `None` if there was none.
     pub fn cancel(&mut self, prefix: &[u8]) -> Option<bool> {
         let count = self.counts.get_mut(prefix)?;
         *count -= 1;
@@ -45,10 +46,10 @@ impl Subscriber {
         Some(true)
     }
 
-    /// Whether a message with this first frame is wanted. Asked again for what has come: a publisher of
-    /// ZMTP 1.0 sends everything, and a CANCEL may be late.
+    /// Whether a message with this first frame matches. Received messages are filtered again: a
+    /// publisher of ZMTP 1.0 sends everything, and a CANCEL may be late.
     pub fn wants(&mut self, topic: &[u8]) -> bool {
-        // Who wants everything need not look further.
+        // The empty prefix matches everything; skip the search.
         if self.counts.first_key_value().is_some_and(|(prefix, _)| prefix.is_empty()) {
             return true;
         }
@@ -56,7 +57,7 @@ impl Subscriber {
         !self.found.is_empty()
     }
 
-    /// All prefixes, each once: what a new connection is told.
+    /// All prefixes, each once, to send on a new connection.
     pub fn prefixes(&self) -> impl Iterator<Item = &Bytes> {
         self.counts.keys()
     }
@@ -107,7 +108,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list of all that was subscribed to and not cancelled.
+        /// Compares with a list of all prefixes subscribed to and not cancelled.
         #[test]
         fn it_wants_what_a_list_says(
             steps in proptest::collection::vec((any::<bool>(), "[ab]{0,3}"), 0..40),

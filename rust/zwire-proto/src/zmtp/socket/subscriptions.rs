@@ -1,39 +1,39 @@
-//! [`Subscriptions`]: which connections of a publisher want a message (`zmtp` 9).
+//! [`Subscriptions`]: finds the connections of a publisher that subscribe to a message (`zmtp` 9).
 //!
 //! ```text
 //!        ""            a radix tree: each edge is a piece of prefixes, each node knows the
-//!       /  \           connections that want everything which begins with the way to it
+//!       /  \           connections subscribed to the prefix on the way to it
 //!    "bat"  "temp"
 //!     /  \
 //!  "tery" "h"
 //! ```
 //!
-//! Nodes stand in a list and name each other by number, so that no depth is too deep.
+//! Nodes are kept in a list and refer to each other by index, so that no depth overflows the stack.
 
 use crate::zmtp::limits::{MAX_SUBSCRIPTION_BYTES, SUBSCRIPTION_COST};
 use bytes::Bytes;
 use std::collections::{BTreeSet, HashMap};
 use thiserror::Error;
 
-/// A connection, as its owner counts them.
+/// A connection, numbered by the owner of the set.
 pub type PeerKey = u64;
 
 const ROOT: usize = 0;
 
-/// A subscriber that wants to be remembered for more than [`MAX_SUBSCRIPTION_BYTES`].
+/// Error for a subscriber with more subscriptions than [`MAX_SUBSCRIPTION_BYTES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("subscriptions of {bytes} bytes, {MAX_SUBSCRIPTION_BYTES} are allowed")]
 pub struct TooManySubscriptions {
-    /// What it would take.
+    /// Bytes that the subscriptions would take.
     pub bytes: usize,
 }
 
 /// The prefixes that each connection has subscribed to: a set, as at a publisher of libzmq, so that one
-/// CANCEL takes back a prefix that was subscribed to twice.
+/// CANCEL removes a prefix that was subscribed to twice.
 #[derive(Debug)]
 pub struct Subscriptions {
     nodes: Vec<Node>,
-    /// Nodes that are free.
+    /// Free nodes, for reuse.
     free: Vec<usize>,
     peers: HashMap<PeerKey, Wishes>,
 }
@@ -43,9 +43,9 @@ struct Node {
     /// The bytes from the parent to here.
     label: Bytes,
     parent: usize,
-    /// By the first byte of their labels.
+    /// Children, by the first byte of their labels.
     children: Vec<(u8, usize)>,
-    /// In order.
+    /// Subscribed connections, in order.
     peers: Vec<PeerKey>,
 }
 
@@ -62,10 +62,10 @@ impl Default for Subscriptions {
 }
 
 impl Subscriptions {
-    /// The connection wants messages that begin so. Whether that is new.
+    /// Subscribes the connection to messages that begin with the prefix. Returns whether that is new.
     ///
     /// # Errors
-    /// It wants too much; its connection is to be closed.
+    /// The subscriptions exceed the bound; the connection must be closed.
     pub fn subscribe(&mut self, peer: PeerKey, prefix: &[u8]) -> Result<bool, TooManySubscriptions> {
         let wishes = self.peers.get(&peer);
         if wishes.is_some_and(|wishes| wishes.prefixes.contains(prefix)) {
@@ -78,7 +78,7 @@ impl Subscriptions {
         }
         let wishes = self.peers.entry(peer).or_default();
         wishes.bytes = bytes;
-        // A copy, which does not hold the receive buffer.
+        // A copy, which does not keep the receive buffer alive.
         let prefix = Bytes::copy_from_slice(prefix);
         wishes.prefixes.insert(prefix.clone());
         let node = self.make(&prefix);
@@ -89,7 +89,7 @@ impl Subscriptions {
         Ok(true)
     }
 
-    /// The connection does not want them any more. Whether it did.
+    /// Cancels a subscription of the connection. Returns whether it existed.
     pub fn cancel(&mut self, peer: PeerKey, prefix: &[u8]) -> bool {
         let Some(wishes) = self.peers.get_mut(&peer) else { return false };
         if !wishes.prefixes.remove(prefix) {
@@ -103,14 +103,14 @@ impl Subscriptions {
         true
     }
 
-    /// The connection is closed: nothing of it is kept.
+    /// Removes all subscriptions of a closed connection.
     pub fn disconnect(&mut self, peer: PeerKey) {
         let wishes = self.peers.remove(&peer).unwrap_or_default();
         wishes.prefixes.iter().for_each(|prefix| self.forget(peer, prefix));
     }
 
-    /// Puts the connections that want a message with this first frame into `out`, each once and in order.
-    /// What was in `out` is gone.
+    /// Replaces `out` by the connections subscribed to a message with this first frame, each once and
+    /// in order.
     pub fn matches(&self, topic: &[u8], out: &mut Vec<PeerKey>) {
         out.clear();
         let (mut node, mut rest) = (ROOT, topic);
@@ -128,13 +128,13 @@ impl Subscriptions {
         }
     }
 
-    /// How many prefixes there are, each counted for each connection.
+    /// Number of prefixes, each counted once per connection.
     #[must_use]
     pub fn len(&self) -> usize {
         self.peers.values().map(|wishes| wishes.prefixes.len()).sum()
     }
 
-    /// Whether nobody wants anything.
+    /// Whether there are no subscriptions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.peers.is_empty()
@@ -164,7 +164,7 @@ impl Subscriptions {
         index
     }
 
-    /// The node of a prefix, made if there is none.
+    /// The node of a prefix, created if missing.
     fn make(&mut self, prefix: &Bytes) -> usize {
         let (mut node, mut at) = (ROOT, 0);
         while at < prefix.len() {
@@ -179,7 +179,7 @@ impl Subscriptions {
         node
     }
 
-    /// Puts a node in the middle of the way to `child`.
+    /// Inserts a node into the edge to `child`.
     fn split(&mut self, child: usize, at: usize) -> usize {
         let Node { label, parent, .. } = &self.nodes[child];
         let (parent, label) = (*parent, label.clone());
@@ -198,7 +198,7 @@ impl Subscriptions {
             (node, rest) = (child, behind);
         }
         self.nodes[node].peers.retain(|other| *other != peer);
-        // Nodes that mean nothing any more go, or a few subscribers could fill the memory with them.
+        // Nodes without use are removed, or a few subscribers could fill the memory with them.
         while node != ROOT && self.nodes[node].peers.is_empty() && self.nodes[node].children.is_empty() {
             let parent = self.nodes[node].parent;
             self.nodes[parent].children.retain(|(_, index)| *index != node);
@@ -214,7 +214,7 @@ impl Subscriptions {
         }
     }
 
-    /// Makes one way of the way to `node` and the one from there to its only child.
+    /// Merges `node` and its only child into one edge.
     fn join(&mut self, node: usize, child: usize) {
         let Node { label, parent, .. } = core::mem::take(&mut self.nodes[node]);
         self.free.push(node);
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(all.nodes.len() - all.free.len(), 1, "only the root is left");
     }
 
-    /// A chain as deep as it is long, from one who sends little.
+    /// A chain of nodes as deep as it is long, from a peer that sends little.
     #[test]
     fn depth_and_bytes_are_bounded() {
         let mut all = Subscriptions::default();
@@ -324,7 +324,7 @@ mod tests {
                     list.iter().filter(|(_, p)| prefix.starts_with(p)).map(|(peer, _)| *peer).collect();
                 prop_assert_eq!(who(&tree, &prefix), wanted.into_iter().collect::<Vec<_>>());
                 prop_assert_eq!(tree.len(), list.len());
-                // Each node is wanted by somebody or a branch.
+                // Each node has subscribers or branches.
                 let prefixes: BTreeSet<&Vec<u8>> = list.iter().map(|(_, prefix)| prefix).collect();
                 prop_assert!(tree.nodes.len() - tree.free.len() <= 1 + 2 * prefixes.len());
             }

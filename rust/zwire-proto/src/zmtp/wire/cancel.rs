@@ -1,4 +1,4 @@
-//! CANCEL: a topic is not wanted any more (`zmtp` 9). Peers of 3.0 use [`super::Subscription`].
+//! CANCEL: ends a subscription (`zmtp` 9). Peers of 3.0 use [`super::Subscription`].
 //!
 //! ```text
 //! +----+----------+--------+
@@ -13,7 +13,7 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// The prefix of an earlier SUBSCRIBE is not wanted any more.
+/// Cancels the prefix of an earlier SUBSCRIBE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cancel {
     /// Empty for every message.

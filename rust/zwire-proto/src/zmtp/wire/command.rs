@@ -15,7 +15,7 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// The name at the start of a command's body. What is left in the reader is the data.
+/// The name at the start of a command's body. The reader is left at the data.
 ///
 /// # Errors
 /// An empty body, an empty name, or a name that is longer than the body.
@@ -28,15 +28,15 @@ pub fn command_name<'a>(r: &mut Reader<'a>) -> Result<&'a [u8]> {
     }
 }
 
-/// A command: what it is called and what stands behind the name.
+/// A command: a name and the data behind it.
 pub trait Command: Sized {
-    /// Its name on the wire.
+    /// Name on the wire.
     const NAME: &'static str;
 
     /// Reads the data, to its end.
     ///
     /// # Errors
-    /// What does not decode, with field and offset.
+    /// Data that does not decode, with field and offset.
     fn decode_data(r: &mut Reader<'_>) -> Result<Self>;
 
     /// Writes the data.
@@ -45,7 +45,7 @@ pub trait Command: Sized {
     /// Reads the body of the frame.
     ///
     /// # Errors
-    /// Another name, or what does not decode.
+    /// Another name, or data that does not decode.
     fn decode(body: &Bytes) -> Result<Self> {
         let mut r = Reader::new(body);
         if command_name(&mut r)? != Self::NAME.as_bytes() {
@@ -81,21 +81,21 @@ pub trait Command: Sized {
 /// A command between messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrafficCommand {
-    /// A topic is wanted.
+    /// SUBSCRIBE: starts a subscription.
     Subscribe(Subscribe),
-    /// It is not wanted any more.
+    /// CANCEL: ends a subscription.
     Cancel(Cancel),
-    /// Are you there?
+    /// PING: asks for a sign of life.
     Ping(Ping),
-    /// I am.
+    /// PONG: answers a PING.
     Pong(Pong),
-    /// The end, with a reason.
+    /// ERROR: the end of the connection, with a reason.
     Error(Error),
-    /// Any other, which is to be ignored.
+    /// Any other command, which must be ignored.
     Unknown {
-        /// Its name.
+        /// Name of the command.
         name: Bytes,
-        /// What follows it.
+        /// Data of the command.
         data: Bytes,
     },
 }
@@ -104,7 +104,7 @@ impl TrafficCommand {
     /// Reads the body of a command's frame.
     ///
     /// # Errors
-    /// What does not decode, with field and offset.
+    /// Data that does not decode, with field and offset.
     pub fn decode(body: &Bytes) -> Result<Self> {
         let mut r = Reader::new(body);
         let name = command_name(&mut r)?;
@@ -134,7 +134,7 @@ impl TrafficCommand {
             Self::Pong(c) => c.encode(sink),
             Self::Error(c) => c.encode(sink),
             Self::Unknown { name, data } => {
-                // A longer name was never read, and nobody makes one.
+                // `decode` never makes a longer name, and no caller does.
                 let len = u8::try_from(name.len()).unwrap_or(u8::MAX);
                 sink.put_u8(len);
                 sink.put(&name[..usize::from(len)]);
@@ -179,7 +179,7 @@ mod tests {
         let mut out = Vec::new();
         command.encode(&mut out);
         assert_eq!(out, body);
-        // A second READY is one of them (`zmtp` 14).
+        // A second READY counts as unknown (`zmtp` 14).
         let ready = Ready::default().to_frame().slice(2..);
         assert!(matches!(TrafficCommand::decode(&ready), Ok(TrafficCommand::Unknown { .. })));
     }

@@ -1,4 +1,4 @@
-//! ERROR: no connection, and why (`zmtp` 11).
+//! ERROR: refuses a connection and gives the reason (`zmtp` 11).
 //!
 //! ```text
 //! +----+---------+-----+--------+
@@ -21,7 +21,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// How the body of libzmq's ERROR begins under PLAIN since 4.3.0: a slip there swallows the letter E
+    /// Start of the body of libzmq's ERROR under PLAIN since 4.3.0: a bug there drops the letter E
     /// together with the length of the name (`zmtp` 6.2).
     const MISSPELT: &'static [u8] = b"\x5eRROR";
 

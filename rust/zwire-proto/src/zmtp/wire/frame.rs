@@ -19,22 +19,22 @@ const MORE: u8 = 0x01;
 const LONG: u8 = 0x02;
 const COMMAND: u8 = 0x04;
 const RESERVED: u8 = 0xf8;
-/// The largest size that the long form may say.
+/// The largest size that the long form may hold.
 const MAX_SIZE: u64 = i64::MAX as u64;
 
-/// What stands before the body of a frame.
+/// Head in front of the body of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHead {
-    /// More frames of the same message follow.
+    /// Whether more frames of the same message follow.
     pub more: bool,
-    /// The body is a command; else a part of a message.
+    /// Whether the body is a command; else it is a part of a message.
     pub command: bool,
-    /// Length of the body. Nothing may be reserved for it before its bytes have come.
+    /// Length of the body. Memory must not be reserved for it before its bytes have arrived.
     pub len: u64,
 }
 
 impl FrameHead {
-    /// The longest head.
+    /// Length of the longest head.
     pub const MAX_LEN: usize = 9;
 
     /// The head of a message's frame.
@@ -49,12 +49,12 @@ impl FrameHead {
         Self { more: false, command: true, len: len as u64 }
     }
 
-    /// The head at the start of a stream and how long it is; `None` when more bytes are needed. The long
+    /// The head at the start of a stream and its length; `None` when more bytes are needed. The long
     /// form is accepted for every size.
     ///
     /// # Errors
-    /// A reserved flag, a command with MORE, a size above 2^63-1. Nothing behind it can be read: there is
-    /// no way to find the next frame.
+    /// A reserved flag, a command with MORE, a size above 2^63-1. Reading cannot go on: there is no way
+    /// to find the next frame.
     #[inline]
     pub fn decode(stream: &[u8]) -> Result<Option<(Self, usize)>> {
         let illegal = |reading, kind| Err(DecodeError { reading, offset: 0, kind });

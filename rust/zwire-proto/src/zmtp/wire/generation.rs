@@ -1,4 +1,4 @@
-//! What the first bytes of a peer say about its generation (`zmtp` 13).
+//! Generation of a peer, from its first bytes (`zmtp` 13).
 //!
 //! ```text
 //! byte 0 not FF            ZMTP 1.0, or not ZMTP
@@ -14,7 +14,7 @@ use core::fmt;
 /// The family of greetings and frames that a peer uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
-    /// ZMTP 1.0, or any other text or protocol: nothing tells them apart.
+    /// ZMTP 1.0, or any other text or protocol, which cannot be told apart.
     V1,
     /// Revision 0: a greeting as of ZMTP 2.0 and frames as of 1.0. No release is known to send it.
     Revision0,
@@ -25,8 +25,8 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// The generation of a peer that has sent these bytes first; `None` when they do not say yet, which is
-    /// never so with [`Greeting::PREFIX_LEN`] of them.
+    /// The generation of a peer, from its first bytes; `None` when more are needed, which is never so
+    /// with [`Greeting::PREFIX_LEN`] of them.
     #[must_use]
     pub fn detect(first: &[u8]) -> Option<Self> {
         if *first.first()? != SIGNATURE_START || first.get(9)? & 1 == 0 {
@@ -70,7 +70,7 @@ mod tests {
         ] {
             let wire = unhex(hex);
             assert_eq!(Generation::detect(&wire), Some(generation), "{hex}");
-            // No shorter piece says something else.
+            // No shorter piece gives another result.
             for cut in 0..wire.len() {
                 let seen = Generation::detect(&wire[..cut]);
                 assert!(seen.is_none_or(|seen| seen == generation), "{hex} cut at {cut}");

@@ -7,8 +7,8 @@
 //! +------+-----------+------+-------+-------+-----------+--------+--------+
 //! ```
 //!
-//! Of byte 9 the lowest bit counts. Padding is for peers of ZMTP 1.0, who read the length of an identity
-//! in it; filler and the server's flag mean nothing to anybody.
+//! Of byte 9 the lowest bit counts. Padding is for peers of ZMTP 1.0, which read the length of an
+//! identity in it; filler and the server's flag are ignored.
 
 use crate::{
     buf::{Reader, Sink},
@@ -57,7 +57,7 @@ impl fmt::Debug for Mechanism {
     }
 }
 
-/// What both sides say first.
+/// First bytes of both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Greeting {
     /// libzmq writes the length of its identity plus 1.
@@ -66,17 +66,17 @@ pub struct Greeting {
     pub major: u8,
     /// 0: the peer knows no commands in traffic.
     pub minor: u8,
-    /// What comes next.
+    /// Mechanism of the handshake.
     pub mechanism: Mechanism,
-    /// Not to be relied on: libzmq is never a server.
+    /// As-server flag. Unreliable: libzmq never sets it.
     pub as_server: bool,
 }
 
 impl Greeting {
-    /// How long it is.
+    /// Length of the greeting.
     pub const LEN: usize = 64;
-    /// The signature and the major version: what has to be sent before anything is waited for
-    /// (`zmtp` 2, rule 1).
+    /// Length of signature and major version: they must be sent before waiting for the peer (`zmtp` 2,
+    /// rule 1).
     pub const PREFIX_LEN: usize = 11;
 
     /// The greeting of ZMTP 3.1.
@@ -113,7 +113,7 @@ impl Greeting {
         Ok(Self { padding, major, minor, mechanism, as_server })
     }
 
-    /// Writes it.
+    /// Writes the greeting.
     pub fn encode(&self, sink: &mut impl Sink) {
         sink.put_u8(SIGNATURE_START);
         sink.put(&self.padding.to_be_bytes());
@@ -123,7 +123,7 @@ impl Greeting {
         sink.put(&[0; 31]);
     }
 
-    /// It as bytes.
+    /// The greeting as bytes.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::LEN] {
         let mut out = Vec::with_capacity(Self::LEN);
@@ -131,8 +131,8 @@ impl Greeting {
         out.try_into().expect("the fields are 64 bytes")
     }
 
-    /// What both sides may use: the smaller of the two versions (`zmtp` 3.2). A later major version is
-    /// the latest that we know.
+    /// Version that both sides may use: the smaller of the two (`zmtp` 3.2). A later major version
+    /// counts as the latest known one.
     #[must_use]
     pub fn common_minor(&self, own: u8) -> u8 {
         if self.major > 3 { own } else { own.min(self.minor) }
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!((greeting.major, greeting.minor, greeting.as_server), (4, 9, true));
         assert_eq!(greeting.common_minor(1), 1);
         assert_eq!(Greeting { minor: 0, ..Greeting::new(Mechanism::NULL) }.common_minor(1), 0);
-        // The first version after 3.x may count its minors from 0.
+        // The first version after 3.x may restart its minor numbers at 0.
         assert_eq!(Greeting { major: 4, minor: 0, ..greeting }.common_minor(1), 1);
     }
 

@@ -6,8 +6,9 @@
 //! +--------+-------+----------+
 //! ```
 //!
-//! The signature of the later generations is such a frame's head with a long length; its padding is the
-//! length. It is read so that a dissector can name such a peer; no machine here speaks 1.0.
+//! The signature of the later generations is the head of such a frame with a long length; its padding
+//! is the length. The greeting is decoded so that a dissector can name such a peer; no machine of zwire
+//! speaks 1.0.
 
 use crate::{
     buf::{Reader, Sink},
@@ -18,7 +19,7 @@ use bytes::Bytes;
 
 const LONG: u8 = 0xff;
 
-/// What a peer of ZMTP 1.0 says first.
+/// Greeting of a peer of ZMTP 1.0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Greeting1 {
     /// At most 255 bytes.
@@ -29,7 +30,7 @@ impl Greeting1 {
     /// Reads a greeting. Flags are ignored.
     ///
     /// # Errors
-    /// Too short, or the length of no identity.
+    /// Too short, or a length that fits no identity.
     pub fn decode(r: &mut Reader<'_>) -> Result<Self> {
         const READING: &str = "1.0 identity length";
         let offset = r.offset();
@@ -41,7 +42,7 @@ impl Greeting1 {
         if len > bound {
             return Err(r.error(READING, offset, DecodeErrorKind::OutOfRange { value: len, bound }));
         }
-        // The flags count.
+        // The length includes the flags.
         let Some(len) = usize::try_from(len).ok().and_then(|len| len.checked_sub(1)) else {
             return Err(r.error(READING, offset, DecodeErrorKind::Illegal { value: len }));
         };
@@ -49,7 +50,7 @@ impl Greeting1 {
         Ok(Self { identity: r.bytes(len, "1.0 identity")? })
     }
 
-    /// Writes it, with the short length where that is enough.
+    /// Writes the greeting, with the short length if that suffices.
     pub fn encode(&self, sink: &mut impl Sink) {
         let len = self.identity.len() as u64 + 1;
         match u8::try_from(len) {

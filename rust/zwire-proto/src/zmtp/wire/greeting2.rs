@@ -19,24 +19,24 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// What a peer of ZMTP 2.0 says first.
+/// Greeting of a peer of ZMTP 2.0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Greeting2 {
-    /// As in 3.x.
+    /// Same as in 3.x.
     pub padding: u64,
-    /// 1; libzmq of today says 3 here even to such a peer.
+    /// Revision 1; current libzmq sends 3 here even to such a peer.
     pub revision: u8,
-    /// Its socket.
+    /// Socket type.
     pub socket_type: SocketType,
     /// At most 255 bytes.
     pub identity: Bytes,
 }
 
 impl Greeting2 {
-    /// Reads a greeting. The revision is not judged: [`super::Generation`] does.
+    /// Reads a greeting. The revision is not checked: [`super::Generation`] does that.
     ///
     /// # Errors
-    /// Too short, a socket type that is none, or an identity in a frame that has no such form.
+    /// Too short, an unknown socket type, or an identity that is not a final short frame.
     pub fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let illegal = |r: &Reader<'_>, reading, value: u8| {
             r.error(reading, r.offset() - 1, DecodeErrorKind::Illegal { value: value.into() })
@@ -64,7 +64,7 @@ impl Greeting2 {
         Ok(Self { padding, revision, socket_type, identity })
     }
 
-    /// Writes it. Of an identity that is too long, which no socket has, the beginning.
+    /// Writes the greeting. An identity above 255 bytes, which no socket has, is truncated.
     pub fn encode(&self, sink: &mut impl Sink) {
         sink.put_u8(SIGNATURE_START);
         sink.put(&self.padding.to_be_bytes());
@@ -72,7 +72,7 @@ impl Greeting2 {
         self.encode_end(sink);
     }
 
-    /// Writes what stands behind the revision: the beginning is the same for all generations and was sent
+    /// Writes the part behind the revision: the beginning is the same for all generations and was sent
     /// before the peer's was known.
     pub fn encode_end(&self, sink: &mut impl Sink) {
         let len = u8::try_from(self.identity.len()).unwrap_or(u8::MAX);
@@ -86,7 +86,7 @@ mod tests {
     use super::super::testing::{cuts, kind, unhex};
     use super::*;
 
-    /// `zmtp` 13.1: what libzmq sends as a ROUTER "SRVID" to a peer of 2.0.
+    /// `zmtp` 13.1: bytes that libzmq sends as a ROUTER "SRVID" to a peer of 2.0.
     const EXAMPLE: &str = "FF 00 00 00 00 00 00 00 06 7F 03 06 00 05 53 52 56 49 44";
 
     fn decode(hex: &str) -> Result<Greeting2> {

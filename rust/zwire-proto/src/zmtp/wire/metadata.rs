@@ -20,24 +20,24 @@ const MAX_VALUE: u32 = i32::MAX as u32;
 /// A name and a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Property {
-    /// At most 255 bytes: letters, digits, `-` `_` `.` `+`; from a peer anything.
+    /// Name, at most 255 bytes: letters, digits, `-` `_` `.` `+`; from a peer any bytes.
     pub name: Bytes,
     /// Below 2 GiB.
     pub value: Bytes,
 }
 
-/// What one side tells about its socket.
+/// Properties of one side's socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata(pub Vec<Property>);
 
 impl Metadata {
-    /// The name of the property that says what socket it is. libzmq knows this spelling alone.
+    /// Name of the property that holds the socket type. libzmq accepts only this spelling.
     pub const SOCKET_TYPE: &'static str = "Socket-Type";
-    /// The name of the property that routers know a peer by.
+    /// Name of the property by which routers know a peer.
     pub const IDENTITY: &'static str = "Identity";
 
-    /// What a socket of that type and identity sends: the identity only where it means something, then
-    /// also an empty one, as libzmq does.
+    /// Metadata of a socket of that type and identity. The identity is sent only where it has a
+    /// meaning, there also if it is empty, as libzmq does.
     #[must_use]
     pub fn of_socket(socket_type: SocketType, identity: &Bytes) -> Self {
         let mut metadata = Self::default();
@@ -53,7 +53,7 @@ impl Metadata {
         self.0.push(Property { name: Bytes::from_static(name.as_bytes()), value });
     }
 
-    /// The value of a property. Case does not count, and of several the last one does.
+    /// The value of a property. Case is ignored, and of repeated properties the last one counts.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Bytes> {
         let is_it = |p: &&Property| p.name.eq_ignore_ascii_case(name.as_bytes());
@@ -63,7 +63,7 @@ impl Metadata {
     /// Reads properties to the end.
     ///
     /// # Errors
-    /// A property that is cut, or too many.
+    /// A truncated property, or too many properties.
     pub fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let mut properties = Vec::new();
         while !r.is_empty() {
@@ -86,7 +86,7 @@ impl Metadata {
         Ok(Self(properties))
     }
 
-    /// Writes the properties. Of a name or value that is too long, which no socket has, the beginning.
+    /// Writes the properties. A name or value above its bound, which no socket has, is truncated.
     pub fn encode(&self, sink: &mut impl Sink) {
         for Property { name, value } in &self.0 {
             let len = u8::try_from(name.len()).unwrap_or(u8::MAX);
@@ -108,7 +108,7 @@ mod tests {
         Metadata::decode(&mut Reader::new(&unhex(hex)))
     }
 
-    /// `zmtp` 8.1: what libzmq was seen to accept.
+    /// `zmtp` 8.1: forms that libzmq was seen to accept.
     #[test]
     fn names_in_any_case_repeated_and_empty() {
         let list =

@@ -1,13 +1,13 @@
-//! The bytes of ZMTP, one file for each greeting, command and primitive.
+//! Wire format of ZMTP, one file for each greeting, command and primitive.
 //!
-//! | Phase | What | Types |
+//! | Phase | Content | Types |
 //! | --- | --- | --- |
-//! | greeting | 64 bytes of 3.x; what tells older peers apart | [`Greeting`], [`Generation`], [`Greeting2`], [`Greeting1`] |
+//! | greeting | 64 bytes of 3.x; forms of older peers | [`Greeting`], [`Generation`], [`Greeting2`], [`Greeting1`] |
 //! | handshake | commands | [`Ready`], [`Error`], [`plain`], [`curve`] |
 //! | traffic | frames of messages, commands between them | [`FrameHead`], [`TrafficCommand`], [`Subscription`], [`curve::Message`] |
 //!
-//! Every command is a [`Command`]: it has a name and knows the data behind it. All numbers are big-endian.
-//! What is taken out of a buffer is a slice of it.
+//! Every command is a [`Command`], with its name and the codec of its data. All numbers are big-endian.
+//! Decoded byte fields are slices of the buffer.
 
 mod cancel;
 mod command;

@@ -1,4 +1,4 @@
-//! PING: are you there? (`zmtp` 10)
+//! PING: asks for a sign of life (`zmtp` 10).
 //!
 //! ```text
 //! +----+--------+-----+---------+
@@ -17,16 +17,16 @@ use bytes::Bytes;
 /// Asks for a [`super::Pong`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ping {
-    /// When nothing has come from the sender for this long it is gone; 0 when it does not say.
+    /// TTL: silence of the sender after which it counts as gone; 0 for none.
     pub ttl: u16,
-    /// What the answer has to repeat.
+    /// Bytes that the PONG has to repeat.
     pub context: Bytes,
 }
 
 impl Command for Ping {
     const NAME: &'static str = "PING";
 
-    /// Of a context that is too long the beginning counts, as in libzmq.
+    /// A context that is too long is truncated, as in libzmq.
     fn decode_data(r: &mut Reader<'_>) -> Result<Self> {
         let ttl = r.u16_be("PING TTL")?;
         let mut context = r.rest();

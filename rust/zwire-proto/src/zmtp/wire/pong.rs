@@ -16,14 +16,14 @@ use bytes::Bytes;
 /// Answers a [`super::Ping`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pong {
-    /// What the PING said.
+    /// Context of the PING.
     pub context: Bytes,
 }
 
 impl Command for Pong {
     const NAME: &'static str = "PONG";
 
-    /// Any length: libzmq answers a PING that is too short with bytes that nobody sent (`zmtp` 10).
+    /// Any length: libzmq answers a PING that is too short with bytes that were not in it (`zmtp` 10).
     fn decode_data(r: &mut Reader<'_>) -> Result<Self> {
         Ok(Self { context: r.rest() })
     }

@@ -1,4 +1,4 @@
-//! READY: the handshake is over (`zmtp` 6.1, 6.2). In CURVE it is [`super::curve::Ready`].
+//! READY: ends the handshake (`zmtp` 6.1, 6.2). In CURVE it is [`super::curve::Ready`].
 //!
 //! ```text
 //! +----+---------+----------+
@@ -8,10 +8,10 @@
 
 use super::{Metadata, command::metadata_command};
 
-/// NULL: from both sides, as soon as the other's greeting is there. PLAIN: from the server, last.
+/// NULL: from both sides, as soon as the other's greeting arrives. PLAIN: from the server, last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
-    /// The socket.
+    /// Metadata of the socket.
     pub metadata: Metadata,
 }
 

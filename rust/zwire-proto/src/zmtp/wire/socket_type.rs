@@ -1,4 +1,4 @@
-//! The types of sockets, their names and numbers, and which of them may meet (`zmtp` 8.2, 13.1).
+//! Types of sockets, their names and numbers, and which of them may be connected (`zmtp` 8.2, 13.1).
 
 use core::fmt;
 
@@ -35,7 +35,7 @@ impl SocketType {
         Self::XSub,
     ];
 
-    /// Its name in metadata.
+    /// Name in metadata.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -59,7 +59,7 @@ impl SocketType {
         Self::ALL.into_iter().find(|t| t.name().as_bytes() == name)
     }
 
-    /// Its number in ZMTP 2.0; XPUB and XSUB are numbers of libzmq.
+    /// Number in ZMTP 2.0; those of XPUB and XSUB are numbers of libzmq.
     #[must_use]
     pub const fn code(self) -> u8 {
         self as u8
@@ -87,7 +87,7 @@ impl SocketType {
         }
     }
 
-    /// Whether its READY tells an identity, be it empty, as libzmq does.
+    /// Whether its READY contains an identity, be it empty, as in libzmq.
     #[must_use]
     pub const fn has_identity(self) -> bool {
         matches!(self, Self::Req | Self::Dealer | Self::Router)

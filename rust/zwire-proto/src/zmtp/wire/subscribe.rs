@@ -1,4 +1,4 @@
-//! SUBSCRIBE: a topic is wanted (`zmtp` 9). Peers of 3.0 use [`super::Subscription`].
+//! SUBSCRIBE: starts a subscription (`zmtp` 9). Peers of 3.0 use [`super::Subscription`].
 //!
 //! ```text
 //! +----+-------------+--------+
@@ -13,7 +13,7 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// Messages whose first frame begins with the prefix are wanted.
+/// Subscribes to messages with this prefix of the first frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscribe {
     /// Empty for every message.

@@ -15,14 +15,14 @@ const CANCEL: u8 = 0;
 /// The body of a message from a subscriber.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subscription {
-    /// As [`super::Subscribe`].
+    /// Same as [`super::Subscribe`].
     Subscribe(Bytes),
-    /// As [`super::Cancel`].
+    /// Same as [`super::Cancel`].
     Cancel(Bytes),
 }
 
 impl Subscription {
-    /// What a message of one frame says; `None` when it is no subscription, which a publisher ignores.
+    /// Decodes a message of one frame; `None` if it is no subscription, which a publisher ignores.
     #[must_use]
     pub fn decode(body: &Bytes) -> Option<Self> {
         match *body.first()? {

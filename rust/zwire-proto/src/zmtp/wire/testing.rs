@@ -1,4 +1,4 @@
-//! Verbs for the tests of this folder: bytes are written as hex, blanks between the fields.
+//! Helpers for the tests of this folder: bytes are written as hex, with blanks between the fields.
 
 use super::{Command, FrameHead};
 use crate::{
@@ -19,8 +19,8 @@ pub(super) fn kind<T: Debug>(result: Result<T>) -> DecodeErrorKind {
     result.unwrap_err().kind
 }
 
-/// The frame holds the command, and the command is written as the frame. A frame that is cut is not
-/// whole, and a body that is cut never is another way to write the same command.
+/// Checks that the frame decodes to the command and the command encodes to the frame. A truncated frame
+/// is incomplete, and a truncated body never decodes to the same command.
 pub(super) fn both_ways<C: Command + PartialEq + Debug>(hex: &str, command: &C) {
     let wire = unhex(hex);
     assert_eq!(command.to_frame(), wire, "{command:?}");
@@ -37,7 +37,7 @@ pub(super) fn both_ways<C: Command + PartialEq + Debug>(hex: &str, command: &C) 
     }
 }
 
-/// Each cut is an error.
+/// Checks that each truncation is an error.
 pub(super) fn cuts<T: Debug>(whole: &Bytes, decode: impl Fn(&mut Reader<'_>) -> Result<T>) {
     for cut in 0..whole.len() {
         let part = whole.slice(..cut);
@@ -46,7 +46,7 @@ pub(super) fn cuts<T: Debug>(whole: &Bytes, decode: impl Fn(&mut Reader<'_>) -> 
     }
 }
 
-/// As [`both_ways`], for a command of which each part is needed.
+/// Like [`both_ways`], for a command of which each part is required.
 pub(super) fn both_ways_whole<C: Command + PartialEq + Debug>(hex: &str, command: &C) {
     both_ways(hex, command);
     let wire = unhex(hex);

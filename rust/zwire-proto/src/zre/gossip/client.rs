@@ -1,4 +1,4 @@
-//! One connection to one hub.
+//! Gossip client: one connection to one hub.
 
 use super::{
     super::wire::{EncodeError, Gossip},
@@ -10,24 +10,24 @@ use bytes::Bytes;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a client counts. All rise.
+/// Counters of a client. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientStats {
-    /// HELLO said.
+    /// HELLO messages sent.
     pub hellos: u64,
-    /// Tuples of others.
+    /// Tuples of other nodes received.
     pub heard: u64,
-    /// How often the hub had forgotten us.
+    /// INVALID messages received: the hub had expired this client.
     pub invalid: u64,
-    /// Messages that are none of a hub.
+    /// Messages that do not decode or that no hub sends.
     pub malformed: u64,
 }
 
-/// Publishes tuples at a hub and hears those of others; see the [module](super).
+/// Publishes tuples at a hub and receives those of other nodes; see the [module](super).
 #[derive(Debug, Default)]
 pub struct Client {
     own: BTreeMap<Bytes, Stored>,
-    /// While the connection is open.
+    /// State of the connection while it is open.
     session: Option<Session>,
     transmits: VecDeque<Bytes>,
     events: VecDeque<Heard>,
@@ -35,16 +35,16 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client whose connection is not open yet.
+    /// A client without an open connection.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Publishes a tuple now, and again whenever the hub has forgotten.
+    /// Publishes a tuple now, and again whenever the hub answers INVALID.
     ///
     /// # Errors
-    /// A key or value that is no text or too long.
+    /// A key or value that is not UTF-8 or is too long.
     pub fn publish(&mut self, now: Now, key: &Bytes, value: &Bytes) -> Result<(), EncodeError> {
         let stored = Stored::new(now.mono, key, value)?;
         if self.session.is_some() {
@@ -54,13 +54,14 @@ impl Client {
         Ok(())
     }
 
-    /// The connection is open: a new one, or the same again.
+    /// The connection is open: a new one, or the same one again.
     pub fn handle_opened(&mut self, now: Now) {
         self.session = Some(Session::open(now.mono));
         self.say(Say::Hello);
     }
 
-    /// The connection is gone. What was not transmitted is forgotten: the next one begins anew.
+    /// The connection is closed. Frames not yet transmitted are dropped: the next connection starts
+    /// anew.
     pub fn handle_closed(&mut self) {
         self.session = None;
         self.transmits.clear();
@@ -71,7 +72,7 @@ impl Client {
         let Some(session) = &mut self.session else { return };
         match Gossip::decode(frame) {
             Ok(Gossip::Publish { key, value, .. }) => {
-                // A hub sends also to whom it came from.
+                // A hub also sends a tuple back to its publisher.
                 if !self.own.contains_key(&key) {
                     self.stats.heard += 1;
                     self.events.push_back(Heard { key, value });
@@ -87,7 +88,7 @@ impl Client {
         }
     }
 
-    /// The deadline of [`poll_timeout`](Self::poll_timeout) has come. Earlier it does nothing.
+    /// Call at the deadline of [`poll_timeout`](Self::poll_timeout); an earlier call has no effect.
     pub fn handle_timeout(&mut self, now: Now) {
         let say = self.session.as_mut().and_then(|session| session.handle_timeout(now.mono));
         say.into_iter().for_each(|say| self.say(say));
@@ -98,12 +99,12 @@ impl Client {
         self.transmits.pop_front()
     }
 
-    /// The next tuple of somebody else.
+    /// The next tuple of another node.
     pub fn poll_event(&mut self) -> Option<Heard> {
         self.events.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due, in monotonic time.
+    /// Deadline of [`handle_timeout`](Self::handle_timeout), in monotonic time.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         self.session.as_ref().map(Session::next)

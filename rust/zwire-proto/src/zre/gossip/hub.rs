@@ -1,4 +1,4 @@
-//! The table of all tuples, those who want to hear of it, and other hubs.
+//! Gossip hub: the table of all tuples, its clients, and connections to other hubs.
 
 use super::{
     super::{
@@ -13,14 +13,14 @@ use bytes::Bytes;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
-/// How often a tuple may get another value. Two hubs with different values of one key would otherwise
-/// exchange them for ever, as those of czmq do.
+/// Shortest time between two changes of a tuple's value. Two hubs with different values of one key
+/// would otherwise exchange them endlessly, as those of czmq do.
 const CHANGE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a hub is told before it starts.
+/// Configuration of a hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HubConfig {
-    /// After how long without a word a client is forgotten.
+    /// Silence after which a client is expired.
     pub client_expiry: Duration,
     /// Most clients.
     pub max_clients: usize,
@@ -41,37 +41,38 @@ impl Default for HubConfig {
     }
 }
 
-/// What a hub counts. All rise.
+/// Counters of a hub. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HubStats {
-    /// Tuples that were new.
+    /// Tuples that were new or had a new value.
     pub accepted: u64,
     /// Tuples that were known.
     pub repeated: u64,
-    /// Tuples that found no place, changed too often, are ours, or could not be passed on.
+    /// Tuples refused: the table is full, the value changed too often, the key is this node's own, or
+    /// the tuple cannot be forwarded.
     pub refused: u64,
-    /// HELLO that found no place.
+    /// HELLO messages refused because the client table is full.
     pub clients_refused: u64,
     /// Clients that were silent for too long.
     pub clients_expired: u64,
-    /// INVALID said.
+    /// INVALID messages sent.
     pub invalid: u64,
     /// Messages that do not decode.
     pub malformed: u64,
 }
 
-/// Keeps all tuples and passes on new ones; see the [module](super).
+/// Keeps all tuples and forwards new ones; see the [module](super).
 #[derive(Debug)]
 pub struct Hub {
     config: HubConfig,
     tuples: BTreeMap<Bytes, Stored>,
     own: HashSet<Bytes>,
     bytes: usize,
-    /// When each client was last heard.
+    /// Time of the last message of each client.
     clients: BTreeMap<u64, Duration>,
-    /// The same, the most silent first.
+    /// Same data ordered by time, the most silent client first.
     silence: BTreeSet<(Duration, u64)>,
-    /// Connections that we opened to other hubs.
+    /// Connections that this hub opened to other hubs.
     remotes: BTreeMap<u64, Session>,
     transmits: VecDeque<(u64, Bytes)>,
     events: VecDeque<Heard>,
@@ -98,10 +99,10 @@ impl Hub {
 
     // Commands.
 
-    /// Publishes a tuple of this node. Nobody else can change it.
+    /// Publishes a tuple of this node. No other node can change it.
     ///
     /// # Errors
-    /// A key or value that is no text or too long.
+    /// A key or value that is not UTF-8 or is too long.
     pub fn publish(&mut self, now: Now, key: &Bytes, value: &Bytes) -> Result<(), EncodeError> {
         let stored = Stored::new(now.mono, key, value)?;
         self.own.insert(stored.key.clone());
@@ -111,7 +112,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Forgets a tuple, of a node that left say. Other hubs keep it: the protocol knows no removal.
+    /// Removes a tuple, for instance of a node that left. Other hubs keep it: the protocol has no
+    /// removal.
     pub fn remove(&mut self, key: &Bytes) -> bool {
         self.own.remove(key);
         let Some(tuple) = self.tuples.remove(key) else { return false };
@@ -121,20 +123,20 @@ impl Hub {
 
     // Inputs.
 
-    /// A connection that this hub opened to another hub is there.
+    /// A connection that this hub opened to another hub is up.
     pub fn handle_connected(&mut self, now: Now, connection: u64) {
         self.remotes.insert(connection, Session::open(now.mono));
         self.say(connection, Say::Hello);
     }
 
-    /// A connection is gone, whoever opened it.
+    /// A connection is closed, whichever side opened it.
     pub fn handle_closed(&mut self, connection: u64) {
         self.remotes.remove(&connection);
         self.forget(connection);
         self.transmits.retain(|(to, _)| *to != connection);
     }
 
-    /// A message from a connection, whoever opened it.
+    /// A message from a connection, whichever side opened it.
     pub fn handle_message(&mut self, now: Now, connection: u64, frame: &Bytes) {
         let Ok(message) = Gossip::decode(frame) else {
             self.stats.malformed += 1;
@@ -163,7 +165,7 @@ impl Hub {
                 self.hear(now, connection);
                 self.transmit(connection, &Gossip::Pong);
             }
-            // Also a second HELLO: a client that repeats it would get the whole table each time.
+            // Includes a second HELLO: a client that repeats it would get the whole table each time.
             _ => {
                 self.forget(connection);
                 self.refuse(connection);
@@ -171,7 +173,7 @@ impl Hub {
         }
     }
 
-    /// The deadline of [`poll_timeout`](Self::poll_timeout) has come. Earlier it does nothing.
+    /// Call at the deadline of [`poll_timeout`](Self::poll_timeout); an earlier call has no effect.
     pub fn handle_timeout(&mut self, now: Now) {
         self.expire(now);
         let due = self.remotes.iter_mut().filter_map(|(connection, session)| {
@@ -184,17 +186,17 @@ impl Hub {
 
     // Outputs.
 
-    /// The next frame, and the connection that it is for.
+    /// The next frame, and its connection.
     pub fn poll_transmit(&mut self) -> Option<(u64, Bytes)> {
         self.transmits.pop_front()
     }
 
-    /// The next tuple of somebody else.
+    /// The next tuple of another node.
     pub fn poll_event(&mut self) -> Option<Heard> {
         self.events.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due, in monotonic time.
+    /// Deadline of [`handle_timeout`](Self::handle_timeout), in monotonic time.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let silent = self.silence.first().map(|(heard, _)| *heard + self.config.client_expiry);
@@ -208,7 +210,7 @@ impl Hub {
         self.tuples.values().map(|tuple| (&tuple.key, &tuple.value))
     }
 
-    /// Clients that are there.
+    /// Number of clients.
     #[must_use]
     pub fn clients(&self) -> usize {
         self.clients.len()
@@ -260,7 +262,7 @@ impl Hub {
         }
     }
 
-    /// Keeps a tuple and passes it on, as czmq does also to whom it came from.
+    /// Stores a tuple and forwards it to all connections, like czmq also to the one it came from.
     fn store(&mut self, stored: Stored) {
         let all = self.clients.keys().chain(self.remotes.keys());
         self.transmits.extend(all.map(|connection| (*connection, stored.frame.clone())));
@@ -305,7 +307,7 @@ impl Hub {
         }
     }
 
-    /// A message without fields, which no encoder refuses.
+    /// Sends a message without fields, which no encoder refuses.
     fn transmit(&mut self, connection: u64, message: &Gossip) {
         self.transmits.extend(message.encode().map(|frame| (connection, frame)));
     }

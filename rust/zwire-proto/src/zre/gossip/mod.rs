@@ -1,23 +1,23 @@
-//! The machines of zgossip: how nodes find each other through hubs instead of beacons (`zre` 6).
+//! Machines of zgossip: nodes find each other through hubs instead of beacons (`zre` 6).
 //!
-//! | Machine | Connections | What it does |
+//! | Machine | Connections | Role |
 //! | --- | --- | --- |
-//! | [`Client`] | one DEALER to one hub | publishes tuples of its own and hears those of others |
-//! | [`Hub`] | a ROUTER, and DEALERs to other hubs | keeps all tuples and passes them on |
+//! | [`Client`] | one DEALER to one hub | publishes tuples of its own and receives those of others |
+//! | [`Hub`] | a ROUTER, and DEALERs to other hubs | keeps all tuples and forwards them |
 //!
 //! ```text
 //! client                    hub
 //!    |------- HELLO -------->|
-//!    |------ PUBLISH ------->|  stored, and passed on to all, also to whom it came from
-//!    |<----- PUBLISH --------|  each tuple there is, and from now on each new one
-//!    |-------- PING -------->|  at least once a second, or the hub forgets the client
+//!    |------ PUBLISH ------->|  stored, and forwarded to all, also to the publisher
+//!    |<----- PUBLISH --------|  each stored tuple, and from now on each new one
+//!    |-------- PING -------->|  at least once a second, or the hub expires the client
 //!    |<------- PONG ---------|
-//!    |<----- INVALID --------|  it has forgotten: HELLO again
+//!    |<----- INVALID --------|  the client has expired: HELLO again
 //! ```
 //!
-//! The family of methods is that of every machine: `handle_*` for what came, `poll_transmit` and
-//! `poll_event` to be drained after it, `poll_timeout` for when `handle_timeout` is due. A message is
-//! one frame; the identity that a ROUTER puts in front is the affair of the driver, which numbers the
+//! The families of methods are those of every machine: `handle_*` for inputs, `poll_transmit` and
+//! `poll_event` to be drained afterwards, `poll_timeout` for the deadline of `handle_timeout`. A
+//! message is one frame; the driver removes the identity that a ROUTER puts in front, and numbers the
 //! connections.
 
 mod client;
@@ -34,37 +34,37 @@ use super::wire::{EncodeError, Gossip};
 use bytes::Bytes;
 use core::time::Duration;
 
-/// The hubs of czmq forget a client after this long without a word.
+/// Silence after which the hubs of czmq expire a client.
 pub const CLIENT_EXPIRY: Duration = Duration::from_secs(1);
 
-/// How often a client says that it is there: twice within [`CLIENT_EXPIRY`].
+/// Interval of a client's PING: twice within [`CLIENT_EXPIRY`].
 pub const PING_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A tuple of somebody else. It may be one that was heard before: whoever it names may have been
-/// forgotten meanwhile.
+/// A tuple of another node. It may repeat a known one, as the application may have removed the node
+/// meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// What it is about.
+    /// Key of the tuple.
     pub key: Bytes,
-    /// What it says.
+    /// Value of the tuple.
     pub value: Bytes,
 }
 
 impl Heard {
-    /// The node of ZRE that it names. `None`: others use the same hub.
+    /// The ZRE node described by the tuple. `None`: another application of the hub.
     #[must_use]
     pub fn node(&self) -> Option<Tuple> {
         Tuple::of(&self.key, &self.value)
     }
 }
 
-/// A tuple as the frame that publishes it; key and value are parts of it.
+/// A tuple as the frame that publishes it; key and value are slices of it.
 #[derive(Clone, Debug)]
 struct Stored {
     key: Bytes,
     value: Bytes,
     frame: Bytes,
-    /// When it got this value.
+    /// Time of the last change of the value.
     since: Duration,
 }
 

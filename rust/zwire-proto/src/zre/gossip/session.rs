@@ -1,14 +1,14 @@
-//! Our side of a connection to a hub, of a client and of a hub alike.
+//! Local side of a connection to a hub, used by client and hub alike.
 
 use super::{super::wire::Gossip, PING_INTERVAL};
 use core::time::Duration;
 
-/// What is to be said to the hub.
+/// Message to send to the hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Say {
-    /// HELLO, and all tuples.
+    /// HELLO, then all tuples.
     Hello,
-    /// I am there.
+    /// PING.
     Ping,
 }
 
@@ -21,19 +21,19 @@ impl Say {
     }
 }
 
-/// A connection that is open.
+/// State of an open connection.
 #[derive(Debug)]
 pub(super) struct Session {
-    /// When we said HELLO.
+    /// Time of the last HELLO.
     greeted: Duration,
-    /// When to say something again.
+    /// Deadline of the next message.
     next: Duration,
-    /// The hub does not know us.
+    /// The hub answered INVALID: it does not know this client.
     invalid: bool,
 }
 
 impl Session {
-    /// The connection has opened: [`Say::Hello`] comes first.
+    /// Starts a session; [`Say::Hello`] is sent first.
     pub(super) fn open(now: Duration) -> Self {
         Self { greeted: now, next: now + PING_INTERVAL, invalid: false }
     }
@@ -42,13 +42,13 @@ impl Session {
         self.next
     }
 
-    /// INVALID came. A hub that says so to every HELLO is not asked more often than it is pinged.
+    /// Handles INVALID. A hub that answers so to every HELLO gets HELLO no more often than PING.
     pub(super) fn handle_invalid(&mut self, now: Duration) -> Option<Say> {
         self.invalid = true;
         if now < self.greeted + PING_INTERVAL { None } else { Some(self.say(now)) }
     }
 
-    /// What is due.
+    /// The message that is due.
     pub(super) fn handle_timeout(&mut self, now: Duration) -> Option<Say> {
         if now < self.next { None } else { Some(self.say(now)) }
     }

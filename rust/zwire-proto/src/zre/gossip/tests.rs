@@ -67,7 +67,7 @@ fn a_client_says_hello_and_publishes() {
     assert!(from_client(&mut client).is_empty());
     client.handle_opened(at(10));
     assert_eq!(from_client(&mut client), [unhex(HELLO), unhex(PUBLISH)]);
-    // What is published later goes out at once.
+    // Later tuples are published at once.
     client.publish(at(20), &octets("a"), &octets("b")).unwrap();
     assert_eq!(from_client(&mut client), [publish("a", "b")]);
     assert!(client.publish(at(20), &octets(""), &octets("b")).is_err());
@@ -120,7 +120,7 @@ fn a_client_that_was_forgotten_begins_anew() {
     drop(from_client(&mut client));
     client.handle_message(at(600), &unhex(INVALID));
     assert_eq!(from_client(&mut client), [unhex(HELLO), publish("a", "b")]);
-    // A hub that knows nobody is asked twice a second.
+    // A hub that answers INVALID gets HELLO twice a second.
     for round in 0..100 {
         client.handle_message(at(600 + round), &unhex(INVALID));
     }
@@ -144,7 +144,7 @@ fn a_new_connection_begins_anew() {
     assert_eq!(from_client(&mut client), [unhex(HELLO), publish("a", "b")]);
 }
 
-/// Flow 1: "Before HELLO the hub sends nothing"; what else comes is answered with INVALID.
+/// Flow 1: "Before HELLO the hub sends nothing"; any other message is answered with INVALID.
 #[test]
 fn a_hub_wants_a_hello_first() {
     let mut hub = hub_of(&[]);
@@ -183,7 +183,7 @@ fn a_hub_passes_on_what_is_new() {
     hub.handle_message(at(2), 2, &unhex(PUBLISH));
     hub.handle_message(at(2), 9, &unhex(PUBLISH));
     assert!(from_hub(&mut hub).is_empty());
-    // The node may have given it up, so it is told again.
+    // The application may have removed the node, so the tuple is reported again.
     assert_eq!(heard(&mut hub).len(), 2);
     let (key, _) = key_and_value(&node());
     let moved = Gossip::Publish { key, value: octets("tcp://10.99.0.4:1"), ttl: 0 }.encode().unwrap();
@@ -213,7 +213,7 @@ fn a_hub_forgets_who_is_silent() {
     assert_eq!(from_hub(&mut hub), [(1, publish("a", "b"))]);
     hub.handle_message(at(1002), 2, &publish("c", "d"));
     assert_eq!(from_hub(&mut hub), [(2, unhex(INVALID))]);
-    // Also where nobody has turned the clock.
+    // Expiry also works without a call of `handle_timeout`.
     hub.handle_message(at(5000), 1, &publish("c", "d"));
     assert_eq!(from_hub(&mut hub), [(1, unhex(INVALID))]);
     assert_eq!((hub.clients(), hub.poll_timeout()), (0, None));
@@ -264,22 +264,23 @@ fn a_hub_is_bounded() {
     }
     assert_eq!(hub.tuples().map(|(key, _)| key.clone()).collect::<Vec<_>>(), ["a", "b", "c"]);
     assert_eq!(hub.stats().refused, 2);
-    // The place of what is replaced counts.
+    // The size of a replaced value is released.
     hub.handle_message(at(900), 1, &unhex(PING));
     hub.handle_message(at(1000), 1, &publish("c", "0123456789abcde"));
     assert_eq!(hub.bytes(), 4 + 16);
-    // What cannot be passed on is not kept: here a zero octet.
+    // A tuple that cannot be forwarded is not stored: here a zero octet.
     hub.handle_message(at(1000), 1, &unhex("AAA00201 0161 00000001 00 00000000"));
     assert_eq!(hub.stats().refused, 3);
     assert!(hub.remove(&octets("c")));
     assert_eq!(hub.bytes(), 4);
 }
 
-/// Two hubs that are each other's client, and two values of one key: those of czmq go on for ever.
+/// Two hubs that are each other's client, and two values of one key: those of czmq exchange them
+/// endlessly.
 #[test]
 fn two_values_of_one_key_do_not_circle() {
     let mut hubs = [hub_of(&[]), hub_of(&[])];
-    // Each has opened 1 to the other, where it arrives as 2.
+    // Each hub has opened connection 1 to the other, where it arrives as connection 2.
     hubs.iter_mut().for_each(|hub| hub.handle_connected(at(0), 1));
     let settle = |now: Now, hubs: &mut [Hub; 2]| {
         for passed in 0..1000 {
@@ -300,7 +301,8 @@ fn two_values_of_one_key_do_not_circle() {
     settle(at(11), &mut hubs);
 }
 
-/// Three zwire clients at a hub over half a minute, one of them stopped for two seconds: all hear all.
+/// Three zwire clients at a hub over half a minute, one of them stopped for two seconds: all receive
+/// all tuples.
 #[test]
 fn clients_and_a_hub_over_time() {
     let mut hub = hub_of(&[]);

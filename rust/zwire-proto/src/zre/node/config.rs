@@ -1,15 +1,15 @@
-//! What a node is told before it starts.
+//! Configuration of a node.
 
 use super::super::{Generations, Uuid, limits};
 use crate::Text;
 use core::{net::IpAddr, time::Duration};
 
-/// An address of this machine, and what network it is in.
+/// An address of this host, with the prefix of its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// The address that peers of this network are told.
+    /// The address announced to peers of this network.
     pub address: IpAddr,
-    /// How many leading bits of an address tell the network.
+    /// Length of the network prefix, in bits.
     pub prefix: u8,
 }
 
@@ -30,49 +30,52 @@ impl Interface {
 /// The configuration of a [`Node`](super::Node). The times are those of `zre` 22, last column.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// Who it is; a new one for each start.
+    /// UUID of the node; a new one for each start.
     pub uuid: Uuid,
-    /// Its name; by default the first six digits of the UUID.
+    /// Name of the node; by default the first six digits of the UUID.
     pub name: Text,
     /// Headers of its HELLO.
     pub headers: Vec<(Text, Text)>,
-    /// What it speaks. With several it waits for the HELLO of a peer before it says its own.
+    /// Generations that the node speaks. With several it waits for the HELLO of a peer before it sends
+    /// its own.
     pub generations: Generations,
-    /// Where it can be reached, and where it sends beacons.
+    /// Addresses at which the node can be reached; it sends beacons to their networks.
     pub interfaces: Vec<Interface>,
-    /// The port of its ROUTER.
+    /// Port of the ROUTER.
     pub mailbox: u16,
-    /// `tcp://host:port` to tell instead of interface and mailbox, behind an address translation.
+    /// `tcp://host:port` to announce instead of interface and mailbox, for a node behind an address
+    /// translation.
     pub advertise: Option<Text>,
-    /// How often it sends a beacon; `None`: never, it is found by gossip or by HELLO.
+    /// Interval of beacons; `None`: no beacons, the node is found by gossip or by HELLO.
     pub beacon_interval: Option<Duration>,
-    /// After how long without a sign of life a peer is evasive. It gets a PING one `ping_interval` before.
+    /// Silence after which a peer counts as evasive. It gets a PING one `ping_interval` before.
     pub evasive: Duration,
-    /// After how long without a sign of life a peer is gone.
+    /// Silence after which a peer expires.
     pub expired: Duration,
-    /// How often a silent peer gets a PING; also how long until a failed connection is tried again.
+    /// Interval of PING to a silent peer; also the delay before a failed connection is retried.
     pub ping_interval: Duration,
-    /// How long a node of several generations waits for the HELLO of a peer.
+    /// Time that a node of several generations waits for the HELLO of a peer.
     pub detection_wait: Duration,
-    /// The CURVE key of a node that speaks nothing else (RFC 43). Only for generations from 36/ZRE on.
+    /// CURVE key of a node that requires CURVE (RFC 43). Only for generations from 36/ZRE on.
     pub public_key: Option<[u8; 32]>,
-    /// Where this node collects the log of others (ZRE/LOG).
+    /// Endpoint at which this node collects the log of others (ZRE/LOG).
     pub collector: Option<Text>,
     /// Whether each message sent and received is logged too, as zyre 1.0.0 does when it is verbose.
     pub log_traffic: bool,
-    /// Whether all peers from 36/ZRE on know ELECT and LEADER. Otherwise a peer gets them when it has sent
-    /// one: they cost the session with pyre. GOODBYE ends a session anyway, and needs no such care.
+    /// Whether all peers from 36/ZRE on understand ELECT and LEADER. Otherwise a peer gets them after
+    /// it has sent one: they would end the session with pyre. GOODBYE ends a session anyway, and needs
+    /// no such check.
     pub drafts: bool,
-    /// After how many messages a session is begun anew. Needed with pyre, which counts to 65534.
+    /// Number of messages after which a session is renewed. Needed with pyre, which counts to 65534.
     pub renew_after: Option<u16>,
     /// Most peers.
     pub max_peers: usize,
-    /// Most peers that have not said HELLO.
+    /// Most peers without a HELLO.
     pub max_unanswered: usize,
 }
 
 impl NodeConfig {
-    /// The defaults. There is no address in them.
+    /// The defaults, without any interface.
     #[must_use]
     pub fn new(uuid: Uuid) -> Self {
         Self {

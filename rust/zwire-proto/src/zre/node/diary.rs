@@ -1,20 +1,21 @@
-//! What a node has ignored of late, and why: the answer to "why does it not see that peer?".
+//! Diary of recently ignored messages and the reasons, for the question "why does it not see that
+//! peer?".
 
 use super::super::Uuid;
 use crate::Now;
 use bytes::Bytes;
 use core::{fmt, net::IpAddr};
 
-/// Most entries. One is a source and a reason, so a flood from one source takes one place.
+/// Most entries. An entry is a source and a reason, so a flood from one source takes one entry.
 const ENTRIES: usize = 64;
 
-/// Longest identity that is remembered; longer ones are cut.
+/// Longest identity that is kept; longer ones are cut.
 const IDENTITY: usize = 64;
 
-/// Who sent what was ignored.
+/// Sender of an ignored message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// A datagram came from there.
+    /// Address of a datagram.
     Address(IpAddr),
     /// A node.
     Peer(Uuid),
@@ -33,7 +34,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// Why something was ignored. Its text says what to do about it.
+/// Reason why a message was ignored. Its text says how to fix it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Reason {
@@ -43,11 +44,11 @@ pub enum Reason {
     SecureBeacon,
     /// A beacon without a key, and this node has one.
     PlainBeacon,
-    /// More new nodes than have room.
+    /// The table of peers is full.
     TooManyPeers,
     /// The identity of a connection is no UUID.
     NoUuid,
-    /// The identity of a connection is ours.
+    /// The identity of a connection is this node's own.
     OwnUuid,
     /// A message before HELLO.
     BeforeHello,
@@ -57,28 +58,32 @@ pub enum Reason {
     NoKey,
     /// Beacon, HELLO and connection do not have the same key.
     OtherKey,
-    /// HELLO with our endpoint.
+    /// HELLO with the endpoint of this node.
     OwnEndpoint,
-    /// A message that cannot be read.
+    /// A message that does not decode.
     Malformed,
-    /// Messages before it are missing, or it came twice: the session ended.
+    /// Earlier messages are missing, or it is a repetition: the session ended.
     OutOfSequence,
 }
 
 impl Reason {
-    /// For people.
+    /// The text for logs and users.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
             Self::NoBeacon => "a datagram on the port of discovery that is no ZRE beacon",
-            Self::SecureBeacon => "its beacon has a CURVE key; this node has none and cannot meet it",
-            Self::PlainBeacon => "its beacon has no CURVE key; this node has one and meets only such",
-            Self::TooManyPeers => "there are as many peers as this node may have",
+            Self::SecureBeacon => "its beacon has a CURVE key; this node has none and cannot connect to it",
+            Self::PlainBeacon => {
+                "its beacon has no CURVE key; this node has one and accepts only peers with one"
+            }
+            Self::TooManyPeers => {
+                "this node has reached its limit of peers (`max_peers` or `max_unanswered`)"
+            }
             Self::NoUuid => "its connection has no identity that is a UUID, of 16 or 17 octets or 32 digits",
             Self::OwnUuid => "it uses the UUID of this node",
-            Self::BeforeHello => "it has not said HELLO in this session",
+            Self::BeforeHello => "it has not sent HELLO in this session",
             Self::ForeignGeneration => "it speaks a generation of ZRE that this node is not set to speak",
-            Self::NoKey => "its HELLO has no X-PUBLICKEY; this node has a CURVE key and wants one",
+            Self::NoKey => "its HELLO has no X-PUBLICKEY; this node has a CURVE key and requires one",
             Self::OtherKey => "its beacon, its X-PUBLICKEY and its connection do not have the same key",
             Self::OwnEndpoint => {
                 "its HELLO names the endpoint of this node: address translation, or copied settings"
@@ -95,20 +100,20 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Something that happened once or more often.
+/// Entry of the diary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ignored {
-    /// Who sent it.
+    /// Sender.
     pub source: Source,
-    /// Why it was ignored.
+    /// Reason.
     pub reason: Reason,
-    /// How often, since it stands here.
+    /// Number of occurrences since the entry was made.
     pub count: u64,
-    /// When last.
+    /// Time of the last occurrence.
     pub last: Now,
 }
 
-/// The entries, in no order. A new one takes the place of the oldest.
+/// The entries, unordered. A new one replaces the oldest.
 #[derive(Debug, Default)]
 pub(super) struct Diary(Vec<Ignored>);
 
@@ -181,6 +186,6 @@ mod tests {
         assert_eq!(of_identity(&[b'a'; 255]).to_string().len(), 9 + IDENTITY);
         let uuid = Uuid::from_bytes([7; 16]);
         assert_eq!(Source::Peer(uuid).to_string(), "07".repeat(16));
-        assert_eq!(Reason::BeforeHello.to_string(), "it has not said HELLO in this session");
+        assert_eq!(Reason::BeforeHello.to_string(), "it has not sent HELLO in this session");
     }
 }

@@ -1,4 +1,4 @@
-//! News of peers: beacons, tuples of gossip, endpoints of a configuration (`zre` 5, 6, 7, 11.8).
+//! Discovery of peers: beacons, gossip tuples, endpoints of a configuration (`zre` 5, 6, 7, 11.8).
 
 use super::{
     super::{
@@ -12,29 +12,29 @@ use crate::Now;
 use bytes::Bytes;
 use core::{net::IpAddr, time::Duration};
 
-/// How often the goodbye is said, and in what distance: UDP may lose it (`zre` 22).
+/// Number of goodbye beacons, and the distance between them: UDP may lose one (`zre` 22).
 const GOODBYES: u8 = 3;
 const GOODBYE_INTERVAL: Duration = Duration::from_millis(25);
 
-/// How long a peer may leave its first HELLO unsent before a newcomer can take its place.
+/// Time for the first HELLO of a peer, before a new one can take its entry.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What was sent a moment ago is on its way through queues and TCP; a datagram overtakes it, and peers drop
-/// what comes after a goodbye.
+/// Delay of the goodbye after the last message. That message is still on its way through queues and
+/// TCP; the datagram would overtake it, and peers drop messages that follow a goodbye.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// How long a peer has to say HELLO before it gets one that a peer of 20/ZRE would mistake and die of.
-/// Such a peer says it when it hears a beacon of ours.
+/// Time for a peer to send HELLO before it gets one that a peer of 20/ZRE would mistake for its own
+/// form and crash. Such a peer sends its HELLO when it receives a beacon.
 pub(super) const MISTAKABLE_WAIT: Duration = Duration::from_secs(3);
 
-/// How long beacons may come from another address than that of a session until they say nothing about it.
+/// Time for which beacons from another address than that of the session still count as signs of life.
 const MOVED: Duration = Duration::from_secs(3);
 
-/// How long peers of the first generations need to forget a node that said goodbye (`zre` 15.5).
+/// Time that peers of the first generations need to remove a node after its goodbye (`zre` 15.5).
 pub(super) const QUIET: Duration = Duration::from_millis(300);
 
 impl Node {
-    /// A datagram came to the port of discovery. What is no beacon is dropped without a word.
+    /// Handles a datagram on the port of discovery. A datagram that is no beacon is dropped silently.
     pub fn handle_beacon(&mut self, now: Now, source: IpAddr, datagram: &Bytes) {
         if self.check_running().is_err() {
             return;
@@ -69,12 +69,12 @@ impl Node {
         }
     }
 
-    /// The addresses of this machine are others now. They are told at once; who knows this node by an old
-    /// one finds it again by its next beacon.
+    /// Replaces the addresses of this host. Peers are told at once; a peer with an old address finds
+    /// this node again by its next beacon.
     pub fn set_interfaces(&mut self, now: Now, interfaces: Vec<Interface>) {
         self.config.interfaces = interfaces;
         let endpoints = Self::endpoints_of(&self.config);
-        // While there is no address, peers are told the last one: a HELLO has to have one.
+        // Without any address the last one is kept: a HELLO must contain one.
         if !endpoints.is_empty() {
             self.own_endpoints = endpoints;
             self.hellos.clear();
@@ -84,7 +84,7 @@ impl Node {
         }
     }
 
-    /// Gossip or a configuration names a peer. Unlike a beacon that is no sign of life.
+    /// A peer known from gossip or from the configuration. Unlike a beacon this is no sign of life.
     pub fn handle_found(&mut self, now: Now, uuid: Uuid, endpoint: Bytes, public_key: Option<[u8; 32]>) {
         let own = uuid == self.config.uuid || endpoint == self.own_endpoint(ip_of(&endpoint));
         if own || self.peers.contains_key(&uuid) || self.check_running().is_err() {
@@ -106,7 +106,8 @@ impl Node {
     /// "A live session wins; if the session is dead or expired, replace it" (`zre` 16.10).
     fn handle_known_beacon(&mut self, now: Now, uuid: Uuid, endpoint: Bytes) {
         let Some(peer) = self.peers.get_mut(&uuid) else { return };
-        // A node with several interfaces beacons from each: let the first address have its time.
+        // A node with several interfaces sends beacons from each: prefer the first address while it
+        // works.
         let alive = match peer.session {
             Some(_) => !peer.evasive && peer.dealer.is_some(),
             None => now.mono < peer.since + PATIENCE,
@@ -114,7 +115,8 @@ impl Node {
         if peer.endpoint == endpoint {
             peer.beaconed = Some(now.mono);
         }
-        // Beacons from elsewhere alone may mean that it has moved: then it has to answer by its connection.
+        // Beacons from another address alone may mean that the peer has moved: then only its connection
+        // counts.
         if peer.beaconed.is_none_or(|at| now.mono < at + MOVED) {
             peer.sign_of_life(now.mono);
         }
@@ -155,7 +157,8 @@ impl Node {
         self.wake(&uuid, now.mono + self.config.expired);
     }
 
-    /// Waits a moment before it speaks: the peer, or an endpoint that it may be, may say more.
+    /// Waits before opening a connection: the peer, or the configured endpoint that it may belong to,
+    /// may send HELLO first.
     pub(super) fn detect(&mut self, now: Now, uuid: &Uuid) {
         let at = now.mono + self.config.detection_wait;
         if let Some(peer) = self.peers.get_mut(uuid) {
@@ -172,15 +175,16 @@ impl Node {
         self.meet(now, &uuid, &endpoint);
     }
 
-    /// What to say to a peer that has said nothing; `None`: wait for it, there are several ways.
+    /// Generation of the first HELLO to a silent peer; `None`: wait, as several generations are
+    /// configured.
     fn first_generation(&self) -> Option<Generation> {
         let mut all = self.config.generations.iter();
         let first = all.next();
         if all.next().is_some() { None } else { first }
     }
 
-    /// Whether our HELLO of 36/ZRE is one that a peer of 20/ZRE could read, as it is with some dozen groups.
-    /// It would then abort at the next message (`zre` 15.2).
+    /// Whether this node's HELLO of 36/ZRE also decodes as 20/ZRE, as it does with some dozen groups. A
+    /// peer of 20/ZRE would then abort at the next message (`zre` 15.2).
     pub(super) fn is_mistakable(&self, remote: Option<IpAddr>) -> bool {
         let speaks = |generation| self.config.generations.contains(generation);
         if !speaks(Generation::Rfc20) || !speaks(Generation::Rfc36) {
@@ -190,7 +194,7 @@ impl Node {
         frames.is_ok_and(|frames| Hello::looks_like_rfc20(&frames[0]))
     }
 
-    /// What to say to a peer that has still said nothing. 36/ZRE is harmless to all (`zre` 15.2).
+    /// Generation of the HELLO to a peer that is still silent. 36/ZRE is harmless to all (`zre` 15.2).
     pub(super) fn optimistic_generation(&self) -> Option<Generation> {
         [Generation::Rfc36, Generation::Rfc43, Generation::Rfc20, Generation::Zyre1]
             .into_iter()
@@ -206,7 +210,7 @@ impl Node {
         }
     }
 
-    /// Forgets a peer; `Exit` if it had entered.
+    /// Removes a peer; raises `Exit` if it had entered.
     pub(super) fn exit(&mut self, now: Now, uuid: &Uuid) {
         if !self.peers.contains_key(uuid) {
             return;
@@ -226,14 +230,14 @@ impl Node {
         self.part_named(now, uuid, legacy);
     }
 
-    /// Beacons that are due.
+    /// Sends beacons that are due.
     pub(super) fn beacon(&mut self, now: Now) {
         let (Some(at), Some(interval)) = (self.next_beacon, self.config.beacon_interval) else { return };
         if now.mono < at || self.goodbyes.is_some() {
             return;
         }
         if let Some(until) = self.quiet_until.filter(|until| now.mono < *until) {
-            // UDP may lose a goodbye, and without one the next HELLO aborts who is to hear it.
+            // UDP may lose a goodbye, and a peer that missed it aborts at the next HELLO.
             self.send_beacons(0);
             self.next_beacon = Some(until.min(now.mono + QUIET / 3));
             return;
@@ -252,8 +256,8 @@ impl Node {
         }
     }
 
-    /// Peers of the first generations abort when anything is out of order, also at a second HELLO. So
-    /// this node leaves, which they do not check, and comes back (`zre` 15.5). All peers notice.
+    /// Peers of the first generations abort on anything out of order, also on a second HELLO. So this
+    /// node leaves, which they do not check, and comes back (`zre` 15.5). All peers notice.
     pub(super) fn restart_with_legacy(&mut self, now: Now) {
         let legacy = self.peers.iter().filter(|(_, peer)| peer.is_legacy());
         let all: Vec<Uuid> = legacy.map(|(uuid, _)| *uuid).collect();
@@ -265,10 +269,11 @@ impl Node {
         }
     }
 
-    /// Leaves the network: says goodbye, three times in 50 ms, then closes everything and raises `Stop`.
+    /// Leaves the network: sends goodbye three times in 50 ms, then closes everything and raises
+    /// `Stop`.
     ///
     /// # Errors
-    /// It is stopped.
+    /// The node is already stopped.
     pub fn stop(&mut self, now: Now) -> Result<(), NodeError> {
         self.check_running()?;
         self.goodbyes = Some(GOODBYES);
@@ -276,9 +281,9 @@ impl Node {
         self.deadlines.clear();
         self.next_named = None;
         if self.config.beacon_interval.is_none() {
-            // Nobody hears a beacon. zyre since 2.0.1 and we know GOODBYE; pyre takes the peer for gone after
-            // a message that it does not know, which is as well; older zyre drops it and lets us expire. Only
-            // the first generations would abort.
+            // Without beacons no peer hears a goodbye. zyre since 2.0.1 and zwire understand GOODBYE;
+            // pyre drops the peer on an unknown message, which serves as well; older zyre ignores it
+            // and lets the peer expire. Only the first generations would abort.
             let all: Vec<Uuid> = self.peers.keys().copied().collect();
             for uuid in all {
                 if self.is_young(&uuid) {

@@ -1,7 +1,8 @@
-//! Who leads a group: an echo algorithm with extinction, drafts of zyre 2.0.1 and later (`zre` 12).
+//! Election of a group's leader: an echo algorithm with extinction, drafts of zyre 2.0.1 and later
+//! (`zre` 12).
 //!
-//! The smallest id wins. Each node of the group takes part, whether it wants to lead or not. ELECT and
-//! LEADER go only to peers that know them, and to others as soon as they show that they do.
+//! The smallest id wins. Each node of the group takes part, whether it is a candidate or not. ELECT and
+//! LEADER go only to peers that understand them, and to others once they have sent one.
 
 use super::{
     super::{
@@ -15,27 +16,27 @@ use crate::{Now, Text};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 
-/// What a node knows of one group.
+/// State of the election in one group.
 #[derive(Debug, Default)]
 pub(super) struct Election {
-    /// This node wants to lead.
+    /// Whether this node is a candidate.
     contest: bool,
     wave: Option<Wave>,
     leader: Option<Uuid>,
 }
 
-/// The candidate that is the best so far.
+/// The wave of the best candidate so far.
 #[derive(Debug)]
 struct Wave {
     candidate: Uuid,
-    /// Who told; `None`: this node is the candidate.
+    /// Peer that told this node first; `None`: this node is the candidate.
     father: Option<Uuid>,
-    /// Who was told.
+    /// Peers that were sent the candidate.
     told: BTreeSet<Uuid>,
-    /// Who told us of it, and of its victory.
+    /// Peers that sent the candidate, and those that sent its victory.
     heard: BTreeSet<Uuid>,
     led: BTreeSet<Uuid>,
-    /// It went back.
+    /// Whether the echo was sent to the father.
     echoed: bool,
 }
 
@@ -47,8 +48,8 @@ impl Wave {
 }
 
 impl Node {
-    /// Wants to lead a group from now on. All its members have to know elections: pyre and zyre up to
-    /// 2.0.0 do not, and with one of them nobody is ever elected.
+    /// Makes this node a candidate in a group. All members must support elections: pyre and zyre up to
+    /// 2.0.0 do not, and with one of them no election ends.
     ///
     /// # Errors
     /// This node is not in the group, or in too many elections.
@@ -66,13 +67,13 @@ impl Node {
         Ok(())
     }
 
-    /// Who leads a group, as far as this node knows.
+    /// The leader of a group, as far as this node knows.
     #[must_use]
     pub fn leader(&self, group: &str) -> Option<Uuid> {
         self.elections.get(group)?.leader
     }
 
-    /// Whether we speak 36/ZRE or later to it.
+    /// Whether the connection to the peer uses 36/ZRE or later.
     pub(super) fn is_young(&self, uuid: &Uuid) -> bool {
         let dealer = self.peers.get(uuid).and_then(|peer| peer.dealer.as_ref());
         dealer.is_some_and(|dealer| dealer.generation >= Generation::Rfc36)
@@ -88,7 +89,7 @@ impl Node {
         let Some(election) = self.elections.get_mut(group).filter(|election| election.contest) else {
             return;
         };
-        // A wave of ours goes on, and one of a better candidate wins anyway.
+        // A wave of this node goes on, and one of a better candidate wins anyway.
         if election.wave.as_ref().is_none_or(|wave| own < wave.candidate) {
             election.wave = Some(Wave::new(own, None));
             election.leader = None;
@@ -96,7 +97,7 @@ impl Node {
         self.spread(now, group);
     }
 
-    /// Tells the candidate to all members that know elections and were not told.
+    /// Sends the candidate to all members that support elections and were not told.
     fn spread(&mut self, now: Now, group: &Text) {
         let members: Vec<Uuid> = self.peers_of(group).filter(|uuid| self.knows_drafts(uuid)).collect();
         for uuid in members {
@@ -129,13 +130,13 @@ impl Node {
         let own = self.config.uuid;
         let election = self.elections.entry(group.clone()).or_default();
         if election.contest && own < challenger && election.wave.is_none() {
-            // A worse candidate has missed that we want to lead.
+            // The worse candidate does not know that this node is a candidate, too.
             self.start_election(now, &group);
             return;
         }
         let starts = match &election.wave {
             None => true,
-            // The last election is decided, though not all of it has arrived here.
+            // The last election is decided, though some of its messages are still on the way.
             Some(wave) if challenger == wave.candidate => {
                 !wave.led.is_empty() && wave.heard.contains(uuid) && challenger != own
             }
@@ -151,8 +152,8 @@ impl Node {
         self.echo(now, &group);
     }
 
-    /// When all members have told us the candidate, its wave goes back to where it came from; where it
-    /// came from us, we lead.
+    /// Once all members have sent the candidate, its wave goes back to the father; if this node is the
+    /// candidate, it has won.
     fn echo(&mut self, now: Now, group: &Text) {
         let members: BTreeSet<Uuid> = self.peers_of(group).collect();
         let Some(wave) = self.elections.get_mut(group).and_then(|e| e.wave.as_mut()) else { return };
@@ -175,7 +176,7 @@ impl Node {
         };
         let own = self.config.uuid;
         let members: BTreeSet<Uuid> = self.peers_of(&group).collect();
-        // Without an election in progress it means nothing.
+        // Without an election in progress LEADER is ignored.
         let Some(wave) = self.elections.get_mut(&group).and_then(|e| e.wave.as_mut()) else { return };
         let first = wave.led.is_empty();
         wave.led.insert(*uuid);
@@ -197,7 +198,7 @@ impl Node {
         self.start_election(now, group);
     }
 
-    /// "and when the current leader leaves"; also when an election needs somebody who is gone.
+    /// "and when the current leader leaves"; also if a running election waits for the peer that left.
     pub(super) fn member_left(&mut self, now: Now, group: &Text, uuid: &Uuid) {
         let Some(election) = self.elections.get_mut(group) else { return };
         let led = election.leader == Some(*uuid);

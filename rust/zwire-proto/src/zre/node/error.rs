@@ -1,30 +1,30 @@
-//! What a command refuses. Always the caller's affair: nothing a peer sends is an error of the node.
+//! Errors of commands. They are caused by the caller: messages of peers never cause one.
 
 use super::super::{Uuid, wire::EncodeError};
 use crate::Text;
 use thiserror::Error;
 
-/// A command that was not carried out.
+/// Reason why a command was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NodeError {
-    /// After `stop`.
+    /// Command after `stop`.
     #[error("the node is stopped; start another one, with another UUID")]
     Stopped,
-    /// Peers could not be told where to connect.
+    /// The node has no address to announce to peers.
     #[error("the node has no address: give it an interface or `advertise`")]
     NoAddress,
-    /// What `advertise` holds.
+    /// A malformed `advertise`.
     #[error("`{endpoint}` is no endpoint of the form tcp://host:port")]
     Endpoint {
-        /// What was given.
+        /// The configured text.
         endpoint: Text,
     },
-    /// A node with a key, and an endpoint without, or the other way.
-    #[error("`{endpoint}` {}", if *.needed { "needs a public key: this node has one and meets only such" } else { "has a public key, and this node has none" })]
+    /// A node with a key and an endpoint without one, or the reverse.
+    #[error("`{endpoint}` {}", if *.needed { "needs a public key: this node has one and accepts only peers with one" } else { "has a public key, and this node has none" })]
     EndpointKey {
-        /// What was given.
+        /// The configured text.
         endpoint: Text,
-        /// The endpoint needs one.
+        /// Whether the endpoint needs a key.
         needed: bool,
     },
     /// More endpoints than a node keeps trying.
@@ -33,34 +33,34 @@ pub enum NodeError {
         /// The bound.
         bound: usize,
     },
-    /// An empty set.
+    /// An empty set of generations.
     #[error("a node speaks at least one generation")]
     NoGeneration,
-    /// A key, and a generation that knows none.
+    /// A key together with a generation that has none.
     #[error("CURVE came with 43/ZRE; a node with a key cannot speak to peers before 36/ZRE")]
     SecureLegacy,
-    /// Z36 takes a key that begins with a zero octet for no key.
-    #[error("peers ignore a public key whose first octet is zero; make another one")]
+    /// Z36 treats a key that begins with a zero octet as no key.
+    #[error("peers ignore a public key with a zero first octet; generate another one")]
     KeyBeginsWithZero,
-    /// What no peer of the configured generations could be told.
+    /// A message that no configured generation can express.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// No such peer, or none that has said HELLO.
+    /// Unknown peer, or one that has not sent HELLO.
     #[error("no peer {peer}")]
     UnknownPeer {
-        /// Who was named.
+        /// UUID given by the caller.
         peer: Uuid,
     },
-    /// Its connection failed, and another one is not yet there.
+    /// The connection failed, and the next one is not up yet.
     #[error("peer {peer} does not take messages at present")]
     NotResponding {
-        /// Who was named.
+        /// UUID given by the caller.
         peer: Uuid,
     },
-    /// A contest is for a group that the node is in.
+    /// A contest is only possible in a group of this node.
     #[error("the node is not in the group {group}")]
     NotInGroup {
-        /// Which.
+        /// Name of the group.
         group: Text,
     },
 }

@@ -1,4 +1,4 @@
-//! Groups, ours and those of others, and what is said in them (`zre` 11.4, 11.5).
+//! Groups of this node and of its peers, and messages sent to them (`zre` 11.4, 11.5).
 
 use super::{
     super::{
@@ -11,10 +11,10 @@ use crate::{Now, Text};
 use bytes::Bytes;
 
 impl Node {
-    /// Joins a group and tells all peers; `false`: the node is in it already.
+    /// Joins a group and tells all peers; `false`: the node was already in it.
     ///
     /// # Errors
-    /// A name that peers could not be told, or more groups than fit into a HELLO.
+    /// A name that cannot be sent to peers, or more groups than fit into a HELLO.
     pub fn join(&mut self, now: Now, group: &Text) -> Result<bool, NodeError> {
         self.check_running()?;
         self.check_group(group)?;
@@ -54,12 +54,13 @@ impl Node {
         Ok(true)
     }
 
-    /// To everybody who has our HELLO: what is told before it is in it.
+    /// Sends a change to every peer with a connection; for other peers their first HELLO will contain
+    /// it.
     fn tell_all(&mut self, now: Now, body: &Body) {
         let all: Vec<Uuid> =
             self.peers.iter().filter(|(_, peer)| peer.dealer.is_some()).map(|(uuid, _)| *uuid).collect();
         for uuid in all {
-            // What a HELLO of this moment says must not be said again: the count would be wrong.
+            // A new HELLO already contains the change; sending it again would make the status wrong.
             if !self.renew_when_long(now, &uuid) {
                 let _told = self.send_now(now, &uuid, body.clone());
             }
@@ -70,7 +71,7 @@ impl Node {
     /// Sends a content to one peer.
     ///
     /// # Errors
-    /// No such peer, no connection to it, or a content that its generation does not have.
+    /// Unknown peer, no connection to it, or a content that its generation cannot express.
     pub fn whisper(&mut self, now: Now, peer: &Uuid, content: Vec<Bytes>) -> Result<(), NodeError> {
         self.check_running()?;
         if self.peers.get(peer).is_none_or(|peer| peer.session.is_none()) {
@@ -79,10 +80,10 @@ impl Node {
         self.send(now, peer, Body::Whisper(Whisper { content }))
     }
 
-    /// Sends a content to each peer of a group. This node need not be in it.
+    /// Sends a content to each peer of a group. This node need not be a member.
     ///
     /// # Errors
-    /// A name or a content that no peer could be told.
+    /// A name or a content that cannot be sent to any peer.
     pub fn shout(&mut self, now: Now, group: &Text, content: Vec<Bytes>) -> Result<Shouted, NodeError> {
         self.check_running()?;
         if !self.members.contains_key(group) {
@@ -159,7 +160,7 @@ impl Node {
         }
     }
 
-    /// "Never send a wrong one; never abort" (`zre` 16.9): what the sender counts is right.
+    /// "Never send a wrong one; never abort" (`zre` 16.9): the sender's status is adopted.
     fn check_status(&mut self, uuid: &Uuid, status: u8) {
         let Some(session) = self.peers.get_mut(uuid).and_then(|peer| peer.session.as_mut()) else { return };
         if session.status.wrapping_add(1) != status {

@@ -1,4 +1,4 @@
-//! Timers (`zre` 11.7): who gives no sign of life, and what is to be tried again.
+//! Timers (`zre` 11.7): detection of silent peers, and retries.
 
 use super::{
     super::{Uuid, limits, wire::Body},
@@ -10,7 +10,7 @@ use crate::Now;
 use core::time::Duration;
 
 impl Node {
-    /// The deadline of [`poll_timeout`](Self::poll_timeout) has come. Earlier it does nothing.
+    /// Call at the deadline of [`poll_timeout`](Self::poll_timeout); an earlier call has no effect.
     pub fn handle_timeout(&mut self, now: Now) {
         self.say_goodbye(now);
         if self.check_running().is_err() {
@@ -35,13 +35,13 @@ impl Node {
         }
     }
 
-    /// After how long without a sign of life a peer gets a PING.
+    /// Silence after which a peer gets a PING.
     pub(super) fn ask_after(&self) -> Duration {
         let evasive = self.config.evasive;
         evasive - self.config.ping_interval.min(evasive / 2)
     }
 
-    /// Does what is due for a peer; when to look again, `None` when it is gone.
+    /// Runs the due timers of a peer; returns its next deadline, `None` if the peer was removed.
     fn check_peer(&mut self, now: Now, uuid: &Uuid) -> Option<Duration> {
         #[cfg(test)]
         (self.checks += 1);
@@ -66,7 +66,7 @@ impl Node {
         }
         let peer = self.peers.get_mut(uuid)?;
         let timers = [peer.detect_at, peer.retry_at];
-        // Who never said HELLO is forgotten, however often it beacons: the next beacon starts over.
+        // A peer that never sent HELLO expires, however often it beacons: the next beacon starts over.
         let start = if peer.session.is_some() { peer.heard } else { peer.since };
         let gone_at = start + expired;
         if gone_at <= now.mono {
@@ -80,7 +80,7 @@ impl Node {
         if peer.session.is_none() {
             return Some(next);
         }
-        // Who lives and has nothing to say is asked in time to answer before it is called evasive.
+        // A live peer without traffic gets its PING early enough to answer before it counts as evasive.
         let evasive_at = peer.heard + evasive;
         let ask_at = peer.heard + ask_after;
         if ask_at > now.mono {
@@ -111,8 +111,8 @@ impl Node {
         Some(next)
     }
 
-    /// The peer ended the connection of a DEALER. If it was heard of a moment ago, that is how a process
-    /// ends: when it is back, it knows nothing of the session.
+    /// The peer closed the connection of a DEALER. If the peer was alive a moment ago, its process has
+    /// ended: after a restart it has no state of the session.
     pub fn handle_dealer_ended(&mut self, now: Now, dealer: DealerId) {
         if let Some(Way::Peer(uuid)) = self.dealers.get(&dealer)
             && let Some(peer) = self.peers.get_mut(uuid)
@@ -122,10 +122,10 @@ impl Node {
         self.handle_dealer_failed(now, dealer);
     }
 
-    /// A DEALER could not take a message, or its connection broke and may have lost some. The peer is
-    /// not responding; a new session is tried after the interval of PING.
+    /// A DEALER could not queue a message, or its connection broke and may have lost some. The peer
+    /// does not respond; a new session is tried after the PING interval.
     pub fn handle_dealer_failed(&mut self, now: Now, dealer: DealerId) {
-        // What follows a message that is lost is out of sequence.
+        // Messages behind a lost one would be out of sequence.
         self.actions.retain(|action| !matches!(action, Action::Send { dealer: to, .. } if *to == dealer));
         let uuid = match self.dealers.remove(&dealer) {
             Some(Way::Peer(uuid)) => uuid,

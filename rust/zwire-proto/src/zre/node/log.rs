@@ -1,4 +1,4 @@
-//! ZRE/LOG: what this node tells the collectors that its peers announce (`zre` 13.1).
+//! ZRE/LOG: events sent to the collectors that peers announce (`zre` 13.1).
 
 use super::{
     super::{
@@ -10,14 +10,14 @@ use super::{
 use crate::{Now, Text};
 
 impl Node {
-    /// Nodes and peers are named by the hash of `ip:port` alike, so that a collector can tell who is who.
+    /// Nodes and peers are both named by the hash of `ip:port`, so that a collector can match them.
     /// zyre hashes peers with their scheme.
     fn log(&mut self, now: Now, event: LogEvent, peer: u16, data: &str) {
         if self.collectors.is_empty() {
             return;
         }
         let node = log_hash_of(&self.own_endpoint(None));
-        // A group or an endpoint with a zero octet is no text; there is nothing to say about it.
+        // A group or an endpoint with a zero octet cannot be sent; the event is skipped.
         if let Ok(frame) = Log::info(event, node, peer, now.wall, data).encode() {
             self.actions.push_back(Action::Log { frame });
         }
@@ -27,12 +27,12 @@ impl Node {
         self.peer_address(uuid).map_or(0, |address| log_hash_of(address.as_bytes()))
     }
 
-    /// An own change: JOIN or LEAVE.
+    /// Logs a change of this node's groups: JOIN or LEAVE.
     pub(super) fn log_group(&mut self, now: Now, group: &Text, joined: bool) {
         self.log(now, if joined { LogEvent::JOIN } else { LogEvent::LEAVE }, 0, group);
     }
 
-    /// A peer came or went.
+    /// Logs that a peer entered or left.
     pub(super) fn log_peer(&mut self, now: Now, uuid: &Uuid, entered: bool) {
         let Some(address) = self.peer_address(uuid).cloned() else { return };
         let event = if entered { LogEvent::ENTER } else { LogEvent::EXIT };
@@ -53,7 +53,7 @@ impl Node {
         }
     }
 
-    /// A peer that has entered may announce a collector.
+    /// Connects to the collector that a peer announces, if any.
     pub(super) fn connect_log(&mut self, uuid: &Uuid) {
         let session = self.peers.get(uuid).and_then(|peer| peer.session.as_ref());
         let Some(endpoint) = session.and_then(|session| session.collector.clone()) else { return };

@@ -1,15 +1,16 @@
-//! The node: finds peers, keeps a session with each, knows their groups (RFC 20, 36, 43; `zre` 11, 15).
+//! ZRE node: finds peers, keeps a session with each, tracks their groups (RFC 20, 36, 43; `zre` 11,
+//! 15).
 //!
-//! | File | What |
+//! | File | Content |
 //! | --- | --- |
-//! | `discovery` | beacons and other news of peers; leaving |
-//! | `sessions` | HELLO, sequences, restarts, what to do after a loss |
+//! | `discovery` | beacons and other sources of peers; leaving |
+//! | `sessions` | HELLO, sequences, restarts, recovery after a loss |
 //! | `groups` | joining, leaving, whispering, shouting; the groups of others |
 //! | `liveness` | evasive, silent, expired; failed connections |
-//! | `election` | who leads a group |
-//! | `named` | endpoints of a configuration, whose nodes are not known |
+//! | `election` | leaders of groups |
+//! | `named` | configured endpoints with unknown nodes |
 //! | `log` | ZRE/LOG |
-//! | `diary` | what was ignored, and why |
+//! | `diary` | ignored messages, and the reasons |
 //!
 //! | Family | Methods |
 //! | --- | --- |
@@ -57,42 +58,42 @@ use named::{Named, Way};
 use peer::{Dealer, Peer, lossy, short_name};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-/// One node of a ZRE network; see the [module](self).
+/// Node of a ZRE network; see the [module](self).
 #[derive(Debug)]
 pub struct Node {
     config: NodeConfig,
     peers: BTreeMap<Uuid, Peer>,
-    /// Whose DEALER goes where.
+    /// Peer of each endpoint to which a DEALER goes.
     endpoints: HashMap<Bytes, Uuid>,
     dealers: HashMap<DealerId, Way>,
     /// Endpoints of the configuration.
     named: BTreeMap<Bytes, Named>,
-    /// When they are next looked at.
+    /// Next deadline of the configured endpoints.
     next_named: Option<Duration>,
-    /// Which of them has got a PING, and until when an answer is its own.
+    /// Endpoint that has been sent a PING, and the time until which an answer counts as its own.
     probed: Option<(Bytes, Duration)>,
-    /// Peers that have not said HELLO, oldest first.
+    /// Peers without a HELLO, oldest first.
     unanswered: BTreeSet<(Duration, Uuid)>,
-    /// Peers of the first generations that expired, and may not know it.
+    /// Peers of the first generations that expired here, and may still have a session with this node.
     given_up: BTreeSet<Uuid>,
     groups: BTreeSet<Text>,
-    /// Who is in which group.
+    /// Members of each group.
     members: BTreeMap<Text, BTreeSet<Uuid>>,
     status: u8,
-    /// Where it can be reached, by interface.
+    /// Own endpoints, by interface.
     own_endpoints: Vec<Bytes>,
-    /// What it says in HELLO, by generation and own endpoint; until its groups change.
+    /// Encoded HELLO by generation and own endpoint; valid until the own groups change.
     hellos: Vec<(Generation, Bytes, Stencil)>,
     next_dealer: u64,
     next_beacon: Option<Duration>,
-    /// The last message of the application.
+    /// Time of the last message of the application.
     last_sent: Option<Duration>,
-    /// When each peer is next looked at: never later than something is due, often earlier, since a sign
-    /// of life does not move it.
+    /// Next deadline of each peer: never later than its first due timer, often earlier, since a sign of
+    /// life does not move it.
     deadlines: BTreeSet<(Duration, Uuid)>,
-    /// After a goodbye to peers of the first generations: until when this node does not exist.
+    /// After a goodbye to peers of the first generations: time until which this node stays silent.
     quiet_until: Option<Duration>,
-    /// After `stop`: how many goodbyes are left.
+    /// After `stop`: number of goodbyes left.
     goodbyes: Option<u8>,
     stopped: bool,
     elections: BTreeMap<Text, Election>,
@@ -101,16 +102,16 @@ pub struct Node {
     events: VecDeque<Event>,
     stats: NodeStats,
     diary: Diary,
-    /// How often a peer was looked at.
+    /// Number of times that a peer was checked.
     #[cfg(test)]
     checks: u64,
 }
 
 impl Node {
-    /// A node that beacons from the first [`handle_timeout`](Self::handle_timeout) on.
+    /// A node that sends beacons from the first [`handle_timeout`](Self::handle_timeout) on.
     ///
     /// # Errors
-    /// A configuration that peers could not be told.
+    /// A configuration that cannot be announced to peers.
     pub fn new(now: Now, config: NodeConfig) -> Result<Self, NodeError> {
         if config.interfaces.is_empty() && config.advertise.is_none() {
             return Err(NodeError::NoAddress);
@@ -170,17 +171,17 @@ impl Node {
 
     // Outputs.
 
-    /// What to do next.
+    /// The next action.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// What happened next.
+    /// The next event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due, in monotonic time.
+    /// Deadline of [`handle_timeout`](Self::handle_timeout), in monotonic time.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let check = self.deadlines.first().map(|(at, _)| *at);
@@ -201,13 +202,13 @@ impl Node {
         &self.stats
     }
 
-    /// What was ignored of late, and why.
+    /// Recently ignored messages, and the reasons.
     #[must_use]
     pub fn ignored(&self) -> &[Ignored] {
         self.diary.entries()
     }
 
-    /// Whether the last goodbye is said.
+    /// Whether the last goodbye was sent.
     #[must_use]
     pub const fn is_stopped(&self) -> bool {
         self.stopped
@@ -218,18 +219,18 @@ impl Node {
         self.peers.iter().filter(|(_, peer)| peer.session.is_some()).map(|(uuid, _)| *uuid)
     }
 
-    /// Peers that are in a group.
+    /// Peers that are members of a group.
     pub fn peers_of(&self, group: &str) -> impl Iterator<Item = Uuid> {
         self.members.get(group).into_iter().flatten().copied()
     }
 
-    /// The groups that peers are in.
+    /// All groups that have peers as members.
     #[must_use]
     pub fn peer_groups(&self) -> BTreeSet<Text> {
         self.members.keys().cloned().collect()
     }
 
-    /// Where a peer listens, as its HELLO says.
+    /// The endpoint of a peer, from its HELLO.
     #[must_use]
     pub fn peer_address(&self, peer: &Uuid) -> Option<&Text> {
         Some(&self.peers.get(peer)?.session.as_ref()?.address)
@@ -241,7 +242,7 @@ impl Node {
         Some(&self.peers.get(peer)?.session.as_ref()?.name)
     }
 
-    /// Our DEALER to a peer, if there is one.
+    /// The DEALER to a peer, if there is one.
     #[must_use]
     pub fn dealer_of(&self, peer: &Uuid) -> Option<DealerId> {
         Some(self.peers.get(peer)?.dealer.as_ref()?.id)
@@ -253,13 +254,13 @@ impl Node {
         Some(&self.peers.get(peer)?.session.as_ref()?.headers)
     }
 
-    /// What a peer speaks.
+    /// The generation that a peer speaks.
     #[must_use]
     pub fn peer_generation(&self, peer: &Uuid) -> Option<Generation> {
         Some(self.peers.get(peer)?.session.as_ref()?.generation)
     }
 
-    /// Where this node can be reached, as a peer of an unknown network is told.
+    /// The endpoint that is announced to a peer of an unknown network.
     #[must_use]
     pub fn endpoint(&self) -> Bytes {
         self.own_endpoint(None)
@@ -272,7 +273,7 @@ impl Node {
 
     // Shared by the parts.
 
-    /// Where a peer at `remote` can reach this node.
+    /// The endpoint that is announced to a peer at `remote`.
     fn own_endpoint(&self, remote: Option<IpAddr>) -> Bytes {
         let near = |interface: &Interface| remote.is_some_and(|remote| interface.contains(remote));
         let at = match self.config.advertise {
@@ -282,7 +283,7 @@ impl Node {
         self.own_endpoints.get(at).cloned().unwrap_or_default()
     }
 
-    /// What [`Self::own_endpoint`] chooses from.
+    /// Candidates for [`Self::own_endpoint`].
     fn endpoints_of(config: &NodeConfig) -> Vec<Bytes> {
         match &config.advertise {
             Some(endpoint) => vec![Bytes::copy_from_slice(endpoint.as_bytes())],
@@ -290,7 +291,7 @@ impl Node {
         }
     }
 
-    /// Says HELLO, of which all peers of a generation and a network get the same octets.
+    /// Sends HELLO; all peers of a generation and a network get the same octets.
     fn greet(&mut self, dealer: &mut Dealer, peer: Option<Uuid>, remote: Option<IpAddr>) {
         let endpoint = self.own_endpoint(remote);
         let generation = dealer.generation;
@@ -298,7 +299,7 @@ impl Node {
         let at = known.unwrap_or(self.hellos.len());
         if known.is_none() {
             let body = self.hello(generation, remote).body;
-            // It was tried before the node started, and with each group that it joined.
+            // Encoding was checked when the node started, and with each group that it joined.
             let Ok(stencil) = Stencil::new(generation, &body) else { return };
             self.hellos.push((generation, endpoint, stencil));
         }
@@ -334,7 +335,7 @@ impl Node {
         Message { sequence: 1, body }
     }
 
-    /// Whether a group can be told to peers of all generations that this node speaks.
+    /// Checks that a group can be sent to peers of all configured generations.
     fn check_group(&self, group: &Text) -> Result<(), NodeError> {
         let group = Bytes::copy_from_slice(group.as_bytes());
         for generation in self.config.generations.iter() {
@@ -387,7 +388,7 @@ impl Node {
         }
     }
 
-    /// Looks at a peer at that time, if not before.
+    /// Moves the deadline of a peer forward to that time, unless it is earlier already.
     fn wake(&mut self, uuid: &Uuid, at: Duration) {
         let Some(peer) = self.peers.get_mut(uuid) else { return };
         if peer.due.is_none_or(|due| at < due) {

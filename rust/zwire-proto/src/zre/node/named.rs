@@ -1,9 +1,9 @@
-//! Endpoints that a configuration names, where no beacon tells whose they are (`zre` 7).
+//! Configured endpoints, of which no beacon tells the node (`zre` 7).
 //!
-//! A DEALER goes there and says HELLO; the node answers with one of its own, over a connection of its
-//! own. Which answer belongs to which endpoint is told by the endpoint in the answer. Behind an address
-//! translation, or on a node of several networks, that is another one: then the endpoint gets a PING, and
-//! whoever answers PING-OK without having been asked in any other way is the node there.
+//! A DEALER connects there and sends HELLO; the node answers with its own HELLO, over a connection of
+//! its own. The endpoint in the answer tells which configured endpoint it belongs to. Behind an address
+//! translation, or on a node of several networks, that is a different one: then the endpoint gets a
+//! PING, and a peer without any other connection that sends PING-OK is the node of this endpoint.
 
 use super::{
     super::{
@@ -18,42 +18,42 @@ use crate::{Now, Text};
 use bytes::Bytes;
 use core::{net::SocketAddr, time::Duration};
 
-/// How long a connection waits for a HELLO before the next generation is tried.
+/// Time that a connection waits for a HELLO before the next generation is tried.
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
 
-/// How long until a name is asked for again that nobody has resolved.
+/// Delay before a name that did not resolve is resolved again.
 const RESOLVE_WAIT: Duration = Duration::from_secs(30);
 
 /// The longest pause between two attempts.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
-/// How long an endpoint that did not answer a PING is not asked again.
+/// Delay before an endpoint that did not answer a PING gets another one.
 const PROBE_PAUSE: Duration = Duration::from_secs(5);
 
-/// Whose way a DEALER is.
+/// Target of a DEALER.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Peer(Uuid),
-    /// To an endpoint whose node has not answered yet.
+    /// A configured endpoint without an answer so far.
     Named(Bytes),
 }
 
-/// An endpoint that was named.
+/// State of a configured endpoint.
 #[derive(Debug)]
 pub(super) struct Named {
     public_key: Option<[u8; 32]>,
-    /// `tcp://ip:port`: what a name means, or the endpoint itself.
+    /// `tcp://ip:port`: the resolved name, or the endpoint itself.
     addresses: Vec<Bytes>,
-    /// The way there while nobody has answered.
+    /// The connection, until the node answers.
     pub(super) dealer: Option<Dealer>,
-    /// Who is there.
+    /// The node at the endpoint.
     pub(super) peer: Option<Uuid>,
-    /// When to try something else.
+    /// Time of the next attempt.
     at: Option<Duration>,
     backoff: Duration,
     /// Attempts since the last pause, each with another generation or address.
     tries: usize,
-    /// When a PING was not answered.
+    /// Time at which a PING stayed unanswered.
     deaf: Option<Duration>,
 }
 
@@ -62,7 +62,7 @@ impl Named {
         key == endpoint || self.addresses.contains(endpoint)
     }
 
-    /// Connected, but nobody knows to whom.
+    /// Connected, with the node still unknown.
     fn is_open(&self) -> bool {
         self.peer.is_none() && self.dealer.as_ref().is_some_and(|dealer| dealer.connected)
     }
@@ -75,12 +75,12 @@ impl Named {
 }
 
 impl Node {
-    /// An endpoint `tcp://host:port` is to be a peer: now, and again whenever it is not there. A host that
-    /// is a name is asked for by [`Action::Resolve`].
+    /// Keeps a session with the node at `tcp://host:port`: connects now, and again whenever the node is
+    /// gone. A host name is resolved by [`Action::Resolve`].
     ///
     /// # Errors
-    /// It has another form, there are too many, it lacks the key that the node needs, or the node is
-    /// stopped.
+    /// The endpoint has another form or lacks the key that this node needs, there are too many
+    /// endpoints, or this node is stopped.
     pub fn handle_endpoint(
         &mut self,
         now: Now,
@@ -117,8 +117,8 @@ impl Node {
         Ok(())
     }
 
-    /// What the host of an endpoint means, the answer to [`Action::Resolve`]. Nothing: nobody knows it, and
-    /// it is asked for again later.
+    /// Addresses of an endpoint's host, the answer to [`Action::Resolve`]. An empty list means that the
+    /// name did not resolve; it is resolved again later.
     pub fn handle_resolved(&mut self, now: Now, endpoint: &Bytes, addresses: &[SocketAddr]) {
         if self.check_running().is_err() {
             return;
@@ -136,14 +136,14 @@ impl Node {
             return self.wake_named(endpoint);
         }
         if own {
-            // A list of all nodes names this one as well.
+            // A list of all nodes contains this one as well.
             self.named.remove(endpoint);
             return;
         }
         self.try_named(now, endpoint);
     }
 
-    /// A DEALER is connected.
+    /// A DEALER has connected.
     pub fn handle_dealer_connected(&mut self, now: Now, dealer: DealerId) {
         match self.dealers.get(&dealer) {
             Some(Way::Peer(uuid)) => {
@@ -158,7 +158,8 @@ impl Node {
                 let Some(named) = self.named.get_mut(&endpoint) else { return };
                 let Some(dealer) = &mut named.dealer else { return };
                 dealer.connected = true;
-                // A second HELLO aborts the peers of the first generations, unless they have expired us.
+                // A second HELLO makes peers of the first generations abort, unless this node has
+                // expired there.
                 let wait = match dealer.generation.is_legacy() {
                     true => expired,
                     false if named.tries + 1 < ways => ANSWER_WAIT,
@@ -172,8 +173,9 @@ impl Node {
         }
     }
 
-    /// The generations to try, the one first that is harmless to all (`zre` 15.2). A peer of 20/ZRE could
-    /// mistake the HELLO of zyre 1.0.0, so that comes last, and a large one of 36/ZRE.
+    /// Generations in the order of the attempts, the one that is harmless to all first (`zre` 15.2). A
+    /// peer of 20/ZRE could mistake the HELLO of zyre 1.0.0, so that comes last, and likewise a large
+    /// one of 36/ZRE.
     fn ways(&self) -> impl Iterator<Item = Generation> {
         use Generation::{Rfc20, Rfc36, Rfc43, Zyre1};
         let order = if self.is_mistakable(None) {
@@ -184,7 +186,7 @@ impl Node {
         order.into_iter().filter(|generation| self.config.generations.contains(*generation))
     }
 
-    /// Opens a way to an endpoint, unless its node is known.
+    /// Connects to an endpoint, unless its node is known.
     fn try_named(&mut self, now: Now, key: &Bytes) {
         let Some(named) = self.named.get_mut(key) else { return };
         named.at = None;
@@ -226,7 +228,7 @@ impl Node {
         self.next_named = [self.next_named, at].into_iter().flatten().min();
     }
 
-    /// What is due at endpoints without a node.
+    /// Runs the due timers of endpoints without a known node.
     pub(super) fn check_named(&mut self, now: Now) {
         if self.next_named.is_none_or(|at| now.mono < at) {
             return;
@@ -249,7 +251,7 @@ impl Node {
         let ways = self.ways().count();
         let Some(named) = self.named.get_mut(key) else { return };
         let Some(dealer) = named.dealer.take() else { return self.try_named(now, key) };
-        // It is connected, and nobody has said HELLO.
+        // The connection is up, but no HELLO came.
         self.dealers.remove(&dealer.id);
         self.actions.push_back(Action::Disconnect { dealer: dealer.id });
         named.tries += 1;
@@ -260,7 +262,7 @@ impl Node {
         }
     }
 
-    /// Tries again after a while, and asks anew what the name means.
+    /// Schedules the next attempt after a pause, and resolves the name again.
     fn pause_named(&mut self, now: Now, key: &Bytes, least: Duration) {
         let Some(named) = self.named.get_mut(key) else { return };
         named.at = Some(now.mono + named.pause().max(least));
@@ -270,7 +272,7 @@ impl Node {
         self.wake_named(key);
     }
 
-    /// The connection to an endpoint broke before anybody answered.
+    /// The connection to an endpoint broke before its node answered.
     pub(super) fn named_failed(&mut self, now: Now, key: &Bytes) {
         let Some(named) = self.named.get_mut(key) else { return };
         let Some(dealer) = named.dealer.take() else { return };
@@ -280,8 +282,8 @@ impl Node {
         self.pause_named(now, key, least);
     }
 
-    /// A peer is gone: its endpoints are tried again, not before it has forgotten us where a second HELLO
-    /// would abort it.
+    /// A peer is gone: its endpoints are tried again. If a second HELLO would make it abort, they wait
+    /// until it has expired this node.
     pub(super) fn part_named(&mut self, now: Now, uuid: &Uuid, legacy: bool) {
         let least = if legacy { self.config.expired } else { Duration::ZERO };
         let left = self.named.iter_mut().filter(|(_, named)| named.peer == Some(*uuid));
@@ -294,13 +296,13 @@ impl Node {
         }
     }
 
-    /// Peers that were reached at this endpoint under a name.
+    /// The peer that was reached at this endpoint or through a name that resolves to it.
     pub(super) fn named_peer(&self, endpoint: &Bytes) -> Option<Uuid> {
         let at = |(key, named): (&Bytes, &Named)| named.peer.filter(|_| named.is_at(key, endpoint));
         self.named.iter().find_map(at)
     }
 
-    /// A peer is at this endpoint: what was opened there is the way to it.
+    /// A peer announces this endpoint: connections opened there become connections to the peer.
     pub(super) fn meet(&mut self, now: Now, uuid: &Uuid, endpoint: &Bytes) {
         let meant =
             self.named.iter().filter(|(key, named)| named.peer.is_none() && named.is_at(key, endpoint));
@@ -309,7 +311,7 @@ impl Node {
         }
     }
 
-    /// The node at an endpoint is this peer.
+    /// Assigns the endpoint to this peer.
     fn claim(&mut self, now: Now, uuid: &Uuid, key: &Bytes) {
         let (Some(named), Some(peer)) = (self.named.get_mut(key), self.peers.get_mut(uuid)) else { return };
         if named.public_key.is_some() && peer.public_key.is_some() && named.public_key != peer.public_key {
@@ -343,12 +345,12 @@ impl Node {
         self.flush(now, uuid);
     }
 
-    /// Whether a peer of this generation may be one of those that were greeted at their endpoint.
+    /// Whether a peer of this generation may be the node of a connected endpoint.
     pub(super) fn may_be_named(&self, now: Now, generation: Option<Generation>) -> bool {
         self.named.values().any(|named| is_candidate(now, named, generation))
     }
 
-    /// Asks an endpoint who it is, where there is a peer that it could be.
+    /// Sends PING to an endpoint if an unreached peer may be its node.
     pub(super) fn probe(&mut self, now: Now) {
         if self.probed.is_some() || !self.may_be_named(now, None) {
             return;
@@ -372,7 +374,8 @@ impl Node {
         self.next_named = Some(self.next_named.map_or(until, |next| next.min(until)));
     }
 
-    /// PING-OK of a peer that no PING of ours could have reached by another way.
+    /// Handles PING-OK. If no connection to this peer exists, no other PING can have reached it: the peer
+    /// is the node of the probed endpoint.
     pub(super) fn handle_ping_ok(&mut self, now: Now, uuid: &Uuid) {
         let dealer = self.peers.get(uuid).and_then(|peer| peer.dealer.as_ref());
         if self.probed.is_some() && dealer.is_none_or(|dealer| !dealer.connected) {
@@ -382,7 +385,7 @@ impl Node {
         }
     }
 
-    /// Those who have our HELLO and have not answered are told what the others are.
+    /// Sends a change to the endpoints that have this node's HELLO and have not answered.
     pub(super) fn tell_named(&mut self, body: &Body) {
         for named in self.named.values_mut() {
             if let Some(dealer) = &mut named.dealer {
@@ -401,7 +404,7 @@ impl Node {
     }
 }
 
-/// Whether an endpoint could be that of a peer of this generation, and has not just been asked.
+/// Whether an endpoint may belong to a peer of this generation, and was not probed recently.
 fn is_candidate(now: Now, named: &Named, generation: Option<Generation>) -> bool {
     let spoken = named.dealer.as_ref().map(|dealer| dealer.generation);
     let fits = generation.is_none_or(|generation| {

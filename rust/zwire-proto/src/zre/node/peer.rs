@@ -1,4 +1,4 @@
-//! One peer: where it is, what it said, when.
+//! State of one peer.
 
 use super::super::{
     Generation, Uuid, limits,
@@ -10,16 +10,16 @@ use bytes::Bytes;
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-/// Our way to a peer, and where the session on it is.
+/// A connection to a peer, with the state of the session on it.
 #[derive(Debug)]
 pub(super) struct Dealer {
     pub(super) id: DealerId,
     pub(super) generation: Generation,
     /// The number of the next message.
     pub(super) sequence: u16,
-    /// Messages of this session.
+    /// Number of messages sent in this session.
     pub(super) sent: u32,
-    /// The driver said so.
+    /// Whether the driver reported the connection as up.
     pub(super) connected: bool,
 }
 
@@ -28,14 +28,15 @@ impl Dealer {
         Self { id, generation, sequence: 1, sent: 0, connected: false }
     }
 
-    /// The next message of the session; its number is used only where it can be sent.
+    /// Makes the next message of the session; its number is consumed only if the message can be
+    /// encoded.
     pub(super) fn message(&mut self, peer: Option<Uuid>, body: Body) -> Result<Action, EncodeError> {
         let frames = Message { sequence: self.sequence, body }.encode(self.generation)?;
         self.count();
         Ok(Action::Send { dealer: self.id, peer, frames })
     }
 
-    /// The number of the next message, which is used now.
+    /// Consumes and returns the number of the next message.
     pub(super) fn count(&mut self) -> u16 {
         let sequence = self.sequence;
         self.sequence = sequence.wrapping_add(1);
@@ -46,52 +47,52 @@ impl Dealer {
 
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// Where our DEALER goes.
+    /// Endpoint of the DEALER.
     pub(super) endpoint: Bytes,
     pub(super) public_key: Option<[u8; 32]>,
     pub(super) dealer: Option<Dealer>,
-    /// When to speak first, the generation still unknown.
+    /// Time of the first HELLO if the peer's generation is still unknown.
     pub(super) detect_at: Option<Duration>,
-    /// When to open a DEALER again after it failed.
+    /// Time to open a DEALER again after it failed.
     pub(super) retry_at: Option<Duration>,
-    /// What is to be sent when the way to it is found.
+    /// Messages that wait until the connection is chosen.
     pub(super) waiting: Vec<Body>,
-    /// When this entry was made, or our last session to it begun.
+    /// Time at which this entry was made, or the last session to the peer begun.
     pub(super) since: Duration,
     /// The last beacon from `endpoint`.
     pub(super) beaconed: Option<Duration>,
     /// The last sign of life.
     pub(super) heard: Duration,
-    /// What its HELLO said; `None` before.
+    /// Contents of its HELLO; `None` before.
     pub(super) session: Option<PeerSession>,
-    /// Until when a HELLO of the peer answers one of ours, by which we began a session anew, and is no
-    /// restart. Taken for one it would be answered, and so on for ever.
+    /// Time until which a HELLO of the peer counts as the answer to a renewed session, not as a
+    /// restart. Otherwise each side would answer the other's HELLO endlessly.
     pub(super) renewed_until: Duration,
-    /// It ended our connection while it was well, as the end of a process does: the next HELLO is that of
-    /// another life.
+    /// The peer closed the connection while it was alive, as a process does at its end: the next HELLO
+    /// is that of a new process.
     pub(super) ended: bool,
-    /// It has sent what only zyre 2.0.1 and later sends.
+    /// The peer has sent a message that only zyre 2.0.1 and later has.
     pub(super) drafts: bool,
     pub(super) evasive: bool,
     pub(super) silent: bool,
-    /// When to ask it again; `None`: it was not asked since its last sign of life.
+    /// Time of the next PING; `None`: no PING since its last sign of life.
     pub(super) next_ping: Option<Duration>,
-    /// When it is next looked at; also in the table of deadlines.
+    /// Next deadline, also in the table of deadlines.
     pub(super) due: Option<Duration>,
 }
 
-/// The session from a peer to us.
+/// The session from a peer to this node.
 #[derive(Debug)]
 pub(super) struct PeerSession {
     pub(super) generation: Generation,
     pub(super) form: IdentityForm,
     pub(super) name: Text,
-    /// As the HELLO has it.
+    /// Address in the HELLO.
     pub(super) address: Text,
     pub(super) headers: Vec<(Text, Text)>,
     pub(super) groups: BTreeSet<Text>,
     pub(super) status: u8,
-    /// The number of its next message.
+    /// Expected number of the next message.
     pub(super) expected: u16,
     pub(super) collector: Option<Bytes>,
 }
@@ -119,7 +120,7 @@ impl Peer {
         }
     }
 
-    /// Whether the way to it is just being found.
+    /// Whether messages may wait because the connection is about to be chosen.
     pub(super) const fn may_wait(&self) -> bool {
         self.session.is_some()
             && self.dealer.is_none()
@@ -127,7 +128,7 @@ impl Peer {
             && self.waiting.len() < limits::MAX_WAITING
     }
 
-    /// Keeps a message until the way to it is found.
+    /// Queues a message until the connection is chosen.
     pub(super) fn wait(&mut self, body: Body) -> Result<(), EncodeError> {
         if let Some(session) = &self.session {
             Message { sequence: 1, body: body.clone() }.encode(session.generation)?;
@@ -143,13 +144,13 @@ impl Peer {
         self.next_ping = None;
     }
 
-    /// Whether a second HELLO, or anything out of order, may abort it. Who has said nothing has not
-    /// heard ours, or its answer is on the way.
+    /// Whether a second HELLO, or anything out of order, may make the peer abort. A silent peer has not
+    /// received this node's HELLO, or its answer is on the way.
     pub(super) fn is_legacy(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.generation.is_legacy())
     }
 
-    /// What to call it.
+    /// The name to show for the peer.
     pub(super) fn name(&self, uuid: &Uuid) -> Text {
         match &self.session {
             Some(session) => session.name.clone(),
@@ -157,7 +158,7 @@ impl Peer {
         }
     }
 
-    /// Where it is, as far as we know.
+    /// The address of the peer, as far as it is known.
     pub(super) fn address(&self) -> Text {
         match &self.session {
             Some(session) => session.address.clone(),
@@ -166,7 +167,7 @@ impl Peer {
     }
 }
 
-/// The name of a node that has told none.
+/// The name shown for a node that sent none.
 pub(super) fn short_name(uuid: &Uuid) -> Text {
     Text::from(&uuid.to_string()[..6])
 }
@@ -181,8 +182,8 @@ pub(super) fn lossy(octets: &Bytes) -> Text {
 mod tests {
     use super::*;
 
-    /// What stands in the tables of a node for a peer, besides its name, groups and headers. With
-    /// those and their allocations it is 1,800 bytes.
+    /// Size of a peer's entry, without its name, groups and headers. With those and their allocations
+    /// it is 1,800 bytes.
     #[test]
     fn a_peer_is_small() {
         let tables = size_of::<(Uuid, Peer)>() + size_of::<(Bytes, Uuid)>() + size_of::<(Duration, Uuid)>();

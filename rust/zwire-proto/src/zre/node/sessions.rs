@@ -13,13 +13,13 @@ use bytes::Bytes;
 use std::collections::BTreeSet;
 
 impl Node {
-    /// The ROUTER has a message: the identity of its connection, and its frames.
+    /// Handles a message of the ROUTER: the identity of its connection, and its frames.
     pub fn handle_message(&mut self, now: Now, identity: &[u8], frames: &[Bytes]) {
         self.handle_message_by(now, identity, None, frames);
     }
 
-    /// As [`Self::handle_message`], where the connection has proved by CURVE to own `key`: nobody else's
-    /// messages are taken for those of the peer that announces this key.
+    /// Like [`Self::handle_message`], for a connection that has proved by CURVE to own `key`. Messages
+    /// of a peer that announces a key are accepted only over such connections.
     pub fn handle_message_by(&mut self, now: Now, identity: &[u8], key: Option<&[u8; 32]>, frames: &[Bytes]) {
         if self.check_running().is_err() {
             return;
@@ -36,7 +36,7 @@ impl Node {
             self.handle_hello(now, uuid, form, generation, key, sequence, hello);
             return;
         }
-        // Before its HELLO a peer has no session either, so this concerns those that have one.
+        // A peer without HELLO has no session and is refused below; this check is for peers with one.
         let owner = self.peers.get(&uuid).and_then(|peer| peer.public_key);
         if key.is_some() && owner.as_ref() != key {
             self.stats.hello_security += 1;
@@ -49,7 +49,8 @@ impl Node {
             self.ignore(now, Source::Peer(uuid), Reason::BeforeHello);
             return;
         };
-        // What cannot be read has no number; if it had one, the next message is a gap.
+        // A message without a readable header has no number; if it did have one, the next message shows
+        // a gap.
         let Ok(header) = Header::decode(session.generation, &mut Reader::new(&first)) else {
             self.stats.malformed += 1;
             self.ignore(now, Source::Peer(uuid), Reason::Malformed);
@@ -69,7 +70,7 @@ impl Node {
         }
         match Message::decode(generation, frames) {
             Ok(message) => self.handle_body(now, &uuid, message),
-            // It has used up its number, so the session goes on.
+            // The message has consumed its number, so the session goes on.
             Err(_) => {
                 self.stats.malformed += 1;
                 self.ignore(now, Source::Peer(uuid), Reason::Malformed);
@@ -98,7 +99,7 @@ impl Node {
             Body::Elect(elect) => self.handle_elect(now, uuid, &elect),
             Body::Leader(leader) => self.handle_leader(now, uuid, &leader),
             Body::Goodbye => self.exit(now, uuid),
-            // A HELLO that decodes was told by its generation; the others do not get here.
+            // A HELLO that decodes was handled by the caller, one that does not cannot get here.
             Body::Hello(_) => {}
             Body::PingOk => self.handle_ping_ok(now, uuid),
         }
@@ -116,7 +117,7 @@ impl Node {
         hello: Hello,
     ) {
         let spoken = match generation {
-            // The layout is the same; whoever sends 3 understands 3.
+            // The layout is the same; a peer that sends version 3 understands version 3.
             Generation::Rfc43 => [Generation::Rfc36, Generation::Rfc43],
             other => [other, other],
         };
@@ -138,7 +139,8 @@ impl Node {
             self.ignore(now, Source::Peer(uuid), reason);
             return;
         }
-        // A copied configuration, or an address translation: it would be a connection to ourselves.
+        // Copied configuration, or an address translation: the DEALER would connect to this node
+        // itself.
         if endpoint == self.own_endpoint(ip_of(&endpoint)) {
             self.stats.unknown_identities += 1;
             self.ignore(now, Source::Peer(uuid), Reason::OwnEndpoint);
@@ -146,12 +148,12 @@ impl Node {
         }
         let ready = self.peers.get(&uuid).is_some_and(|peer| peer.session.is_some());
         let renewed = self.peers.get(&uuid).is_some_and(|peer| now.mono < peer.renewed_until);
-        // The way that led to it leads to it again, whatever it believes its address to be.
+        // The connection that reached the peer reaches it again, whatever address it announces.
         let mut reach = endpoint.clone();
         let greeted = self.peers.get(&uuid).is_some_and(|peer| peer.ended && peer.dealer.is_some());
         if ready && greeted {
-            // "End the old session, start a new one (EXIT, ENTER)" (`zre` 16.14). The way to it is new and has
-            // our HELLO.
+            // "End the old session, start a new one (EXIT, ENTER)" (`zre` 16.14). The connection to the
+            // peer is new and has carried this node's HELLO.
             self.close_session(now, &uuid);
         } else if ready && !renewed {
             if let Some(peer) = self.peers.get(&uuid)
@@ -159,7 +161,7 @@ impl Node {
             {
                 reach = peer.endpoint.clone();
             }
-            // The same, and it has to be greeted again.
+            // Same, and the peer needs a new HELLO.
             self.exit(now, &uuid);
         }
         if !self.peers.contains_key(&uuid) {
@@ -184,7 +186,7 @@ impl Node {
             && !renewed
             && let Some(peer) = self.peers.get_mut(&uuid)
         {
-            // It may have a session with us, which the HELLO that follows ends.
+            // The peer may still have a session with this node, which the following HELLO ends.
             peer.renewed_until = now.mono + 2 * self.config.ping_interval;
         }
         self.stats.messages_in += 1;
@@ -204,7 +206,7 @@ impl Node {
     ) {
         let failed = self.peers.get(&uuid).is_some_and(|peer| peer.retry_at.is_some());
         if failed && generation.is_legacy() {
-            // It has our HELLO, and the connection that brought it is gone.
+            // The peer has this node's HELLO, and the connection that carried it is gone.
             self.exit(now, &uuid);
             return self.restart_with_legacy(now);
         }
@@ -233,7 +235,8 @@ impl Node {
             expected: sequence.wrapping_add(1),
             collector: hello.header(Hello::LOG_COLLECTOR).cloned(),
         });
-        // 36 and 43 are read alike, so a way that exists is kept rather than changed to and fro.
+        // 36 and 43 decode alike, so an existing connection is kept instead of switching back and
+        // forth.
         let fits = peer.dealer.as_ref().is_some_and(|dealer| {
             let same = dealer.generation == generation;
             same || dealer.generation == Generation::Rfc36 && generation == Generation::Rfc43
@@ -269,12 +272,12 @@ impl Node {
         self.wake(&uuid, now.mono + self.ask_after());
     }
 
-    /// Messages of a peer are missing. It is dropped, and told so by a new HELLO, to which it answers
-    /// with one of its own.
+    /// Messages of a peer are missing. Its session ends, and a new HELLO tells it so; it answers with
+    /// its own HELLO.
     fn handle_gap(&mut self, now: Now, uuid: &Uuid, lost: u16) {
         self.stats.gaps += 1;
         self.ignore(now, Source::Peer(*uuid), Reason::OutOfSequence);
-        // Numbers that went back say nothing about how many are missing.
+        // A number that went back does not tell how many are missing.
         let lost = if lost > u16::MAX / 2 { 0 } else { lost };
         self.event(uuid, EventKind::MessagesLost { lost });
         let Some(peer) = self.peers.get(uuid) else { return };
@@ -294,7 +297,7 @@ impl Node {
         }
     }
 
-    /// Opens a way to a peer, closing the one there is, and says HELLO.
+    /// Connects to a peer, closing the existing connection, and sends HELLO.
     pub(super) fn open(&mut self, now: Now, uuid: &Uuid, generation: Generation) {
         let Some(peer) = self.peers.get_mut(uuid) else { return };
         if let Some(old) = peer.dealer.take() {
@@ -303,7 +306,7 @@ impl Node {
         }
         peer.detect_at = None;
         peer.retry_at = None;
-        // A peer that writes its identity in another form reads ours so.
+        // A peer that writes its identity in another form expects the same form.
         let form = match &peer.session {
             Some(session) if session.form == IdentityForm::Hex && generation.is_legacy() => session.form,
             _ => IdentityForm::of(generation),
@@ -323,16 +326,16 @@ impl Node {
         self.flush(now, uuid);
     }
 
-    /// Sends what has waited for a way to a peer.
+    /// Sends the messages that waited for a connection to the peer.
     pub(super) fn flush(&mut self, now: Now, uuid: &Uuid) {
         let waiting = self.peers.get_mut(uuid).map(|peer| core::mem::take(&mut peer.waiting));
         for body in waiting.into_iter().flatten() {
-            // What its generation cannot express was refused before it waited.
+            // Messages that its generation cannot express were refused before they were queued.
             let _sent = self.send(now, uuid, body);
         }
     }
 
-    /// Begins the session to a peer anew, without losing sight of it.
+    /// Renews the session to a peer without raising Exit and Enter.
     pub(super) fn renew(&mut self, now: Now, uuid: &Uuid) {
         let Some(peer) = self.peers.get_mut(uuid) else { return };
         let generation = match (&peer.session, &peer.dealer) {
@@ -350,7 +353,8 @@ impl Node {
         }
     }
 
-    /// For pyre, which does not count to the end. Says whether there was a HELLO.
+    /// Renews a session before pyre, which does not count to the end, loses it. Returns whether HELLO
+    /// was sent.
     pub(super) fn renew_when_long(&mut self, now: Now, uuid: &Uuid) -> bool {
         let (Some(most), Some(peer)) = (self.config.renew_after, self.peers.get(uuid)) else { return false };
         let sent = peer.dealer.as_ref().map_or(0, |dealer| dealer.sent);
@@ -368,7 +372,7 @@ impl Node {
         self.send_now(now, uuid, body)
     }
 
-    /// As [`Self::send`], in the session that there is.
+    /// Like [`Self::send`], without renewing a long session.
     pub(super) fn send_now(&mut self, now: Now, uuid: &Uuid, body: Body) -> Result<(), NodeError> {
         let Some(peer) = self.peers.get_mut(uuid) else {
             return Err(NodeError::UnknownPeer { peer: *uuid });
@@ -391,7 +395,7 @@ impl Node {
         Ok(())
     }
 
-    /// `Exit` for a peer that had entered, and all that goes with it.
+    /// Raises `Exit` for a peer that had entered, and ends all that depends on its session.
     pub(super) fn close_session(&mut self, now: Now, uuid: &Uuid) {
         if self.peers.get(uuid).is_none_or(|peer| peer.session.is_none()) {
             return;

@@ -1,43 +1,43 @@
-//! What a node counts.
+//! Counters of a node.
 
-/// Counters since the start. All rise.
+/// Counters since the start. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeStats {
     /// Beacons sent, one per interface.
     pub beacons_out: u64,
-    /// Beacons of others.
+    /// Beacons of other nodes.
     pub beacons_in: u64,
-    /// Beacons of ourselves.
+    /// Beacons of this node itself.
     pub beacons_own: u64,
     /// Datagrams that are no beacon.
     pub beacons_malformed: u64,
-    /// Beacons with a key where we have none, or without where we have one.
+    /// Beacons with a key if this node has none, or without a key if it has one.
     pub beacons_security: u64,
-    /// New UUIDs that found no place, and those that lost theirs to a newer one.
+    /// New UUIDs refused for lack of room, and those replaced by newer ones.
     pub unanswered_dropped: u64,
-    /// HELLO that found no place.
+    /// HELLO messages refused because the table of peers is full.
     pub peers_refused: u64,
     /// Messages sent.
     pub messages_out: u64,
-    /// Messages that were understood and expected.
+    /// Messages that decoded and were expected.
     pub messages_in: u64,
-    /// Messages of nobody: no identity, or ours.
+    /// Messages of connections without a node's identity, or with this node's own.
     pub unknown_identities: u64,
     /// Messages before a HELLO.
     pub before_hello: u64,
-    /// HELLO of a generation that is not spoken here.
+    /// HELLO messages of a generation that is not configured.
     pub foreign_generation: u64,
-    /// HELLO without key, or with another one than the beacon.
+    /// HELLO messages without a key, or with another one than the beacon.
     pub hello_security: u64,
     /// Messages that do not decode.
     pub malformed: u64,
     /// Breaks in the sequence of a peer.
     pub gaps: u64,
-    /// Group status of a peer that did not add up and was taken over.
+    /// Group status values that did not fit the number of changes, and were adopted.
     pub status_repaired: u64,
     /// Groups of a peer beyond the bound.
     pub groups_dropped: u64,
-    /// Sessions that this node began anew.
+    /// Sessions that this node renewed.
     pub renewed: u64,
 }
 

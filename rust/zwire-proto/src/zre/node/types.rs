@@ -1,4 +1,4 @@
-//! What goes out of a node: actions for the driver, events for the application.
+//! Outputs of a node: actions for the driver, events for the application.
 
 use super::super::{Generation, Uuid};
 use crate::Text;
@@ -8,49 +8,50 @@ use bytes::Bytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DealerId(pub u64);
 
-/// What the driver has to do, in this order.
+/// Action for the driver, to be executed in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Open a DEALER. What is sent before it is connected waits.
+    /// Open a DEALER. Messages sent before it is connected are queued.
     Connect {
-        /// Its number.
+        /// Number of the DEALER.
         dealer: DealerId,
-        /// Whom it is for; `None` while only the endpoint is known.
+        /// Target peer; `None` while only the endpoint is known.
         peer: Option<Uuid>,
         /// `tcp://host:port`.
         endpoint: Bytes,
-        /// What it says in its greeting.
+        /// Identity in the ZMTP greeting.
         identity: Bytes,
         /// The CURVE key of the other side.
         server_key: Option<[u8; 32]>,
     },
-    /// Find out what the host of an endpoint means, and say it to
+    /// Resolve the host of an endpoint, and pass the result to
     /// [`handle_resolved`](super::Node::handle_resolved).
     Resolve {
         /// `tcp://host:port`.
         endpoint: Bytes,
     },
-    /// Close a DEALER; what it has not sent is dropped.
+    /// Close a DEALER; unsent messages are dropped.
     Disconnect {
-        /// Its number.
+        /// Number of the DEALER.
         dealer: DealerId,
     },
-    /// Send a message. If it cannot be queued, [`handle_dealer_failed`](super::Node::handle_dealer_failed)
-    /// has to say so: a message that is left out costs the session. Of a SHOUT the answer to the
-    /// application is then corrected by [`Shouted::correct`].
+    /// Send a message. If it cannot be queued, the driver must call
+    /// [`handle_dealer_failed`](super::Node::handle_dealer_failed): a skipped message breaks the
+    /// session. For a SHOUT the driver then corrects the answer to the application with
+    /// [`Shouted::correct`].
     Send {
-        /// Where.
+        /// Number of the DEALER.
         dealer: DealerId,
-        /// Whom it is for; `None` while only the endpoint is known.
+        /// Target peer; `None` while only the endpoint is known.
         peer: Option<Uuid>,
-        /// Its frames.
+        /// Frames of the message.
         frames: Vec<Bytes>,
     },
     /// Send a datagram to the broadcast address of an interface.
     Beacon {
         /// Index into the interfaces of the configuration.
         interface: usize,
-        /// What.
+        /// Bytes of the datagram.
         datagram: Bytes,
     },
     /// Connect the PUB of ZRE/LOG to a collector.
@@ -58,94 +59,96 @@ pub enum Action {
         /// `tcp://host:port`.
         endpoint: Bytes,
     },
-    /// Disconnect it from a collector that left.
+    /// Disconnect the PUB from a collector that left.
     DisconnectLog {
         /// `tcp://host:port`.
         endpoint: Bytes,
     },
     /// Publish a frame of ZRE/LOG.
     Log {
-        /// What.
+        /// The frame.
         frame: Bytes,
     },
 }
 
-/// Something that the application wants to know.
+/// Event for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Which peer; of STOP and of a LEADER that is this node, this node.
+    /// Peer concerned; for STOP, and for a LEADER that is this node, this node.
     pub peer: Uuid,
-    /// Its name. Peers before 36/ZRE have the first six digits of their UUID.
+    /// Name of the peer. Peers before 36/ZRE have the first six digits of their UUID.
     pub name: Text,
-    /// Where it listens, as its HELLO says.
+    /// Endpoint of the peer, from its HELLO.
     pub address: Text,
-    /// Which form of ZRE it speaks, once its HELLO has come.
+    /// Generation of the peer, once its HELLO has come.
     pub generation: Option<Generation>,
-    /// The number of the message that has told of it; of `MessagesLost` the first one that is missing. `None`
-    /// where no message has.
+    /// Number of the message that caused the event; for `MessagesLost` the first missing one. `None` if
+    /// no message did.
     pub sequence: Option<u16>,
-    /// The status of its groups; it goes up by one with each JOIN and LEAVE.
+    /// Group status of the peer, incremented with each JOIN and LEAVE.
     pub status: Option<u8>,
-    /// What happened.
+    /// Kind of the event.
     pub kind: EventKind,
 }
 
-/// What happened.
+/// Kind of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// The peer is there: its HELLO came.
+    /// The peer has entered: its HELLO came.
     Enter {
-        /// Its headers.
+        /// Headers of the HELLO.
         headers: Vec<(Text, Text)>,
     },
-    /// The peer is gone. Comes once for each `Enter`.
+    /// The peer has left or expired. Raised once for each `Enter`.
     Exit,
-    /// The peer gives no sign of life, though it was asked for one.
+    /// The peer gives no sign of life, though it got a PING.
     Evasive,
-    /// It still does not answer.
+    /// The peer still does not answer.
     Silent,
-    /// The peer is in a group now.
+    /// The peer joined a group.
     Join {
-        /// Which.
+        /// Name of the group.
         group: Text,
     },
-    /// The peer is not in a group any more.
+    /// The peer left a group.
     Leave {
-        /// Which.
+        /// Name of the group.
         group: Text,
     },
     /// A message for this node.
     Whisper {
-        /// Its frames.
+        /// Frames of the content.
         content: Vec<Bytes>,
     },
-    /// A message for a group.
+    /// A message to a group.
     Shout {
-        /// Which.
+        /// Name of the group.
         group: Text,
-        /// Its frames.
+        /// Frames of the content.
         content: Vec<Bytes>,
     },
-    /// Messages of the peer did not arrive. An `Exit` follows, and an `Enter` when it is there again.
+    /// Messages of the peer did not arrive. An `Exit` follows, and an `Enter` once its session is
+    /// renewed.
     MessagesLost {
-        /// How many; 0 where it cannot be told, because the numbers went back.
+        /// Number of lost messages; 0 if unknown, because the numbers went back.
         lost: u16,
     },
     /// The peer, or this node, leads a group.
     Leader {
-        /// Which.
+        /// Name of the group.
         group: Text,
     },
     /// This node has stopped.
     Stop,
 }
 
-/// What became of a message for one peer.
+/// Outcome of a message for one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delivery {
-    /// It is on its way.
+    /// Queued for transmission.
     Queued,
-    /// The queue to the peer is full. Its session begins anew, since the number of the message is used.
+    /// The queue to the peer is full. Its session is renewed, since the number of the message is
+    /// consumed.
     Full,
     /// There is no connection to the peer at present.
     NotResponding,
@@ -153,7 +156,7 @@ pub enum Delivery {
     Refused,
 }
 
-/// What became of a SHOUT.
+/// Outcome of a SHOUT.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shouted {
     /// Each member of the group, by UUID.
@@ -167,7 +170,7 @@ impl Shouted {
         self.peers.iter().filter(|(_, found)| *found == delivery).count()
     }
 
-    /// What a driver found out when it executed the [`Action::Send`] to that peer.
+    /// Replaces the outcome for a peer by that of the executed [`Action::Send`].
     pub fn correct(&mut self, peer: &Uuid, delivery: Delivery) {
         if let Ok(at) = self.peers.binary_search_by_key(peer, |(uuid, _)| *uuid) {
             self.peers[at].1 = delivery;

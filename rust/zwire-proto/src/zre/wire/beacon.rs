@@ -6,7 +6,7 @@
 //! +---+---+---+-----------+----------+---------+  +---------------+
 //! ```
 //!
-//! 22 octets, or 54 with the key. A port of zero says goodbye.
+//! 22 octets, or 54 with the key. A port of zero means goodbye.
 
 use super::super::Uuid;
 use super::field::u16_be;
@@ -20,19 +20,19 @@ const MAGIC: &[u8] = b"ZRE";
 const PLAIN: u8 = 1;
 const SECURE: u8 = 3;
 
-/// I am here, or, with port zero, I leave.
+/// Beacon: announces a node, or its leaving if the port is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beacon {
-    /// Who sends.
+    /// UUID of the sender.
     pub uuid: Uuid,
-    /// Where its ROUTER listens, at the address that the datagram comes from; zero: goodbye.
+    /// Port of its ROUTER, at the source address of the datagram; zero: goodbye.
     pub port: u16,
-    /// The CURVE key of a node that speaks nothing else.
+    /// CURVE key of a node that requires CURVE.
     pub public_key: Option<[u8; 32]>,
 }
 
 impl Beacon {
-    /// Reads a datagram. What is no beacon is to be dropped without a word.
+    /// Reads a datagram. The caller should drop anything else silently.
     ///
     /// # Errors
     /// Not `ZRE`, another version, or not the size of the version.

@@ -15,12 +15,12 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// A candidate for the lead of a group.
+/// A candidate for the leadership of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Elect {
     /// The group.
     pub group: Bytes,
-    /// Who wants to lead: 32 hexadecimal digits.
+    /// UUID of the candidate: 32 hexadecimal digits.
     pub challenger: Bytes,
 }
 
@@ -38,12 +38,12 @@ impl Elect {
     }
 }
 
-/// Who leads a group.
+/// The leader of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leader {
     /// The group.
     pub group: Bytes,
-    /// Who leads: 32 hexadecimal digits.
+    /// UUID of the leader: 32 hexadecimal digits.
     pub leader: Bytes,
 }
 

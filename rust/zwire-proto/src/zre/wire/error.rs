@@ -1,33 +1,33 @@
-//! What must not be sent. Always the caller's affair.
+//! Errors of encoders: messages that must not be sent. They are caused by the caller.
 
 use super::super::Generation;
 use thiserror::Error;
 
-/// A message that would harm its receiver, or that its generation cannot express.
+/// Reason why a message would harm its receiver or cannot be expressed in its generation.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EncodeError {
-    /// pyre dies of what is not UTF-8, zyre stops reading at a zero octet.
+    /// pyre crashes on text that is not UTF-8, zyre stops reading at a zero octet.
     #[error("{field} has to be UTF-8 without zero octets")]
     NotText {
         /// Message and field.
         field: &'static str,
     },
-    /// A string that its length field or the receivers do not hold.
+    /// A string that exceeds its length field or the limit of the receivers.
     #[error("{field} has {len} octets, {bound} are possible")]
     TooLong {
         /// Message and field.
         field: &'static str,
-        /// What was given.
+        /// Length given.
         len: usize,
         /// The bound.
         bound: usize,
     },
-    /// A list that its count does not hold.
+    /// A list that exceeds its count field.
     #[error("{field}: {count} entries, {bound} are possible")]
     TooMany {
         /// Message and field.
         field: &'static str,
-        /// What was given.
+        /// Number of entries given.
         count: usize,
         /// The bound.
         bound: usize,
@@ -38,10 +38,10 @@ pub enum EncodeError {
         /// Message and field.
         field: &'static str,
     },
-    /// WHISPER and SHOUT without a content frame corrupt the events of zyre and kill pyre.
+    /// WHISPER and SHOUT without a content frame corrupt the events of zyre and crash pyre.
     #[error("{message} needs a content frame, if necessary an empty one")]
     NoContent {
-        /// Which.
+        /// Name of the message.
         message: &'static str,
     },
     /// "ZRE does not support multi-frame message contents" (RFC 20).
@@ -49,10 +49,10 @@ pub enum EncodeError {
     MultiFrame {
         /// The generation of the receiver.
         generation: Generation,
-        /// What was given.
+        /// Number of frames given.
         frames: usize,
     },
-    /// A message that peers of this generation take for a reason to abort.
+    /// A message on which peers of this generation abort.
     #[error("{generation} has no message {id}")]
     NotInGeneration {
         /// The number of the message.
@@ -77,7 +77,7 @@ pub enum EncodeError {
     Undefined {
         /// Message and field.
         field: &'static str,
-        /// What was given.
+        /// Value given.
         value: u8,
     },
 }

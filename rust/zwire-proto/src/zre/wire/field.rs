@@ -107,7 +107,7 @@ pub(super) fn dictionary(
     Ok(entries)
 }
 
-/// UTF-8 without zero octets, and not too long.
+/// Checks for UTF-8 without zero octets, within the bound.
 fn check(octets: &[u8], bound: usize, field: &'static str) -> Encoded {
     if octets.len() > bound {
         return Err(EncodeError::TooLong { field, len: octets.len(), bound });
@@ -126,7 +126,7 @@ pub(super) fn put_string(sink: &mut impl Sink, octets: &[u8], field: &'static st
     Ok(())
 }
 
-/// The name of a group or a node that has to have one.
+/// Writes the name of a group or a node, which must not be empty.
 pub(super) fn put_name(sink: &mut impl Sink, octets: &[u8], field: &'static str) -> Encoded {
     if octets.is_empty() {
         return Err(EncodeError::Empty { field });
@@ -166,7 +166,7 @@ fn put_count(
     Ok(())
 }
 
-/// Groups of a HELLO. One that JOIN could not name is not sent either.
+/// Writes the groups of a HELLO, with the same rules as in JOIN.
 pub(super) fn put_strings(
     sink: &mut impl Sink,
     generation: Generation,
@@ -210,7 +210,7 @@ pub(super) fn put_dictionary(
     Ok(())
 }
 
-/// Content frames as they came.
+/// Content frames as received.
 pub(super) fn content(frames: &[Bytes], reading: &'static str) -> Result<Vec<Bytes>> {
     let (value, bound) = (frames.len() as u64, limits::MAX_CONTENT_FRAMES as u64);
     if value > bound {
@@ -220,7 +220,7 @@ pub(super) fn content(frames: &[Bytes], reading: &'static str) -> Result<Vec<Byt
     Ok(frames.to_vec())
 }
 
-/// At least one frame, and no more than the generation has.
+/// Checks for at least one frame, and no more than the generation allows.
 pub(super) fn check_content(generation: Generation, frames: &[Bytes], message: &'static str) -> Encoded {
     match frames.len() {
         0 => Err(EncodeError::NoContent { message }),

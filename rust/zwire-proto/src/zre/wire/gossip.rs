@@ -1,4 +1,4 @@
-//! The messages of zgossip, by which nodes find each other without beacons (`zre` 6).
+//! Messages of zgossip, with which nodes find each other without beacons (`zre` 6).
 //!
 //! ```text
 //! +----+----+----+----+    +------------+---------------------+--------+
@@ -23,22 +23,22 @@ const VERSION: u8 = 1;
 /// A message between a client and a hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gossip {
-    /// Tell me all tuples from now on.
+    /// Asks for all tuples, present and future.
     Hello,
     /// A tuple.
     Publish {
-        /// Of a node of ZRE its UUID, 32 upper-case hexadecimal digits.
+        /// Key; for a node of ZRE its UUID, 32 upper-case hexadecimal digits.
         key: Bytes,
-        /// Its endpoint; see [`Tuple`].
+        /// Value; for a node of ZRE its endpoint, see [`Tuple`].
         value: Bytes,
-        /// Milliseconds; nobody evaluates it.
+        /// Time to live in milliseconds; no implementation evaluates it.
         ttl: u32,
     },
-    /// Do not forget me; a hub forgets after one second.
+    /// Keeps the client registered; a hub expires it after one second of silence.
     Ping,
-    /// You are not forgotten.
+    /// Answer to PING.
     Pong,
-    /// You are: say HELLO.
+    /// The hub does not know the client: it must send HELLO.
     Invalid,
 }
 
@@ -46,7 +46,7 @@ impl Gossip {
     /// Reads a frame. Octets behind the end are ignored.
     ///
     /// # Errors
-    /// What does not decode, and is to be dropped.
+    /// A frame that does not decode and should be dropped.
     pub fn decode(frame: &Bytes) -> Result<Self> {
         let mut r = Reader::new(frame);
         let signature = u16_be(&mut r, "gossip signature")?;
@@ -77,7 +77,7 @@ impl Gossip {
     /// The frame.
     ///
     /// # Errors
-    /// A key or value that is no text or too long.
+    /// A key or value that is not UTF-8 or is too long.
     pub fn encode(&self) -> core::result::Result<Bytes, EncodeError> {
         let mut frame = Vec::new();
         frame.put(&SIGNATURE.to_be_bytes());
@@ -98,19 +98,19 @@ impl Gossip {
     }
 }
 
-/// What a node of ZRE publishes about itself.
+/// Tuple that a node of ZRE publishes about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tuple {
-    /// Who.
+    /// UUID of the node.
     pub uuid: Uuid,
-    /// Where its ROUTER listens.
+    /// Endpoint of its ROUTER.
     pub endpoint: Bytes,
-    /// Its CURVE key.
+    /// CURVE key of the node.
     pub public_key: Option<[u8; 32]>,
 }
 
 impl Tuple {
-    /// `None`: no tuple of ZRE; others may use the same hub.
+    /// Parses a tuple; `None`: no tuple of ZRE, as other applications may use the same hub.
     #[must_use]
     pub fn of(key: &[u8], value: &Bytes) -> Option<Self> {
         let uuid = Uuid::from_hex(key)?;
@@ -121,7 +121,7 @@ impl Tuple {
         Some(Self { uuid, endpoint: value.slice(..bar), public_key })
     }
 
-    /// The message that publishes it.
+    /// The message that publishes the tuple.
     #[must_use]
     pub fn publish(&self) -> Gossip {
         let value = match &self.public_key {

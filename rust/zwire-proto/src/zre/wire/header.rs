@@ -1,4 +1,4 @@
-//! What every message begins with (`zre` 9.1).
+//! Header of every message (`zre` 9.1).
 //!
 //! ```text
 //! +----+----+----+------------------+-----------+
@@ -34,12 +34,12 @@ impl MessageId {
     pub const GOODBYE: Self = Self(10);
 }
 
-/// Id and number of a message, readable even where the rest is not.
+/// Id and number of a message, readable even if the rest is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What kind; perhaps one that nobody knows.
+    /// Id of the message, possibly unknown.
     pub id: MessageId,
-    /// Its number in the session.
+    /// Number of the message in the session.
     pub sequence: u16,
 }
 
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!((error.reading, error.offset), ("message signature", 0));
     }
 
-    /// An unknown message has still used up a number.
+    /// An unknown message still consumes a number.
     #[test]
     fn the_number_of_an_unknown_message_is_readable() {
         let header = decode(Generation::Rfc36, b"\xaa\xa1\x63\x02\x00\x09").unwrap();

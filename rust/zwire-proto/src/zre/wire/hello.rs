@@ -11,7 +11,7 @@
 //! +--------------------+         +--------------------+
 //! ```
 //!
-//! The lists of zyre 1.0.0 are those of 36/ZRE. All fields are there, also when they are empty.
+//! The lists of zyre 1.0.0 are those of 36/ZRE. All fields are present, also if they are empty.
 
 use super::{
     super::{Generation, z85},
@@ -27,7 +27,7 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// Where the sender listens.
+/// Address at which the sender listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// Before 36/ZRE.
@@ -61,16 +61,16 @@ impl Address {
     }
 }
 
-/// Who is there, and how to answer.
+/// Introduction of a node: its address, groups, name and headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Where the sender listens.
+    /// Address at which the sender listens.
     pub address: Address,
-    /// The groups that it is in.
+    /// Groups of the sender.
     pub groups: Vec<Bytes>,
-    /// How often it joined or left a group, modulo 256.
+    /// Group status: how often the sender joined or left a group, modulo 256.
     pub status: u8,
-    /// Its name; empty before 36/ZRE, which has none.
+    /// Name of the sender; empty before 36/ZRE, which has none.
     pub name: Bytes,
     /// Names and values, in the order of the wire.
     pub headers: Vec<(Bytes, Bytes)>,
@@ -105,7 +105,7 @@ impl Hello {
         Self::read(frame).map(|(generation, ..)| generation)
     }
 
-    /// Generation, sequence and contents of a HELLO whose sender has said nothing before.
+    /// Generation, sequence and contents of a HELLO, without knowledge of the sender.
     ///
     /// # Errors
     /// No HELLO of any generation.
@@ -141,14 +141,14 @@ impl Hello {
         }
     }
 
-    /// Whether a peer of 20/ZRE, which ignores what is left, would take the header frame of a later HELLO
-    /// for one of its own: its version and sequence for the number 512, and 112 groups in what follows.
+    /// Whether a peer of 20/ZRE, which ignores trailing octets, would decode the header frame of a
+    /// later HELLO as its own: its version and sequence as the number 512, and 112 groups in the rest.
     #[must_use]
     pub fn looks_like_rfc20(frame: &Bytes) -> bool {
         Self::consume(Generation::Rfc20, frame).is_ok()
     }
 
-    /// How many octets are left behind the HELLO, its sequence, and what it says.
+    /// Number of octets left behind the HELLO, its sequence, and its contents.
     fn consume(generation: Generation, frame: &Bytes) -> Result<(usize, u16, Self)> {
         let mut r = Reader::new(frame);
         let header = Header::decode(generation, &mut r)?;
@@ -227,7 +227,7 @@ mod tests {
             let frame = encode(generation, hello(generation)).unwrap().remove(0);
             assert_eq!(Hello::generation(&frame), Ok(generation));
             for cut in 0..frame.len() {
-                // Three octets of a count of zyre 1.0.0 are the three empty lists of 20/ZRE.
+                // Three octets of a count of zyre 1.0.0 look like the three empty lists of 20/ZRE.
                 let found = Hello::generation(&frame.slice(..cut));
                 let looks_older = generation == Generation::Zyre1 && found == Ok(Generation::Rfc20);
                 assert!(found.is_err() || looks_older && cut == 20, "{generation} cut at {cut}");

@@ -1,4 +1,4 @@
-//! The identity of a DEALER: who sends, in one of three forms (`zre` 4).
+//! Identity of a DEALER: the UUID of the sender, in one of three forms (`zre` 4).
 //!
 //! ```text
 //! 20/ZRE of 2012, 2013    32 hexadecimal digits
@@ -9,7 +9,7 @@
 use super::super::{Generation, Uuid};
 use bytes::Bytes;
 
-/// How a node writes its UUID into the identity of its sockets.
+/// Form of the UUID in the identity of a node's sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IdentityForm {
     /// 32 hexadecimal digits.
@@ -27,8 +27,8 @@ impl IdentityForm {
         if generation.is_legacy() { Self::Bare } else { Self::Prefixed }
     }
 
-    /// Who an identity names; `None`: no node of ZRE. The octet in front is not checked, as no peer
-    /// does.
+    /// UUID in an identity; `None`: no node of ZRE. The octet in front is not checked; no known
+    /// implementation does.
     #[must_use]
     pub fn decode(identity: &[u8]) -> Option<(Self, Uuid)> {
         match identity.len() {

@@ -13,12 +13,12 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// The sender is in a group from now on.
+/// The sender joins a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Join {
-    /// Which; upper and lower case differ.
+    /// Name of the group; upper and lower case differ.
     pub group: Bytes,
-    /// How often the sender joined or left a group by now, modulo 256.
+    /// Number of times that the sender joined or left a group, this one included, modulo 256.
     pub status: u8,
 }
 
@@ -34,12 +34,12 @@ impl Join {
     }
 }
 
-/// The sender is not in a group any more.
+/// The sender leaves a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leave {
-    /// Which; upper and lower case differ.
+    /// Name of the group; upper and lower case differ.
     pub group: Bytes,
-    /// How often the sender joined or left a group by now, modulo 256.
+    /// Number of times that the sender joined or left a group, this one included, modulo 256.
     pub status: u8,
 }
 

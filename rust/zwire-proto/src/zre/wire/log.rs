@@ -21,11 +21,11 @@ use core::time::Duration;
 const SIGNATURE: u16 = 0xaaa2;
 const ID: u8 = 1;
 
-/// Below this a time is in seconds, as real peers send it; from here on in milliseconds, as the
-/// document says. It is the year 5138 in the one and 1973 in the other.
+/// Smallest time in milliseconds, the unit of the document. Smaller ones are in seconds, as real peers
+/// send them. The bound is the year 5138 in seconds and 1973 in milliseconds.
 const FIRST_MILLISECOND: u64 = 100_000_000_000;
 
-/// How bad it is.
+/// Severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LogLevel(pub u8);
 
@@ -35,7 +35,7 @@ impl LogLevel {
     pub const WARNING: Self = Self(2);
     pub const INFO: Self = Self(3);
 
-    /// `None`: the document does not define it.
+    /// Name of the level; `None`: the document does not define it.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         match self {
@@ -46,20 +46,20 @@ impl LogLevel {
         }
     }
 
-    /// That of a name.
+    /// The level of that name.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         [Self::ERROR, Self::WARNING, Self::INFO].into_iter().find(|level| level.name() == Some(name))
     }
 }
 
-/// What happened at the sender.
+/// Event at the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LogEvent(pub u8);
 
 #[allow(missing_docs, reason = "the names of the document")]
 impl LogEvent {
-    /// A warning or an error that is no event.
+    /// No event: a warning or an error.
     pub const NONE: Self = Self(0);
     pub const JOIN: Self = Self(1);
     pub const LEAVE: Self = Self(2);
@@ -68,7 +68,7 @@ impl LogEvent {
     pub const SEND: Self = Self(5);
     pub const RECV: Self = Self(6);
 
-    /// `None`: no event, or one that the document does not define.
+    /// Name of the event; `None`: no event, or one that the document does not define.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {
         match self {
@@ -82,38 +82,39 @@ impl LogEvent {
         }
     }
 
-    /// That of a name.
+    /// The event of that name.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         (1..=Self::RECV.0).map(Self).find(|event| event.name() == Some(name))
     }
 }
 
-/// A line for the log of the network.
+/// Log line of ZRE/LOG.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// How bad it is.
+    /// Severity.
     pub level: LogLevel,
-    /// What happened.
+    /// Event.
     pub event: LogEvent,
     /// [`log_hash`] of the sender.
     pub node: u16,
-    /// [`log_hash`] of the peer, zero where there is none.
+    /// [`log_hash`] of the peer, zero if there is none.
     pub peer: u16,
-    /// Since 1970, in the unit of the sender; [`Self::timestamp`] knows it.
+    /// Time since 1970, in the unit of the sender; see [`Self::timestamp`].
     pub time: u64,
     /// Any text.
     pub data: Bytes,
 }
 
 impl Log {
-    /// An event.
+    /// A line about an event.
     #[must_use]
     pub fn info(event: LogEvent, node: u16, peer: u16, wall: Duration, data: &str) -> Self {
         Self::new(LogLevel::INFO, event, node, peer, wall, data)
     }
 
-    /// A line; its text is cut where zyre cuts it. Milliseconds, as the document says.
+    /// A line of any level; its text is cut at the limit of zyre. The time is in milliseconds, as in
+    /// the document.
     #[must_use]
     pub fn new(level: LogLevel, event: LogEvent, node: u16, peer: u16, wall: Duration, data: &str) -> Self {
         let end = (0..=data.len().min(limits::MAX_LOG_INFO)).rev().find(|at| data.is_char_boundary(*at));
@@ -122,7 +123,7 @@ impl Log {
         Self { level, event, node, peer, time, data }
     }
 
-    /// Since 1970, whether the sender counts seconds or milliseconds.
+    /// Time since 1970, for senders that count seconds and those that count milliseconds.
     #[must_use]
     pub const fn timestamp(&self) -> Duration {
         if self.time < FIRST_MILLISECOND {
@@ -135,7 +136,7 @@ impl Log {
     /// Reads a frame. Octets behind the end are ignored.
     ///
     /// # Errors
-    /// What does not decode; a collector drops it without a word.
+    /// A frame that does not decode; a collector should drop it silently.
     pub fn decode(frame: &Bytes) -> Result<Self> {
         let mut r = Reader::new(frame);
         let signature = u16_be(&mut r, "LOG signature")?;
@@ -158,7 +159,7 @@ impl Log {
     /// The frame.
     ///
     /// # Errors
-    /// A level or event that is not defined, a text that is none or too long.
+    /// An undefined level or event, or a text that is not UTF-8 or too long.
     pub fn encode(&self) -> core::result::Result<Bytes, EncodeError> {
         let (LogLevel(level), LogEvent(event)) = (self.level, self.event);
         if !(LogLevel::ERROR.0..=LogLevel::INFO.0).contains(&level) {
@@ -178,9 +179,9 @@ impl Log {
     }
 }
 
-/// The hash of a node in ZRE/LOG. The document names no function; this is the one of zyre.
+/// Hash of a node in ZRE/LOG. The document names no function; this is the one of zyre.
 ///
-/// What it hashes is the `ip:port` of the mailbox. For a peer zyre takes the endpoint with `tcp://`, so
+/// The input is the `ip:port` of the mailbox. For a peer zyre hashes the endpoint with `tcp://`, so
 /// that the two numbers of one node differ.
 #[must_use]
 pub fn log_hash(text: &[u8]) -> u16 {
@@ -188,7 +189,7 @@ pub fn log_hash(text: &[u8]) -> u16 {
     text.iter().fold(0, |hash: u16, octet| hash.wrapping_mul(33) ^ octet.cast_signed() as u16)
 }
 
-/// The hash of a node by its endpoint, without `tcp://`, so that a node and a peer have one number.
+/// Hash of a node by its endpoint without `tcp://`, so that its numbers as node and as peer are equal.
 #[must_use]
 pub fn log_hash_of(endpoint: &[u8]) -> u16 {
     log_hash(endpoint.strip_prefix(b"tcp://").unwrap_or(endpoint))

@@ -1,16 +1,16 @@
-//! What ZRE puts on the wire, one message one file.
+//! Wire format of ZRE, one file for each message.
 //!
-//! | What | Type | Where |
+//! | Content | Type | Place |
 //! | --- | --- | --- |
 //! | discovery | [`Beacon`] | one per datagram |
 //! | messages between nodes | [`Message`] | a header frame, and content frames behind WHISPER and SHOUT |
-//! | who sends | [`IdentityForm`] | the identity of the DEALER |
+//! | sender | [`IdentityForm`] | the identity of the DEALER |
 //! | log collection | [`Log`] | one frame |
 //! | discovery by gossip | [`Gossip`], [`Tuple`] | one frame |
 //!
 //! Strings have no declared character set, so they are octets here. Decoders are lenient: any octets,
-//! any number of content frames, and octets and frames behind the end are ignored. Encoders are
-//! strict: nothing leaves that is known to kill a peer (`zre` 21.1).
+//! any number of content frames, and octets and frames behind the end are ignored. Encoders are strict:
+//! they refuse any message that is known to crash a peer (`zre` 21.1).
 //!
 //! ```text
 //!  20/ZRE, zyre 1.0.0                    36/ZRE, 43/ZRE
@@ -60,37 +60,37 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// What the sender numbers and sends as one ZMTP message.
+/// Message with its number, sent as one ZMTP message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The first message of a session has 1; wraps from 65535 to 0.
+    /// Number in the session: starts at 1, wraps from 65535 to 0.
     pub sequence: u16,
-    /// What it says.
+    /// Content of the message.
     pub body: Body,
 }
 
-/// What a message says.
+/// Content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// I am here.
+    /// HELLO: introduces a node.
     Hello(Hello),
-    /// For one peer.
+    /// WHISPER: a content for one peer.
     Whisper(Whisper),
-    /// For a group.
+    /// SHOUT: a content for a group.
     Shout(Shout),
-    /// I am in a group now.
+    /// JOIN: the sender joins a group.
     Join(Join),
-    /// I left a group.
+    /// LEAVE: the sender leaves a group.
     Leave(Leave),
-    /// Are you there?
+    /// PING: asks for a sign of life.
     Ping,
-    /// Yes.
+    /// PING-OK: answers a PING.
     PingOk,
-    /// A candidate; zyre 2.0.1 and later.
+    /// ELECT: a candidate; zyre 2.0.1 and later.
     Elect(Elect),
-    /// The winner; zyre 2.0.1 and later.
+    /// LEADER: the winner; zyre 2.0.1 and later.
     Leader(Leader),
-    /// I leave the network; zyre 2.0.1 and later.
+    /// GOODBYE: the sender leaves the network; zyre 2.0.1 and later.
     Goodbye,
 }
 
@@ -124,10 +124,10 @@ impl Body {
 }
 
 impl Message {
-    /// Reads a message of a peer whose generation its HELLO has told.
+    /// Decodes a message in the generation of the peer's HELLO.
     ///
     /// # Errors
-    /// What does not decode, with field and offset in the header frame.
+    /// A message that does not decode, with field and offset in the header frame.
     pub fn decode(generation: Generation, frames: &[Bytes]) -> Result<Self> {
         let none = Bytes::new();
         let (frame, content) = match frames {
@@ -155,7 +155,7 @@ impl Message {
     /// The frames of the message.
     ///
     /// # Errors
-    /// What must not leave; see [`EncodeError`].
+    /// A message that must not be sent; see [`EncodeError`].
     pub fn encode(&self, generation: Generation) -> core::result::Result<Vec<Bytes>, EncodeError> {
         let mut header = Vec::new();
         Self::encode_body(generation, self.sequence, &self.body, &mut header)?;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! +--------+
-//! | header |   PING-OK says nothing about the PING that it answers
+//! | header |   PING-OK does not tell which PING it answers
 //! +--------+
 //! ```
 //!

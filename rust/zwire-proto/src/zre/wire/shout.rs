@@ -7,7 +7,7 @@
 //! +--------+-------+  +---------+
 //! ```
 //!
-//! Each member gets its own copy; the sender need not be one.
+//! Each member gets its own copy; the sender need not be a member.
 
 use super::{super::Generation, EncodeError, field};
 use crate::{
@@ -21,7 +21,7 @@ use bytes::Bytes;
 pub struct Shout {
     /// The group; upper and lower case differ.
     pub group: Bytes,
-    /// Its frames, as in [`Whisper`](super::Whisper).
+    /// Frames of the content, as in [`Whisper`](super::Whisper).
     pub content: Vec<Bytes>,
 }
 

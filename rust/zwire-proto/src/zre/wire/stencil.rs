@@ -1,4 +1,4 @@
-//! One message for many peers: only the number differs.
+//! Encoding of one message for many peers: only the number differs.
 
 use super::{super::Generation, Body, EncodeError, Message};
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 #[derive(Clone, Debug)]
 pub struct Stencil {
     frame: Vec<u8>,
-    /// Where the number stands.
+    /// Offset of the number.
     at: usize,
 }
 
@@ -15,7 +15,7 @@ impl Stencil {
     /// Encodes all but the number.
     ///
     /// # Errors
-    /// What must not leave; see [`EncodeError`].
+    /// A message that must not be sent; see [`EncodeError`].
     pub fn new(generation: Generation, body: &Body) -> Result<Self, EncodeError> {
         let mut frame = Vec::new();
         Message::encode_body(generation, 0, body, &mut frame)?;

@@ -1,4 +1,4 @@
-//! Verbs for the tests of this folder: bytes are written as hex, blanks between the fields.
+//! Helpers for the tests of this folder: bytes are written as hex, with blanks between the fields.
 
 use super::{Address, Hello, Message};
 use crate::zre::Generation;
@@ -11,7 +11,8 @@ pub(in crate::zre) fn unhex(hex: &str) -> Bytes {
     digits.chunks(2).map(|pair| (digit(pair[0]) << 4 | digit(pair[1])) as u8).collect()
 }
 
-/// The header frame means the message, the message is written so, and each cut is an error.
+/// Checks that the header frame decodes to the message, the message encodes to the frame, and each
+/// truncation is an error.
 pub(super) fn both_ways(generation: Generation, hex: &str, message: &Message) {
     let header = unhex(hex);
     let frames = message.encode(generation).unwrap_or_else(|error| panic!("{error}: {message:?}"));

@@ -14,7 +14,7 @@ use bytes::Bytes;
 /// A content for one peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Whisper {
-    /// Its frames. What came without any is not refused; nothing is sent without.
+    /// Frames of the content. A decoder accepts none; an encoder requires at least one.
     pub content: Vec<Bytes>,
 }
 

@@ -11,9 +11,9 @@ mod plain;
 mod refusal;
 mod streams;
 
-use super::{Ends, udp};
+use super::{ends::Ends, udp};
 use crate::{
-    config::{Link, Target, TlsSettings},
+    config::{LinkConfig, Target, TlsSettings},
     error::ConnectReason,
     net::{
         tcp::resolve,
@@ -90,7 +90,7 @@ pub(crate) struct Ways {
     pub(crate) best_effort: Option<u16>,
 }
 
-pub(crate) struct Stream {
+pub(crate) struct QuicStream {
     connection: Connection,
     streams: Option<Streams>,
     datagrams: Option<Datagrams>,
@@ -101,9 +101,9 @@ pub(crate) struct Stream {
     runtime: Handle,
 }
 
-impl Stream {
+impl QuicStream {
     /// Connects to the first address of `target` that answers.
-    pub(super) async fn connect(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
+    pub(super) async fn connect(target: &Target, link: &LinkConfig) -> Result<Self, ConnectReason> {
         let plain = is_plain(target);
         let settings = if plain { TlsSettings::default() } else { link.tls_at(&target.options) };
         let name = server_name(target.endpoint.address())?;
@@ -369,7 +369,7 @@ impl Stream {
     }
 }
 
-fn open(target: &Target, link: &Link, peer: SocketAddr) -> io::Result<Endpoint> {
+fn open(target: &Target, link: &LinkConfig, peer: SocketAddr) -> io::Result<Endpoint> {
     let socket = udp::new_socket(target, link, peer)?;
     let any = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     socket.bind(&target.options.bind.unwrap_or(SocketAddr::new(any, 0)).into())?;
@@ -410,7 +410,7 @@ fn transport(target: &Target, offer: Offer, accepts: bool) -> TransportConfig {
 }
 
 /// Listener for QUIC connections.
-pub(crate) struct Listener {
+pub(crate) struct QuicListener {
     endpoint: Endpoint,
     local: SocketAddr,
     protocol: &'static str,
@@ -418,8 +418,8 @@ pub(crate) struct Listener {
     settings: Arc<TlsSettings>,
 }
 
-impl Listener {
-    pub(super) async fn bind(target: &Target, link: &Link) -> Result<Self, ConnectReason> {
+impl QuicListener {
+    pub(super) async fn bind(target: &Target, link: &LinkConfig) -> Result<Self, ConnectReason> {
         let plain = is_plain(target);
         let settings = if plain { TlsSettings::default() } else { link.tls_at(&target.options) };
         let offer = Offer::of(&target.options);
@@ -450,14 +450,14 @@ impl Listener {
         self.local.port()
     }
 
-    pub(super) fn guard(&self) -> Guard {
-        Guard { birth: Birth::here(), endpoint: Some(self.endpoint.clone()) }
+    pub(super) fn guard(&self) -> QuicPort {
+        QuicPort { birth: Birth::here(), endpoint: Some(self.endpoint.clone()) }
     }
 
-    pub(super) async fn accept(&self) -> io::Result<Incoming> {
+    pub(super) async fn accept(&self) -> io::Result<QuicIncoming> {
         let closed = || io::Error::other("the endpoint is closed");
         let incoming = self.endpoint.accept().await.ok_or_else(closed)?;
-        Ok(Incoming {
+        Ok(QuicIncoming {
             incoming,
             port: self.local.port(),
             kind: (self.protocol, self.offer),
@@ -467,7 +467,7 @@ impl Listener {
 }
 
 /// Releases the port when it is dropped: an ended connection keeps it for a while, to repeat its close.
-pub(crate) struct Guard {
+pub(crate) struct QuicPort {
     birth: Birth,
     endpoint: Option<Endpoint>,
 }
@@ -475,7 +475,7 @@ pub(crate) struct Guard {
 /// Longest wait for the draining period of closed connections, which is three probe timeouts.
 const PORT_LINGER: Duration = Duration::from_millis(500);
 
-impl Drop for Guard {
+impl Drop for QuicPort {
     fn drop(&mut self) {
         // In a forked child the endpoint belongs to its parent, and has no thread.
         let Some(endpoint) = self.endpoint.take() else { return };
@@ -492,21 +492,21 @@ impl Drop for Guard {
 }
 
 /// An incoming connection before its handshake.
-pub(crate) struct Incoming {
+pub(crate) struct QuicIncoming {
     incoming: quinn::Incoming,
     port: u16,
     kind: (&'static str, Offer),
     settings: Arc<TlsSettings>,
 }
 
-impl Incoming {
+impl QuicIncoming {
     pub(super) fn peer(&self) -> SocketAddr {
         self.incoming.remote_address()
     }
 
-    pub(super) async fn ready(self) -> Result<Stream, ConnectReason> {
+    pub(super) async fn ready(self) -> Result<QuicStream, ConnectReason> {
         let refused = |error: ConnectionError| refused(&error, "");
         let connection = self.incoming.await.map_err(refused)?;
-        Stream::new(connection, self.kind, self.port, &self.settings).await
+        QuicStream::new(connection, self.kind, self.port, &self.settings).await
     }
 }

@@ -30,15 +30,15 @@ const PARTS: usize = 64;
 
 /// Wakes the task that waits for a connection.
 #[derive(Default)]
-pub(super) struct Signal(Notify);
+pub(super) struct StreamSignal(Notify);
 
-impl Signal {
+impl StreamSignal {
     pub(super) async fn raised(&self) {
         self.0.notified().await;
     }
 }
 
-impl Wake for Signal {
+impl Wake for StreamSignal {
     fn wake(self: Arc<Self>) {
         self.0.notify_one();
     }
@@ -49,13 +49,13 @@ impl Wake for Signal {
 
 /// Direction of a connection; raises its signal when a pending operation may continue.
 pub(super) struct Direction {
-    pub(super) signal: Arc<Signal>,
+    pub(super) signal: Arc<StreamSignal>,
     waker: Waker,
 }
 
 impl Direction {
     fn new() -> Self {
-        let signal = Arc::new(Signal::default());
+        let signal = Arc::new(StreamSignal::default());
         Self { waker: signal.clone().into(), signal }
     }
 
@@ -68,12 +68,12 @@ impl Direction {
     }
 }
 
-struct Sender {
+struct StreamSender {
     stream: SendStream,
     finished: bool,
 }
 
-impl Sender {
+impl StreamSender {
     /// Finishes the stream: nothing more will be written.
     fn finish(&mut self) {
         if !core::mem::replace(&mut self.finished, true) {
@@ -105,7 +105,7 @@ pub(super) struct Streams {
     pub(super) sending: Direction,
     pub(super) receiving: Direction,
     /// Senders by priority, or a single one.
-    send: Vec<Mutex<Sender>>,
+    send: Vec<Mutex<StreamSender>>,
     /// Receivers by priority, as far as they exist.
     receive: Mutex<[Option<Inlet>; Priority::COUNT]>,
     /// Whether only complete batches are returned, because they come from several streams.
@@ -138,7 +138,7 @@ impl Streams {
         datagrams: bool,
     ) -> Result<Option<Self>, ConnectionError> {
         let receiving = Direction::new();
-        let mut all = vec![Mutex::new(Sender { stream: send, finished: false })];
+        let mut all = vec![Mutex::new(StreamSender { stream: send, finished: false })];
         if multistream {
             for priority in 1..Priority::COUNT {
                 let Some(stream) = receiving.poll(connection.open_uni()).transpose()? else {
@@ -146,7 +146,7 @@ impl Streams {
                 };
                 // QUIC prefers larger numbers. The call cannot fail for a stream that was just opened.
                 let _ = stream.set_priority(i32::try_from(priority).map_or(0, |priority| -priority));
-                all.push(Mutex::new(Sender { stream, finished: false }));
+                all.push(Mutex::new(StreamSender { stream, finished: false }));
             }
         }
         let mut inlets = [const { None }; Priority::COUNT];

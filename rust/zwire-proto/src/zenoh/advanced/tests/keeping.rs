@@ -1,4 +1,4 @@
-//! Who keeps everything: nothing that comes is dropped, and nothing is asked for that is there.
+//! Mode that keeps everything: no received sample is dropped, and known samples are not queried.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn what_is_missing_is_asked_for_and_what_comes_late_is_kept() {
     let mut rig = keeper(None);
     assert_eq!(rig.sn(5), ["5"]);
     assert_eq!(rig.sn(8), ["a/@adv/*/1e/7/**?_sn=6..7;_anyke"]);
-    // The same again, while it waits: both are handed over.
+    // A repetition while the first is held back: both are delivered.
     assert_eq!(rig.sn(8), NOTHING);
     assert_eq!(rig.reply(numbered(7, 6)), ["6"]);
     assert_eq!(rig.answered(Answered::Fully), ["a/@adv/*/1e/7/**?_sn=7..7;_anyke"]);
@@ -51,7 +51,7 @@ fn a_publisher_without_a_cache_is_not_asked_for_ever() {
         assert_eq!(rig.answered(Answered::Fully), ["miss 1 of 7", &(2 * round).to_string()]);
     }
     assert_eq!(rig.sn(10), ["10", "miss 5 of 7"]);
-    // A heartbeat says that somebody counts with it.
+    // A heartbeat shows that the publisher numbers its samples.
     assert_eq!(rig.heartbeat(10), NOTHING);
     assert_eq!(rig.sn(12).len(), 1, "asked");
 }
@@ -66,7 +66,7 @@ fn a_heartbeat_that_has_overtaken_samples_asks_for_nothing() {
     assert_eq!(rig.after(RETRY_AFTER), NOTHING);
     assert_eq!(rig.heartbeat(5), NOTHING);
     assert_eq!(rig.after(RETRY_AFTER), ["a/@adv/*/1e/7/**?_sn=4..5;_anyke"]);
-    // Of a publisher that is new to it, it begins behind the heartbeat.
+    // For a new publisher it begins behind the heartbeat.
     let mut rig = keeper(None);
     assert_eq!(rig.heartbeat(5), NOTHING);
     assert_eq!(rig.sn(6), ["6"]);

@@ -1,5 +1,5 @@
-//! A publisher and a subscriber over a network that loses, delays and repeats: what was published is handed
-//! over or reported, once, in order; and nothing is reported that the cache holds.
+//! A publisher and a subscriber over a network that loses, delays and repeats: each publication is
+//! delivered or reported, once, in order; and none that the cache holds is reported.
 
 use super::*;
 use crate::zenoh::Parameters;
@@ -7,19 +7,19 @@ use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Something is published, and lost.
+    /// A sample is published, and lost.
     Lose,
-    /// Something is published, and is under way so many places behind others.
+    /// A sample is published, and delayed behind so many others.
     Send(usize),
-    /// It comes twice.
+    /// A sample arrives twice.
     Twice,
-    /// The oldest that is under way arrives.
+    /// The oldest message on the way arrives.
     Arrive,
-    /// The number of the last sample is told at once.
+    /// A heartbeat arrives at once.
     Heartbeat,
-    /// The oldest question is answered. Replies are lost where a bit is set.
+    /// The oldest query is answered. Replies are lost where a bit is set.
     Answer(u8),
-    /// Time goes by.
+    /// Time passes.
     Wait,
 }
 
@@ -44,14 +44,14 @@ struct World {
     published: u32,
     under_way: Vec<Sample>,
     asks: Vec<Ask>,
-    /// How many of all have been handed over or reported.
+    /// Number of samples delivered or reported.
     settled: Option<u32>,
     /// Whether answers come without loss.
     strict: bool,
     recovers: bool,
     missed: u32,
     given: u32,
-    /// How many were reported before the first that was handed over.
+    /// Number reported before the first one delivered.
     before: u32,
 }
 
@@ -63,7 +63,7 @@ impl World {
         sample("a", body)
     }
 
-    /// What the subscriber has to say is all that may be said now.
+    /// Checks that every output is the next one allowed.
     fn drain(&mut self, first: Option<Sample>) {
         if let Some(sample) = first {
             self.given(&sample);
@@ -74,7 +74,7 @@ impl World {
                 Output::Ask(ask) => self.asks.push(ask),
                 Output::Miss(miss) => {
                     let Some(from) = self.settled else {
-                        // It began behind a heartbeat; where, the first sample tells.
+                        // Delivery began behind a heartbeat; the first sample tells where.
                         self.before += u32::try_from(miss.count).unwrap();
                         continue;
                     };
@@ -106,7 +106,7 @@ impl World {
 
     fn arrive(&mut self, sample: Sample) {
         let first = self.subscriber.handle_sample(self.now, sample);
-        // A miss that this sample revealed lies before it, and is told after it.
+        // A miss revealed by this sample lies before it, and is reported after it.
         match first {
             Some(sample) if !self.recovers => {
                 let outputs: Vec<Output> = core::iter::from_fn(|| self.subscriber.poll_output()).collect();
@@ -190,7 +190,7 @@ fn run(first: u32, cache: usize, before: u32, config: SubscriberConfig, strict: 
     }
     world.drain(None);
     if history && strict {
-        // All that the cache has, and nothing is missed.
+        // All that the cache holds; none is missed.
         world.answer(0);
         assert_eq!(world.settled, (before > 0).then_some(before));
         assert_eq!(world.given, before.min(u32::try_from(cache).unwrap()));
@@ -224,7 +224,7 @@ fn run(first: u32, cache: usize, before: u32, config: SubscriberConfig, strict: 
     if recovers {
         world.heartbeat();
     }
-    // Each question leads to few others: this ends.
+    // Each query leads to few others: this terminates.
     let mut rounds = 0;
     while !world.asks.is_empty()
         || world.subscriber.poll_timeout().is_some_and(|at| at < now.mono + STATE_LIFE)

@@ -8,7 +8,7 @@ fn one() -> Vec<Text> {
     vec!["tcp/10.0.0.1:7447".into()]
 }
 
-/// Runs the clock until `end`; every attempt ends at once with `outcome`. Returns when each was.
+/// Runs the clock until `end`; every attempt ends at once with `outcome`. Returns the time of each.
 fn attempts(candidates: &mut Candidates, start: u64, end: u64, outcome: Outcome) -> Vec<u64> {
     let mut all = Vec::new();
     for ms in (start..end).step_by(10) {
@@ -73,7 +73,7 @@ fn one_attempt_per_node_and_a_bounded_number_in_all() {
     assert_eq!(candidates.poll_dial(at(0)), None, "an end that was not awaited frees no place");
 }
 
-/// A flood of made-up nodes: bounded memory, and so many connections per second.
+/// A flood of made-up nodes: memory and the rate of connections are bounded.
 #[test]
 fn made_up_nodes_are_bounded() {
     let mut candidates = Candidates::new();

@@ -1,4 +1,4 @@
-//! Two nodes that connect to each other at once, in every order in which messages can arrive.
+//! Two nodes that connect to each other at once, in every possible order of messages.
 
 use super::zid;
 use crate::zenoh::{
@@ -16,10 +16,11 @@ enum Message {
     Close,
 }
 
-/// How a node decides.
+/// Rules of a node for simultaneous connections.
 enum Rules {
     Ours(Contacts),
-    /// As the reference: one link that came in and any number that went out, joined to one transport.
+    /// Rules of Eclipse Zenoh: one incoming link and any number of outgoing ones, joined to one
+    /// transport.
     Reference {
         inbound: bool,
     },
@@ -28,7 +29,7 @@ enum Rules {
 struct Node {
     rules: Rules,
     zid: ZenohId,
-    /// Of the connection that it opened and of the one that it accepted: whether there is a link.
+    /// For the connection that it opened and the one that it accepted: whether there is a link.
     opened: bool,
     accepted: bool,
     claim_opened: Option<Claim>,
@@ -143,7 +144,7 @@ impl World {
         }
     }
 
-    /// What has happened so far, replayed: the machines are not cloned, so that they need not be.
+    /// Replays the steps so far; replaying avoids cloning the machines.
     fn replay(ids: [u128; 2], reference: Option<usize>, steps: &Steps) -> Self {
         let mut world = Self::new(ids, reference);
         for (connection, to) in steps {
@@ -153,10 +154,10 @@ impl World {
     }
 }
 
-/// Which connection delivers its next message, and to whom.
+/// Connections that deliver their next message, and the receivers.
 type Steps = [(usize, usize)];
 
-/// Every order in which the messages can arrive; returns how many there are.
+/// Runs every order in which the messages can arrive; returns the number of orders.
 fn all_orders(ids: [u128; 2], reference: Option<usize>, check: &dyn Fn(&World, &Steps)) -> usize {
     let mut todo = vec![Vec::new()];
     let mut ends = 0;

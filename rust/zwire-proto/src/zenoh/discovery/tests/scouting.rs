@@ -30,7 +30,7 @@ fn it_asks_after_1_2_4_8_and_8_seconds() {
     let mut asked = Vec::new();
     while let Some(due) = scouting.poll_timeout().filter(|due| due.as_secs() < 40) {
         scouting.handle_timeout(crate::Now::at(due));
-        // The bytes that peers of the reference send.
+        // The bytes that Eclipse Zenoh sends.
         assert_eq!(scouting.poll_transmit(), Some(Transmit::Scout(Bytes::from_static(&[0x01, 0x09, 0x07]))));
         asked.push(due.as_secs());
         assert!(asked.len() < 20);
@@ -123,7 +123,7 @@ fn floods_cost_a_bounded_number_of_answers() {
     assert!((2900..3100).contains(&answers), "{answers}");
     assert!((6900..7100).contains(&found), "{found}");
     assert!(scouting.stats().flooded > 300_000);
-    // A driver that takes nothing costs no memory either.
+    // A driver that polls nothing costs no memory either.
     let mut idle = Scouting::new(PEER, at(0));
     for n in 0..10_000_u32 {
         idle.handle_datagram(at(0), SocketAddr::from((n.to_be_bytes(), 1)), &scout);

@@ -1,9 +1,9 @@
-//! Texts that are made to be expensive.
+//! Texts made to be expensive to match.
 
 use super::{super::*, key};
 use crate::limits::MAX_KEYEXPR_LEN;
 
-/// As many repetitions of `part` as fit.
+/// A key with the largest number of repetitions of `part`.
 fn longest(part: &str) -> String {
     let mut text = part.repeat(MAX_KEYEXPR_LEN / part.len());
     text.truncate(text.trim_end_matches('/').len());
@@ -19,8 +19,8 @@ fn a_key_has_at_most_as_many_bytes_as_travel() {
     assert_eq!(key(&text).join("a"), Err(error));
 }
 
-// Trying all ways of sharing out the chunks among the `**` would take longer than the age of the
-// universe in each of these; the test harness would not come back.
+// Trying all assignments of chunks to the `**` would take longer than the age of the universe in each
+// of these; the test would not end.
 #[test]
 fn many_double_stars_are_not_tried_in_all_ways() {
     let stars = key(&(longest("**/a/")[..30_000].to_owned() + "b"));
@@ -34,7 +34,7 @@ fn many_double_stars_are_not_tried_in_all_ways() {
     let open = stars.join("**").unwrap();
     let other_open = other_stars.join("**").unwrap();
     assert!(!open.intersects(&plain) && !other_open.intersects(&plain));
-    // Two that are open at both ends always meet.
+    // Two expressions that are open at both ends always intersect.
     assert!(key("**/z").join(&open).unwrap().intersects(&open));
 }
 
@@ -68,7 +68,7 @@ fn thousands_of_chunks() {
 
 #[test]
 fn long_runs_that_match_almost_everywhere() {
-    // Kept short of the limit for the sake of the tests without optimisation.
+    // Shorter than the limit for the sake of unoptimised tests.
     let part = |part: &str, chunks: usize| part.repeat(chunks);
     let plain = key(&(part("a/", 3_000) + "a"));
     let late = key(&(part("a/", 3_000) + "b"));

@@ -1,4 +1,4 @@
-//! Laws, on every pair of small expressions and on random larger ones.
+//! Properties, on every pair of small expressions and on random larger ones.
 
 use super::{super::*, key, model};
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn matching_agrees_with_sets_of_keys_on_every_small_pair() {
             if includes {
                 assert!(model::contains(a_keys, b_keys), "{a} includes {b}");
             } else if !b.contains('*') {
-                // With a plain key on the right, what shows chunk by chunk is all there is.
+                // With a plain key on the right, a comparison chunk by chunk is exact.
                 assert!(!model::contains(a_keys, b_keys), "{a} does not include {b}");
             }
         }
@@ -51,7 +51,7 @@ fn includes_is_transitive_on_every_small_triple() {
     }
 }
 
-/// Chunks that are likely to meet each other.
+/// Chunks that are likely to match each other.
 fn chunk() -> impl Strategy<Value = String> {
     prop_oneof![
         3 => Just("*".to_owned()),

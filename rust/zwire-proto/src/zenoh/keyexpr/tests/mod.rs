@@ -1,4 +1,5 @@
-//! Documents first (tables of `zenoh-wire` 6), then laws, then the reference implementation.
+//! Tests against the documents (tables of `zenoh-wire` 6), properties, and a comparison with
+//! eclipse-zenoh.
 
 mod hostile;
 mod laws;

@@ -1,16 +1,17 @@
-//! A model that is slow and plain: the recursive definitions of `zenoh-wire` 6.3, and sets of keys.
+//! A slow and plain model: the recursive definitions of `zenoh-wire` 6.3, and sets of keys.
 
 /// The chunks of all expressions of the model.
 pub(super) const CHUNKS: [&str; 9] = ["a", "b", "ab", "a$*", "$*b", "*", "**", "@a", "@a$*"];
 
-/// The chunks of all keys of the model. For any two of [`CHUNKS`] that meet there is one in which they do.
+/// The chunks of all keys of the model. For any two of [`CHUNKS`] that intersect it has a common one.
 const KEY_CHUNKS: [&str; 5] = ["a", "b", "ab", "@a", "@a$*"];
 
-/// Any two expressions of up to three chunks that meet do so in a key of up to four: either one of them
-/// has no `**` and the key has its length, or each of them brings at most two chunks beside its `**`.
+/// Length of keys that suffices: any two expressions of up to three chunks that intersect do so in a
+/// key of up to four. Either one of them has no `**` and the key has its length, or each of them brings
+/// at most two chunks beside its `**`.
 const KEY_LEN: usize = 4;
 
-/// One bit per key of the model.
+/// Set of keys of the model, one bit for each.
 pub(super) type Keys = Vec<u64>;
 
 /// All keys of up to [`KEY_LEN`] chunks.
@@ -32,7 +33,7 @@ pub(super) fn all_lists(chunks: &[&'static str], longest: usize) -> Vec<Vec<&'st
     all
 }
 
-/// Which of `keys` match.
+/// Set of the `keys` that match.
 pub(super) fn keys_of(expr: &str, keys: &[Vec<&str>]) -> Keys {
     let chunks: Vec<&str> = expr.split('/').collect();
     let mut bits = vec![0; keys.len().div_ceil(64)];

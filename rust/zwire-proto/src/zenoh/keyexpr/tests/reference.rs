@@ -1,4 +1,4 @@
-//! The same answers as the key-expression code of eclipse-zenoh 1.10.
+//! Comparison with the key-expression code of eclipse-zenoh 1.10.
 
 use super::{super::*, laws::expression};
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ proptest! {
 
     #[test]
     fn canonising(text in "(\\*\\*|\\*|a|@|\\$\\*|a\\$\\*|b\\$)(/(\\*\\*|\\*|b|a\\$\\*b|\\$\\*|\\$\\*\\$\\*)){0,6}/?") {
-        // Theirs refuses or panics on three `$*` in a row, and on two beside other bytes; see 6.1.
+        // That code refuses or panics on three `$*` in a row, and on two beside other bytes; see 6.1.
         let theirs = &mut text.clone();
         let theirs = keyexpr::autocanonize(theirs).map(|key| key.to_string()).ok();
         let ours = KeyExpr::autocanonize(text.as_str()).map(|key| key.as_str().to_owned()).ok();

@@ -1,4 +1,4 @@
-//! [`Acceptor`]: the side that was connected to.
+//! [`Acceptor`]: the side that accepts a connection.
 
 use super::{
     AuthFailure, HandshakeConfig, HandshakeError, PATCH, Step, check_batch_size, check_region_name,
@@ -28,7 +28,7 @@ pub struct Acceptor {
     out: Option<Bytes>,
 }
 
-/// Who may open a session, and the challenge for this one.
+/// Users that may open a session, and the challenge for this one.
 struct Users {
     passwords: Arc<HashMap<Text, Text>>,
     nonce: u64,
@@ -49,15 +49,15 @@ enum State {
 }
 
 impl Acceptor {
-    /// Waits for INIT SYN. The opener has to show that it saw `cookie`, which should be random: with
-    /// a link that can be spoofed it proves the opener's address.
+    /// Waits for INIT SYN. The opener must echo `cookie`, which should be random: on a link with
+    /// spoofable addresses the echo proves the opener's address.
     #[must_use]
     pub const fn new(config: HandshakeConfig, cookie: Bytes) -> Self {
         Self { config, cookie, users: None, state: State::InitSyn, out: None }
     }
 
-    /// Demands one of these users and its password. `nonce` must be random and fresh: an answer to it
-    /// is good for it alone.
+    /// Requires one of these users and its password. `nonce` must be random and fresh: an answer is
+    /// valid for one nonce alone.
     #[must_use]
     pub fn with_users(mut self, passwords: Arc<HashMap<Text, Text>>, nonce: u64) -> Self {
         self.users = Some(Users { passwords, nonce });
@@ -72,8 +72,8 @@ impl Acceptor {
     /// Takes a batch, without stream prefix.
     ///
     /// # Errors
-    /// Why there is no session. Tell the peer its [`HandshakeError::close_reason`], if it has one,
-    /// and close the connection; the machine is of no more use.
+    /// Reason why the handshake failed. Send the peer its [`HandshakeError::close_reason`], if it has
+    /// one, and close the connection; the machine must not be used further.
     pub fn handle_batch(&mut self, batch: Bytes) -> Result<Step, HandshakeError> {
         let state = core::mem::replace(&mut self.state, State::Over);
         match (decode(&batch)?, state) {
@@ -105,10 +105,10 @@ impl Acceptor {
         }
     }
 
-    /// After [`Step::Admit`]: the peer is welcome. The session is up once OPEN ACK is transmitted.
+    /// Accepts the peer after [`Step::Admit`]. The session is up once OPEN ACK is transmitted.
     ///
     /// # Errors
-    /// Nobody waits.
+    /// No peer waits for admission.
     pub fn admit(&mut self) -> Result<LinkParams, HandshakeError> {
         let State::Admission(params) = core::mem::replace(&mut self.state, State::Over) else {
             return Err(HandshakeError::NobodyWaits);
@@ -123,9 +123,9 @@ impl Acceptor {
         Ok(*params)
     }
 
-    /// After [`Step::Admit`]: the peer is not welcome, because `MAX_LINKS` (its id is connected
-    /// already), `INVALID` (and with other parameters), `MAX_SESSIONS` (there is no room). CLOSE is
-    /// to be transmitted; the error returned is for the log.
+    /// Refuses the peer after [`Step::Admit`], with `MAX_LINKS` (its id is connected already),
+    /// `INVALID` (the same, with other parameters), or `MAX_SESSIONS` (no room is left). CLOSE must be
+    /// transmitted; the error returned is for the log.
     pub fn refuse(&mut self, reason: CloseReason) -> HandshakeError {
         match core::mem::replace(&mut self.state, State::Over) {
             State::Admission(_) => {
@@ -136,8 +136,8 @@ impl Acceptor {
         }
     }
 
-    /// INIT SYN: the smaller of each value, the extensions that both want. Shm and MultiLink are
-    /// never answered, which turns them off.
+    /// Answers INIT SYN: the smaller of each value, the extensions that both sides want. Shm and
+    /// MultiLink are never answered, which turns them off.
     fn agree(&self, init: &Init) -> Result<(LinkParams, InitExt), HandshakeError> {
         let config = &self.config;
         if init.version != VERSION {

@@ -1,4 +1,4 @@
-//! [`Opener`]: the side that connected.
+//! [`Opener`]: the side that opens a connection.
 
 use super::{
     AuthFailure, HandshakeConfig, HandshakeError, PATCH, Step, check_batch_size, check_region_name,
@@ -30,7 +30,7 @@ enum State {
 }
 
 impl Opener {
-    /// Ready to transmit INIT SYN.
+    /// An opener with INIT SYN ready to be transmitted.
     #[must_use]
     pub fn new(config: HandshakeConfig) -> Self {
         // Shm and MultiLink are never announced.
@@ -53,7 +53,7 @@ impl Opener {
         self.out.take()
     }
 
-    /// Who has answered, between INIT ACK and OPEN ACK.
+    /// The answering node, between INIT ACK and OPEN ACK.
     #[must_use]
     pub fn remote(&self) -> Option<Remote> {
         match &self.state {
@@ -65,12 +65,12 @@ impl Opener {
     /// Takes a batch, without stream prefix.
     ///
     /// # Errors
-    /// Why there is no session. Tell the peer its [`HandshakeError::close_reason`], if it has one,
-    /// and close the connection; the machine is of no more use.
+    /// Reason why the handshake failed. Send the peer its [`HandshakeError::close_reason`], if it has
+    /// one, and close the connection; the machine must not be used further.
     pub fn handle_batch(&mut self, batch: Bytes) -> Result<Step, HandshakeError> {
         let state = core::mem::replace(&mut self.state, State::Over);
         match (decode(&batch)?, state) {
-            // An opener just closes its connection.
+            // An opener closes its connection without a reply.
             (TransportMessage::Close(close), state) => Err(self.closed(close.reason, &state)),
             (TransportMessage::Init(mut init), State::InitAck) if init.cookie.is_some() => {
                 let cookie = init.cookie.take().unwrap_or_default();
@@ -99,8 +99,8 @@ impl Opener {
         }
     }
 
-    /// The acceptor closes instead of going on. What it thinks of credentials it does not say
-    /// (`zenoh-behaviour` 7.2).
+    /// Error for an acceptor that closes instead of continuing. Wrong credentials are not named in its
+    /// CLOSE (`zenoh-behaviour` 7.2).
     fn closed(&self, reason: CloseReason, state: &State) -> HandshakeError {
         match (state, &self.config.credentials) {
             (State::OpenAck(_), Some(_)) if reason == CloseReason::GENERIC => {
@@ -113,8 +113,8 @@ impl Opener {
         }
     }
 
-    /// INIT ACK: no value may exceed what was proposed. Its version is not looked at, and what we did
-    /// not offer is not taken.
+    /// Checks INIT ACK: no value may exceed the proposed one. Its version is ignored, and so are
+    /// extensions that were not offered.
     fn agree(&self, init: &Init) -> Result<(LinkParams, Option<Bytes>), HandshakeError> {
         let config = &self.config;
         let (ours, (theirs, batch_size)) =
@@ -167,7 +167,7 @@ impl Opener {
         Ok((params, auth))
     }
 
-    /// OPEN ACK: only now does an opener say what it thinks of who has answered.
+    /// Checks OPEN ACK, and only now the role and id of the answering node.
     fn opened(&self, open: &Open, mut params: LinkParams) -> Result<LinkParams, HandshakeError> {
         check_remote_bound(open)?;
         check_roles(&self.config, params.remote)?;

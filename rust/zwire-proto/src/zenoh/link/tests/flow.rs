@@ -1,4 +1,4 @@
-//! Sender against receiver: whatever is pushed comes out, in order on each channel.
+//! Sender against receiver: every pushed message comes out, in order on each channel.
 
 use super::*;
 use crate::zenoh::{
@@ -82,7 +82,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// A payload that tells its number, so that order is seen, and that half compresses.
+/// A payload that contains its number, to check the order, and that is half compressible.
 fn payload(number: u32, len: usize) -> Vec<u8> {
     let mut out = number.to_le_bytes().to_vec();
     let mut state = number | 1;
@@ -117,7 +117,7 @@ impl Wire {
         }
     }
 
-    /// A batch, in portions of as many messages as came before; the last one is not full.
+    /// Hands over a batch, read in portions as large as the previous output; the last one is not full.
     fn take(&mut self, batch: Bytes) {
         let full = 1 + self.received.len() % 3;
         self.rx.begin_batch(self.now, batch).unwrap();
@@ -132,7 +132,7 @@ impl Wire {
         assert!(portion.is_empty(), "a batch is read once");
     }
 
-    /// False when there was nothing to transmit.
+    /// Returns `false` if there was nothing to transmit.
     fn transmit(&mut self, max: usize) -> bool {
         let mut parts = Vec::new();
         let len = self.tx.poll_transmit(self.now, &mut parts, max);
@@ -203,15 +203,15 @@ proptest! {
         prop_assert_eq!(stats.batches, if setup.low_latency { stats.batches } else { wire.tx.stats().batches });
     }
 
-    /// A datagram link that loses batches loses messages, and nothing else. Without marks it could
-    /// not tell the rest of a torn message from the next one.
+    /// A datagram link that loses batches loses messages, and has no other damage. Without marks it
+    /// could not tell the rest of a torn message from the next one.
     #[test]
     fn what_survives_loss_is_whole_and_in_order(
         setup in setup(),
         lens in prop::collection::vec(0..4000_usize, 1..60),
         losses in prop::collection::vec(any::<bool>(), 1..40),
     ) {
-        // A window that wraps while much is lost takes old for new.
+        // A window that wraps during heavy loss takes old numbers for new ones.
         let batch_size = setup.batch_size.max(200);
         let setup =
             Setup { width: 2, batch_size, streamed: false, low_latency: false, patch: 1, ..setup };
@@ -246,14 +246,14 @@ proptest! {
         prop_assert!(rx.reassembling() <= 8 << 20);
     }
 
-    /// Half a stream, a bit flipped: an error or less messages, never a panic.
+    /// Half a stream with a flipped bit gives an error or fewer messages, never a panic.
     #[test]
     fn damage_never_panics(setup in setup(), at in 0..10_000_usize, bit in 0..8_u32) {
         let (tx_params, rx_params) = setup.params();
         let mut tx = LinkTx::new(&tx_params, UNBOUNDED, START);
         let mut rx = LinkRx::new(&rx_params, RxConfig::default(), START);
         for len in [0, 10, 30, 200, 3000] {
-            // Low latency takes what fits.
+            // Low latency accepts only messages that fit a batch.
             let _ = tx.push(&put_at(Priority::DataHigh, payload(1, len)), Reliability::Reliable);
         }
         let mut stream = drain(&mut tx);

@@ -30,7 +30,7 @@ fn acceptor() -> Acceptor {
     Acceptor::new(acceptor_config(), hex(COOKIE_33))
 }
 
-/// What an acceptor makes of a first batch: its answer, or what it says in CLOSE.
+/// Result of an acceptor for a first batch: its answer, or the reason in CLOSE.
 fn syn(acceptor: &mut Acceptor, batch: &str) -> Result<Bytes, Option<CloseReason>> {
     match acceptor.handle_batch(hex(batch)) {
         Ok(step) => {
@@ -44,7 +44,7 @@ fn syn(acceptor: &mut Acceptor, batch: &str) -> Result<Bytes, Option<CloseReason
     }
 }
 
-/// What a fresh acceptor says in CLOSE to a first batch.
+/// Reason in the CLOSE of a fresh acceptor to a first batch.
 fn refused_syn(batch: &str) -> Option<CloseReason> {
     syn(&mut acceptor(), batch).unwrap_err()
 }
@@ -60,7 +60,7 @@ fn refused_open(batch: &str) -> Option<CloseReason> {
     half_open().handle_batch(hex(batch)).unwrap_err().close_reason()
 }
 
-/// What an opener says in CLOSE to an INIT ACK.
+/// Reason in the CLOSE of an opener to an INIT ACK.
 fn refused_ack(config: HandshakeConfig, batch: &str) -> Option<CloseReason> {
     Opener::new(config).handle_batch(hex(batch)).unwrap_err().close_reason()
 }
@@ -328,7 +328,7 @@ fn authentication_failure() {
         assert_eq!(error, HandshakeError::Auth(failure), "{answer}");
         assert_eq!(error.close_reason(), Some(CloseReason::GENERIC));
     }
-    // The opener offers and nobody asks.
+    // The opener offers credentials and the acceptor does not ask.
     let credentials = Some(Credentials { user: "u".into(), password: "p".into() });
     let config = HandshakeConfig { credentials, ..opener_config() };
     assert_eq!(refused_ack(config, INIT_ACK), Some(CloseReason::GENERIC));
@@ -368,7 +368,7 @@ fn resolution_above_ours_is_answered_with_ours() {
     assert_eq!(syn(&mut acceptor(), "c10972b8b7b6b5b4b3b2b10fc8ff812701"), Ok(hex(INIT_ACK)));
 }
 
-/// The peers answer such a size as it is, and break (9.4).
+/// Eclipse Zenoh accepts such a size unchanged, and breaks (9.4).
 #[test]
 fn batch_size_below_64_is_refused() {
     for size in ["0000", "0a00", "3f00"] {
@@ -395,7 +395,7 @@ fn shared_memory_and_multilink_are_never_answered() {
 fn ack_resolution_above_ours() {
     let narrow = HandshakeConfig { resolution: Resolution::new(1, 2), ..opener_config() };
     assert_eq!(refused_ack(narrow, INIT_ACK), Some(CloseReason::INVALID));
-    // Without sizes the defaults are meant, which are above ours too.
+    // A missing size means the defaults, which are above the local ones too.
     let narrow = HandshakeConfig { resolution: Resolution::new(2, 1), ..opener_config() };
     assert_eq!(refused_ack(narrow, "a10930a4a3a2a100812701"), Some(CloseReason::INVALID));
 }
@@ -512,7 +512,7 @@ fn both_sides_agree_under_every_configuration() {
             assert_eq!(opened.compression, o.compression && a.compression && !low_latency);
             assert_eq!((opened.own_lease, opened.peer_lease), (o.lease, a.lease));
             assert_eq!(accepted.region_name, o.region_name);
-            // The other side thinks the same, with the roles exchanged.
+            // The other side has the same parameters, with the roles exchanged.
             let mirrored = LinkParams {
                 remote: crate::zenoh::Remote { zid: client(), whatami: WhatAmI::Peer },
                 tx_initial_sn: opened.rx_initial_sn,

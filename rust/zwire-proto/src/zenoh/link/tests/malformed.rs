@@ -1,4 +1,4 @@
-//! The rows of `zenoh-wire` 9.2 and 9.3 that a link decides, each as a test, and garbage.
+//! Tests of the rows of `zenoh-wire` 9.2 and 9.3 that a link decides, and garbage.
 
 use super::*;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 use proptest::prelude::*;
 
-/// A receiver without QoS whose first sequence number is 5.
+/// A receiver without QoS and with the first sequence number 5.
 fn rx_at_5() -> LinkRx {
     rx_with(|params| params.qos = false)
 }
@@ -172,7 +172,7 @@ fn duplicate_old_and_far_frames_are_dropped() {
     assert_eq!(take(&mut rx, &format!("25ed878040{PUT}")), 0, "a jump of 2^27");
     assert_eq!(take(&mut rx, &format!("25ec878040{PUT}")), 1, "a jump of 2^27 - 1");
     assert_eq!(rx.stats().old_frames, 3);
-    // Only the frame is dropped, not what follows it in the batch.
+    // Only the frame is dropped, not the messages behind it in the batch.
     let next = format!("2505{PUT}2 5ed878040{PUT}").replace(' ', "");
     assert_eq!(take(&mut rx, &next), 1);
 }
@@ -206,7 +206,7 @@ fn fragment_without_first() {
     assert_eq!(take(&mut rx, "66057d0003"), 0);
     assert_eq!(take(&mut rx, "2606742f78010176"), 0);
     assert_eq!(rx.stats().stray_fragments, 2);
-    // Without Patch there are no marks, and one does no harm.
+    // Without Patch there are no marks, and one is ignored.
     for first in ["66057d0003", "e605027d0003"] {
         let mut rx = patch_0();
         assert_eq!(take(&mut rx, first), 0);

@@ -46,7 +46,7 @@ fn acceptor_config() -> HandshakeConfig {
     HandshakeConfig { batch_size: 49_152, ..HandshakeConfig::new(router(), WhatAmI::Router) }
 }
 
-/// Turns both machines until there is a session, and gives what each side thinks of it.
+/// Runs both machines until there is a session; returns the result of each side.
 fn shake_hands(
     opener: HandshakeConfig,
     acceptor: HandshakeConfig,
@@ -71,7 +71,7 @@ fn shake_hands(
     panic!("no end of the handshake");
 }
 
-/// What the opener's side of a default session with these changes has agreed on.
+/// Parameters of the opener's side of a default session with these changes.
 fn params(change: impl Fn(&mut HandshakeConfig)) -> LinkParams {
     both_params(change).0
 }
@@ -100,7 +100,7 @@ fn put_at(priority: Priority, payload: impl Into<Bytes>) -> NetworkMessage {
     NetworkMessage::Push(push)
 }
 
-/// All that a sender has to say, in one piece.
+/// All pending output of a sender, in one piece.
 fn drain(tx: &mut LinkTx) -> BytesMut {
     let mut out = Vec::new();
     while tx.poll_transmit(START, &mut out, 100_000) > 0 {}
@@ -115,7 +115,7 @@ fn concat(parts: &[Bytes]) -> BytesMut {
 
 type Received = Vec<(NetworkMessage, Reliability)>;
 
-/// One batch, given without prefix.
+/// Hands over one batch without prefix.
 fn receive(rx: &mut LinkRx, batch: &[u8]) -> (Result<Option<CloseReason>, LinkError>, Received) {
     let mut out = Vec::new();
     let result = rx.handle_batch(START, Bytes::copy_from_slice(batch), &mut out);

@@ -1,4 +1,4 @@
-//! What a sender does: lanes, batches, fragments, keep-alive, close.
+//! Sender: lanes, batches, fragments, keep-alive, close.
 
 use super::*;
 use crate::{
@@ -85,7 +85,7 @@ fn without_qos_everything_is_data_and_in_order() {
     assert_eq!(sent.len(), 1);
     assert!(sent[0].starts_with(&hex("25c5effd1a")));
     let (_, out) = receive(&mut rx, &sent[0]);
-    // What the application said is kept.
+    // The QoS of the application is kept.
     let priorities: Vec<_> = out.iter().map(|(m, _)| m.qos().priority()).collect();
     assert_eq!(priorities, [Priority::Background, Priority::Control]);
 }
@@ -212,7 +212,7 @@ fn keep_alive_when_nothing_was_transmitted() {
     assert_eq!(tx.poll_transmit(after(2500), &mut out, 0), 3);
     assert_eq!(concat(&out), hex("010004"), "E18");
     assert_eq!(tx.poll_timeout(), Some(after(5000).mono));
-    // Anything else that is transmitted counts as well.
+    // Any other output counts as well.
     tx.push(&put("t", "v"), Reliability::Reliable).unwrap();
     tx.poll_transmit(after(4000), &mut out, 0);
     assert_eq!(tx.poll_timeout(), Some(after(6500).mono));
@@ -240,7 +240,7 @@ fn lanes_that_are_separate_are_asked_one_by_one() {
     assert_eq!(tx.ready_lanes(), 1 << Priority::Background as u8 | 1 << Priority::RealTime as u8);
     assert_eq!(tx.poll_lane(START, Priority::Data, &mut out, usize::MAX), 0);
     assert!(tx.poll_lane(START, Priority::RealTime, &mut out, usize::MAX) > 0);
-    // One that is stuck does not make the peer believe that we are gone.
+    // A stuck lane does not let the peer's lease for this side expire.
     tx.handle_timeout(after(2500));
     out.clear();
     assert_eq!(tx.poll_lane(after(2500), Priority::Control, &mut out, usize::MAX), 3);
@@ -338,7 +338,7 @@ fn on_a_link_that_keeps_boundaries_the_prefix_does_not_count() {
         for n in 0..20_u8 {
             tx.push(&put("t", vec![n; 500]), Reliability::BestEffort).unwrap();
         }
-        // The longest that there is: the key and the length take 8 bytes, the head of a FRAME 5.
+        // The longest possible message: the key and the length take 8 bytes, the head of a FRAME 5.
         let longest = 1200 - if low_latency { 7 } else { 12 };
         tx.push(&put("t", vec![0; longest]), Reliability::BestEffort).unwrap();
         let (mut out, mut lens) = (Vec::new(), Vec::new());
@@ -376,8 +376,8 @@ fn a_discarded_half_sent_message_is_taken_back() {
     assert_eq!((rx.stats().given_up, tx.stats().discarded), (1, 3));
 }
 
-/// More than half the range of an 8-bit channel is given up: numbers that were never sent are used
-/// again, or the peer would take everything after it for old.
+/// More than half the range of an 8-bit channel is dropped: numbers that were never sent are reused, or
+/// the peer would take all later ones for old.
 #[test]
 fn discarding_leaves_no_gap() {
     let (mut tx, mut rx) = link(|c| (c.resolution, c.batch_size) = (Resolution::new(0, 2), 64));

@@ -1,7 +1,7 @@
-//! The network of routers: who is linked to whom, as each says of itself (`zenoh-behaviour` 5.6).
+//! Network of routers: the links that each router announces (`zenoh-behaviour` 5.6).
 //!
-//! Each router numbers the routers that it knows, itself 0, and tells its neighbours under these
-//! numbers. What a neighbour's numbers mean is kept per link.
+//! Each router numbers the routers that it knows, itself 0, and uses these numbers towards its
+//! neighbours. The meaning of a neighbour's numbers is kept per link.
 
 mod records;
 mod tree;
@@ -18,18 +18,18 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tree::{Graph, Tree};
 use withdrawn::Withdrawn;
 
-/// Our number for a router.
+/// Number of a router at this node.
 pub(super) type RouterIx = u16;
 
-/// Ourselves.
+/// This node.
 pub(super) const OWN: RouterIx = 0;
 
-/// How long after a change the trees are worked out anew, so that one change of many links is one.
+/// Delay of the trees' computation after a change, so that many link changes count as one.
 const TREE_DELAY: Duration = Duration::from_millis(100);
-/// Changes that never cease put it off no longer than this.
+/// Longest delay under continuous changes.
 const TREE_PATIENCE: Duration = Duration::from_millis(500);
-/// A number is not given to another router while at least so many others are free: a neighbour may
-/// still have messages on the way that use it in its old meaning.
+/// Fewest free numbers before one is assigned to another router: a neighbour may still have messages on
+/// the way that use the number in its old meaning.
 const FREE_NUMBERS: usize = 256;
 
 /// A router of the network.
@@ -38,15 +38,17 @@ pub(super) struct Router {
     pub(super) zid: ZenohId,
     whatami: WhatAmI,
     sn: u64,
-    /// Only neighbours, and ourselves.
+    /// Locators; only of neighbours, and of this node.
     locators: Vec<Text>,
-    /// Whom it says it is linked to, and with what weight; 0: none.
+    /// Announced links and their weights; 0: none.
     links: BTreeMap<ZenohId, u16>,
-    /// What it declared.
+    /// Declarations of the router.
     pub(super) entities: [BTreeSet<ResourceId>; 3],
-    /// Who was told of that: our children in its tree. `None`: nobody asked, and there is nothing to tell.
+    /// Faces that were sent them: the children in its tree. `None`: not needed so far, as it has no
+    /// declarations.
     told: Option<BTreeSet<FaceId>>,
-    /// It was out of reach, if only for a moment: whoever is told has perhaps forgotten all.
+    /// Whether it was out of reach, if only for a moment: the receivers may have dropped its
+    /// declarations.
     retell: bool,
 }
 
@@ -54,55 +56,54 @@ pub(super) struct Router {
 #[derive(Debug)]
 struct Link {
     zid: ZenohId,
-    /// What the neighbour's numbers mean.
+    /// Meaning of the neighbour's numbers.
     psids: BTreeMap<u64, ZenohId>,
-    /// It has said who it is, on this link.
+    /// Whether the neighbour has announced its id on this link.
     introduced: bool,
 }
 
-/// What came of something.
+/// Consequences of a change.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// What our neighbours are told.
+    /// Link states for the neighbours.
     pub(super) send: Vec<(FaceId, LinkStateList)>,
-    /// Routers that are in the network now.
+    /// Routers that joined the network.
     pub(super) added: Vec<ZenohId>,
-    /// Routers that are gone, with what they declared.
+    /// Routers that left, with their declarations.
     pub(super) removed: Vec<(RouterIx, Router)>,
-    /// Places where routers listen, which was not known.
+    /// New locators of routers.
     pub(super) discovered: Vec<(ZenohId, WhatAmI, Vec<Text>)>,
 }
 
-/// What came of new trees.
+/// Consequences of new trees.
 #[derive(Debug)]
 pub(super) struct Growth {
-    /// Routers that cannot be reached any more, with what they declared.
+    /// Routers that are out of reach, with their declarations.
     pub(super) removed: Vec<(RouterIx, Router)>,
-    /// For each router that declared something the neighbours that are our children in its tree and
-    /// were not before.
+    /// For each router with declarations, the neighbours that became children in its tree.
     pub(super) fresh: Vec<(RouterIx, Vec<FaceId>)>,
 }
 
-/// The network as this node knows it. Without links to routers it consists of this node.
+/// The network as known to this node. Without links to routers it consists of this node.
 #[derive(Debug)]
 pub(super) struct Network {
     gossip: bool,
     weights: BTreeMap<ZenohId, u16>,
-    /// By number; the first is ourselves.
+    /// Routers by number; the first is this node.
     routers: Vec<Option<Router>>,
     free: VecDeque<RouterIx>,
     by_zid: BTreeMap<ZenohId, RouterIx>,
-    /// How many links all routers have together.
+    /// Number of links of all routers together.
     edges: usize,
     links: BTreeMap<FaceId, Link>,
-    /// When the trees have to be worked out, and how long that may be put off.
+    /// Time at which the trees must be computed, and the latest time to which that may be put off.
     due: Option<(Duration, Duration)>,
     graph: Graph,
     trees: BTreeMap<RouterIx, Tree>,
-    /// What we have declared to the network.
+    /// Declarations of this node to the network.
     pub(super) announced: [BTreeMap<KeyExpr, QueryableInfo>; 3],
     pub(super) withdrawn: Withdrawn,
-    /// What the declarations of all other routers take.
+    /// Memory charged for the declarations of all other routers.
     pub(super) table_bytes: usize,
 }
 
@@ -136,7 +137,7 @@ impl Network {
         self.routers.get_mut(usize::from(ix))?.as_mut()
     }
 
-    /// Whether the router is in the network, ourselves included.
+    /// Whether the router is in the network, this node included.
     pub(super) fn contains(&self, zid: ZenohId) -> bool {
         self.by_zid.contains_key(&zid)
     }
@@ -145,13 +146,13 @@ impl Network {
         (0..).zip(&self.routers).filter_map(|(ix, router)| Some((ix, router.as_ref()?)))
     }
 
-    /// The router that a message on a link means by a number; 0 is the neighbour itself.
+    /// The router that a number in a message on a link means; 0 is the neighbour itself.
     pub(super) fn meaning(&self, face: FaceId, node_id: u16) -> Option<RouterIx> {
         let zid = self.links.get(&face)?.psids.get(&u64::from(node_id))?;
         self.by_zid.get(zid).copied()
     }
 
-    /// How many routers there are, and how many links they say they have.
+    /// Number of routers, and of the links that they announce.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn size(&self) -> (usize, usize) {
         (self.by_zid.len(), self.edges)
@@ -198,7 +199,7 @@ impl Network {
         Some(ix)
     }
 
-    /// By number, which routers can be reached from here, by what each says of its links.
+    /// For each number, whether the router can be reached from here along announced links.
     fn reachable(&self) -> Vec<bool> {
         let mut seen = vec![false; self.routers.len()];
         seen[usize::from(OWN)] = true;
@@ -214,7 +215,7 @@ impl Network {
         seen
     }
 
-    /// Remembers who is out of reach.
+    /// Marks routers that are out of reach.
     fn note_reach(&mut self) -> Vec<bool> {
         let seen = self.reachable();
         for (router, seen) in self.routers.iter_mut().zip(&seen) {
@@ -225,14 +226,14 @@ impl Network {
         seen
     }
 
-    /// Those that can be reached now and could not before.
+    /// Routers that came into reach.
     fn come_into_reach(&self, before: &[bool]) -> BTreeSet<RouterIx> {
         let after = self.reachable();
         let fresh = |ix: &usize| after[*ix] && !before.get(*ix).copied().unwrap_or(false);
         (0..after.len()).filter(fresh).filter_map(|ix| RouterIx::try_from(ix).ok()).collect()
     }
 
-    /// Takes away all routers that cannot be reached from here.
+    /// Removes all routers that are out of reach.
     fn remove_unreachable(&mut self) -> Vec<(RouterIx, Router)> {
         let seen = self.reachable();
         let mut removed = Vec::new();
@@ -252,7 +253,7 @@ impl Network {
 
     // ---- reports ----
 
-    /// The numbers of all routers, ourselves first, and each link that both ends speak of, once.
+    /// The numbers of all routers, this node first, and each link announced by both ends, once.
     pub(super) fn links_of_all(&self) -> (Vec<RouterIx>, Vec<(RouterIx, RouterIx, f64)>) {
         let numbers = self.all().map(|(ix, _)| ix).collect();
         let mut links = Vec::new();
@@ -262,12 +263,12 @@ impl Network {
         (numbers, links)
     }
 
-    /// The neighbour through which what comes from `source` goes on to `to`.
+    /// The neighbour through which messages from `source` reach `to`.
     pub(super) fn successor(&mut self, source: RouterIx, to: RouterIx) -> Option<RouterIx> {
         self.tree(source).next(to)
     }
 
-    /// What we and a neighbour say that our link weighs; 0 is nothing.
+    /// Weights that this node and a neighbour announce for their link; 0 is none.
     pub(super) fn weights_of(&self, neighbour: ZenohId, own: ZenohId) -> Option<(u16, u16)> {
         let ours = self.get(OWN)?.links.get(&neighbour)?;
         let theirs = self.by_zid.get(&neighbour).and_then(|ix| self.get(*ix)).map(|router| &router.links);
@@ -276,7 +277,7 @@ impl Network {
 
     // ---- trees ----
 
-    /// Something changed: the trees have to be worked out anew, soon.
+    /// Schedules the computation of the trees after a change.
     fn touch(&mut self, now: Duration) {
         let latest = match self.due {
             Some((_, latest)) => latest,
@@ -289,10 +290,10 @@ impl Network {
         self.due.map(|(due, _)| due)
     }
 
-    /// Works out the trees and takes away who cannot be reached, if it is time. `None`: it is not.
+    /// Computes the trees and removes unreachable routers, if due. `None`: not due.
     ///
-    /// It is too early for that when a link state says so: the next one may bring another way, and
-    /// nobody would repeat what was forgotten in between.
+    /// Removal waits for this moment: after a link state that cuts off routers, the next one may bring
+    /// another way, and declarations dropped in between would not be repeated.
     pub(super) fn handle_timeout(&mut self, now: Duration) -> Option<Growth> {
         self.due.filter(|(due, _)| *due <= now)?;
         self.due = None;
@@ -326,7 +327,7 @@ impl Network {
         Some(Growth { removed, fresh })
     }
 
-    /// The links that both ends speak of.
+    /// The links announced by both ends.
     fn edges(&self) -> Graph {
         let mut graph = Graph(vec![Vec::new(); self.routers.len()]);
         for (ix, router) in self.all() {
@@ -353,21 +354,21 @@ impl Network {
         self.links.iter().rev().find(|(_, link)| link.zid == zid).map(|(face, _)| *face)
     }
 
-    /// Our children in the tree of `root`.
+    /// Children of this node in the tree of `root`.
     fn children(&mut self, root: RouterIx) -> BTreeSet<FaceId> {
         let children = self.tree(root).children.clone();
         children.into_iter().filter_map(|child| self.face_of(child)).collect()
     }
 
-    /// A router has declared something: if it withdrew it before, that is past.
+    /// Drops the record of a withdrawal when a router declares the key again.
     pub(super) fn declared_again(&mut self, ix: RouterIx, kind: Kind, key: &KeyExpr) {
         if let Some(zid) = self.get(ix).map(|router| router.zid) {
             self.withdrawn.remove(zid, kind, key);
         }
     }
 
-    /// Whom `root`'s declarations are passed on to: our children in its tree, who have been told of
-    /// all that was before.
+    /// Faces to which declarations of `root` are forwarded: children of this node in its tree that have
+    /// all its earlier declarations.
     pub(super) fn told(&mut self, root: RouterIx) -> Vec<FaceId> {
         if self.get(root).is_some_and(|router| router.told.is_none()) {
             let children = self.children(root);
@@ -379,25 +380,25 @@ impl Network {
         self.get(root).into_iter().flat_map(|router| router.told.iter().flatten().copied()).collect()
     }
 
-    /// Whether what follows the tree of `root` should come on `face`.
+    /// Whether messages along the tree of `root` should come on `face`.
     pub(super) fn is_upstream(&mut self, root: RouterIx, face: FaceId) -> bool {
         let parent = self.tree(root).parent;
         let zid = parent.and_then(|parent| self.get(parent)).map(|router| router.zid);
         zid.is_some() && zid == self.links.get(&face).map(|link| link.zid)
     }
 
-    /// Where something goes in the tree of `root` that is for `to`.
+    /// Next face towards `to` in the tree of `root`.
     pub(super) fn next_hop(&mut self, root: RouterIx, to: RouterIx) -> Option<FaceId> {
         let next = self.tree(root).next(to)?;
         self.face_of(next)
     }
 
-    /// How far a router is from here.
+    /// Distance of a router.
     pub(super) fn distance(&mut self, to: RouterIx) -> u16 {
         self.tree(OWN).distance(to)
     }
 
-    /// Whether the router that a record is about is our neighbour, or ourselves.
+    /// Whether a record is about a neighbour or this node.
     fn is_near(&self, zid: ZenohId) -> bool {
         self.routers[usize::from(OWN)].as_ref().is_some_and(|own| own.zid == zid)
             || self.links.values().any(|link| link.zid == zid)
@@ -418,13 +419,13 @@ impl Router {
         }
     }
 
-    /// Whether it declared something of `kind` there.
+    /// Whether the router declared an entity of `kind` there.
     pub(super) fn declares(&self, kind: Kind, resource: ResourceId) -> bool {
         self.entities[kind as usize].contains(&resource)
     }
 }
 
-/// A bound on what one neighbour numbers.
+/// Whether a neighbour may assign the number, which is bounded.
 fn may_number(link: &Link, psid: u64) -> bool {
     link.psids.len() < MAX_LINK_STATES || link.psids.contains_key(&psid)
 }

@@ -1,4 +1,4 @@
-//! Link states of routers: what is said of whom, and what comes of it.
+//! Link-state records of routers, sent and received.
 
 use super::{Changes, Link, Network, OWN, RouterIx, may_number};
 use crate::{
@@ -13,16 +13,16 @@ use crate::{
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a record says beside the links.
+/// Contents of a record beside the links.
 #[derive(Clone, Copy, Default)]
 struct Detail {
-    /// Who it is: for whoever does not know the number.
+    /// Whether the id is included, for receivers that do not know the number.
     zid: bool,
     locators: bool,
 }
 
 impl Network {
-    /// A link to a router is open.
+    /// Handles a new link to a router.
     pub(in super::super) fn link_up(&mut self, now: Now, face: FaceId, zid: ZenohId) -> Changes {
         let before = self.reachable();
         let mut changes = Changes::default();
@@ -46,7 +46,7 @@ impl Network {
         changes
     }
 
-    /// A link to a router is lost.
+    /// Handles the loss of a link to a router.
     pub(in super::super) fn link_down(&mut self, now: Now, face: FaceId) -> Changes {
         let mut changes = Changes::default();
         let Some(link) = self.links.remove(&face) else { return changes };
@@ -62,7 +62,7 @@ impl Network {
         self.relink(now);
         self.note_reach();
         if self.links.is_empty() {
-            // There is nothing to wait for.
+            // No other way can appear, so removal need not wait.
             changes.removed = self.remove_unreachable();
         }
         if let Some(record) = self.record(OWN, Detail::default()) {
@@ -72,7 +72,7 @@ impl Network {
         changes
     }
 
-    /// We listen at other places.
+    /// Sets the locators of this node.
     pub(in super::super) fn set_locators(&mut self, now: Now, locators: &[Text]) -> Changes {
         let mut changes = Changes::default();
         if let Some(own) = self.get_mut(OWN) {
@@ -88,8 +88,8 @@ impl Network {
         changes
     }
 
-    /// Writes down our own links, as a new state. Its number is the time, so that a router that starts
-    /// again is not taken for its own past.
+    /// Announces the own links as a new state. Its number is the time, so that the states of a
+    /// restarted router are newer than its earlier ones.
     fn relink(&mut self, now: Now) {
         let links: BTreeMap<ZenohId, u16> = self
             .links
@@ -127,7 +127,7 @@ impl Network {
         })
     }
 
-    /// Link states that came on `face`. Returns what came of them, and how many were ignored.
+    /// Handles link states from `face`. Returns their consequences, and the number of ignored records.
     pub(in super::super) fn handle_records(
         &mut self,
         now: Duration,
@@ -159,8 +159,8 @@ impl Network {
         self.touch(now);
         changes.added = new.iter().filter_map(|ix| self.get(*ix)).map(|router| router.zid).collect();
 
-        // Who comes into reach is told to all, also to whom it came from: that is how they learn our
-        // numbers. Who is out of reach is not told of.
+        // Routers that come into reach are announced to all neighbours, also to the sender: in this way
+        // they learn the numbers of this node. Unreachable routers are not announced.
         let fresh = self.come_into_reach(&before);
         let news: Vec<LinkState> = fresh
             .iter()
@@ -179,7 +179,7 @@ impl Network {
         (changes, ignored)
     }
 
-    /// Returns whether the record was about somebody who is known, or is known now.
+    /// Returns whether the record was about a known router, or made it known.
     fn handle_record(
         &mut self,
         link: &Link,
@@ -188,7 +188,7 @@ impl Network {
         updated: &mut BTreeMap<RouterIx, Detail>,
         changes: &mut Changes,
     ) -> bool {
-        // A number means what it was last said to mean, within bounds; 0 is always the neighbour.
+        // The last meaning given to a number counts, within bounds; 0 is always the neighbour.
         let Some(zid) = link.psids.get(&record.psid).copied() else { return false };
         let known = self.by_zid.get(&zid).copied();
         if known == Some(OWN) {
@@ -199,7 +199,8 @@ impl Network {
         if known.is_none() {
             new.insert(ix);
         }
-        // Of itself a neighbour knows best: it may have started again, with smaller numbers.
+        // A neighbour's first record about itself always counts: it may have restarted, with smaller
+        // numbers.
         let first_word = record.psid == 0 && !link.introduced;
         if known.is_some() && !first_word && self.get(ix).is_none_or(|router| record.sn <= router.sn) {
             return true;

@@ -1,18 +1,17 @@
-//! Weights of links, and the trees along which everything between routers travels
-//! (`zenoh-behaviour` 5.6).
+//! Weights of links, and the trees along which messages between routers travel (`zenoh-behaviour` 5.6).
 //!
-//! All routers of a network work out the same trees for themselves, so each number here is exactly the
-//! number of the reference: another formula makes loops and holes.
+//! All routers of a network compute the same trees independently, so each number here must equal that
+//! of Eclipse Zenoh: another formula makes loops and holes.
 
 use super::RouterIx;
 use crate::zenoh::ZenohId;
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The weight of a link for which neither end has one.
+/// Weight of a link without a configured one.
 const DEFAULT_WEIGHT: u16 = 100;
 
-/// The weight of the link between two routers: that of either end, or the greater of both, and up to one
+/// Weight of the link between two routers: that of either end, or the greater of both, and up to one
 /// per cent more, so that no two ways are equally long. 0 is no weight.
 pub(super) fn weight(a: ZenohId, of_a: u16, b: ZenohId, of_b: u16) -> f64 {
     let weight = match of_a.max(of_b) {
@@ -53,24 +52,24 @@ fn siphash13(first: u128, second: u128) -> u64 {
     v[0] ^ v[1] ^ v[2] ^ v[3]
 }
 
-/// Who is linked to whom, and at what weight: what trees are worked out from.
+/// Weighted links between routers, the input of the trees.
 #[derive(Debug, Default)]
 pub(super) struct Graph(pub(super) Vec<Vec<(RouterIx, f64)>>);
 
 /// The tree of one router, as one other router sees it.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    /// Towards the root. `None`: we are the root, or there is no way.
+    /// Next router towards the root. `None`: this node is the root, or there is no way.
     pub(super) parent: Option<RouterIx>,
-    /// Our neighbours further from the root.
+    /// Neighbours further from the root.
     pub(super) children: Vec<RouterIx>,
     /// For each router the neighbour through which it is reached.
     next: Vec<Option<RouterIx>>,
-    /// The length of the way from the root.
+    /// Length of the way from the root.
     distance: Vec<f64>,
 }
 
-/// A length that has an order.
+/// A length with a total order.
 #[derive(PartialEq)]
 struct Length(f64);
 
@@ -109,7 +108,7 @@ impl Tree {
             }
             order.push(at);
             for (to, weight) in &graph.0[usize::from(at)] {
-                // The sum from the root outwards, as everybody forms it.
+                // The sum is formed from the root outwards, as all routers do.
                 let length = length + weight;
                 if length < tree.distance[usize::from(*to)] {
                     tree.distance[usize::from(*to)] = length;
@@ -128,7 +127,7 @@ impl Tree {
                     tree.children.push(at);
                     tree.next[place] = Some(at);
                 }
-                // Below one of our children, or else towards the root.
+                // Below a child of this node, or else towards the root.
                 Some(before) if before != own && done[usize::from(own)] => {
                     tree.next[place] = tree.next[usize::from(before)].or(tree.parent);
                 }
@@ -143,7 +142,7 @@ impl Tree {
         *self.next.get(usize::from(to))?
     }
 
-    /// How far `to` is from the root, as the distance of a queryable.
+    /// Distance of `to` from the root, in the unit of a queryable's distance.
     pub(super) fn distance(&self, to: RouterIx) -> u16 {
         // The cast cuts off fractions, and stays within the range of the type.
         self.distance.get(usize::from(to)).map_or(u16::MAX, |length| *length as u16)

@@ -1,26 +1,26 @@
-//! What routers have withdrawn of late.
+//! Recent withdrawals of declarations by routers.
 //!
-//! While trees change, a declaration may reach a router on its old way and its end be sent on the new
-//! one before that way stands: nobody would ever tell it of the end. So the end is told once more to
-//! whoever becomes a child in the tree soon after it.
+//! While trees change, a declaration may reach a router on the old way and its end be sent on the new
+//! one before that way exists: the router would never learn of the end. So the end is sent once more to
+//! each neighbour that becomes a child in the tree soon after it.
 
 use super::super::tables::Kind;
 use crate::zenoh::{KeyExpr, ZenohId};
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
-/// How long: much longer than trees take to come to rest.
+/// Time for which a withdrawal is kept: much longer than trees take to settle.
 const REMEMBERED: Duration = Duration::from_secs(10);
-/// How much: so many bytes, those of the keys and this for each entry.
+/// Most memory, in bytes: that of the keys and this for each entry.
 const BOUND: usize = 4 << 20;
 const ENTRY: usize = 200;
 
 type What = (Kind, KeyExpr);
 
-/// Ends of declarations that are not long ago.
+/// Recent withdrawals.
 #[derive(Debug, Default)]
 pub(in super::super) struct Withdrawn {
-    /// With the number of the latest end, because the queue may hold older ones.
+    /// With the number of the latest withdrawal, because the queue may hold older ones.
     ends: BTreeMap<ZenohId, BTreeMap<What, u64>>,
     queue: VecDeque<(Duration, u64, ZenohId, What)>,
     next: u64,
@@ -28,7 +28,7 @@ pub(in super::super) struct Withdrawn {
 }
 
 impl Withdrawn {
-    /// A router has withdrawn something. Returns whether that is news.
+    /// Records a withdrawal. Returns whether it was not recorded already.
     pub(in super::super) fn insert(
         &mut self,
         now: Duration,
@@ -43,7 +43,7 @@ impl Withdrawn {
         self.ends.entry(zid).or_default().insert((kind, key.clone()), self.next).is_none()
     }
 
-    /// What is long ago, or too much.
+    /// Drops old withdrawals, and the oldest above the bound.
     pub(super) fn forget(&mut self, now: Duration) {
         while let Some((at, number, zid, what)) = self.queue.front()
             && (at.saturating_add(REMEMBERED) < now || self.bytes > BOUND)
@@ -61,7 +61,7 @@ impl Withdrawn {
         }
     }
 
-    /// It is declared again.
+    /// Drops the withdrawal of a key that is declared again.
     pub(in super::super) fn remove(&mut self, zid: ZenohId, kind: Kind, key: &KeyExpr) {
         if let Some(ends) = self.ends.get_mut(&zid) {
             ends.remove(&(kind, key.clone()));
@@ -72,7 +72,7 @@ impl Withdrawn {
         self.ends.get(&zid).is_some_and(|ends| !ends.is_empty())
     }
 
-    /// What a router has withdrawn.
+    /// Recorded withdrawals of a router.
     pub(in super::super) fn of(&self, zid: ZenohId) -> impl Iterator<Item = (Kind, &KeyExpr)> {
         self.ends.get(&zid).into_iter().flatten().map(|((kind, key), _)| (*kind, key))
     }

@@ -1,11 +1,11 @@
-//! What routers of a network have to agree about.
+//! Invariants that hold between the routers of a network.
 
 use super::{network::World, *};
 use crate::zenoh::KeyExpr;
 use std::collections::BTreeMap;
 
 impl World {
-    /// Who is somebody's parent has him as a child.
+    /// Every parent in a tree lists its child.
     pub(super) fn check_trees(&mut self) {
         let routers: Vec<usize> = (0..self.fabric.nodes.len()).filter(|n| self.is_router(*n)).collect();
         let by_zid: BTreeMap<ZenohId, usize> =
@@ -28,7 +28,7 @@ impl World {
         }
     }
 
-    /// What a router knows of another is what that one has declared.
+    /// A router has exactly the declarations that the other router made.
     pub(super) fn check_tables(&self) {
         let components = self.components();
         let routers: Vec<usize> = (0..self.fabric.nodes.len()).filter(|n| self.is_router(*n)).collect();

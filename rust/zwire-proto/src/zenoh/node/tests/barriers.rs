@@ -1,4 +1,4 @@
-//! When those who need a declaration know it.
+//! Barriers: when all nodes that need a declaration have it.
 
 use super::*;
 use crate::zenoh::KeyExpr;
@@ -47,7 +47,7 @@ fn a_peer_answers_its_session_when_all_neighbours_have_answered() {
     assert!(world.says(2, d_final(2)).is_empty());
     assert!(world.says(2, d_final(2)).is_empty(), "one answer each");
     assert_eq!(world.says(3, d_final(2)), ["1: I=7 D_FINAL"]);
-    // A neighbour that asks is answered at once: it asks the others itself.
+    // A neighbour's barrier is answered at once: it asks the others itself.
     assert_eq!(world.says(2, interest(9, Current, "KT", KEY)), ["2: I=9 D_FINAL"]);
 }
 
@@ -78,7 +78,7 @@ fn an_asker_that_is_gone_leaves_nothing_behind() {
     world.down(3);
     assert_eq!(world.node.poll_timeout(), None);
     assert!(world.says(2, d_final(1)).is_empty());
-    // So does one whose neighbour never answers, after an hour.
+    // A barrier with a neighbour that never answers is dropped after an hour.
     world.says(1, interest(8, Current, "KT", KEY));
     assert!(world.node.poll_timeout().is_some());
     assert!(world.after(Duration::from_secs(3600)).is_empty());

@@ -1,4 +1,4 @@
-//! A face that wants too much is closed, and nobody else notices.
+//! A face that exceeds a limit is closed, and other faces are not affected.
 
 use super::*;
 use crate::zenoh::wire::CloseReason;
@@ -35,7 +35,7 @@ fn declarations_are_bounded_in_bytes() {
         &(|n| d_sub(n, &text(n))) as &dyn Fn(u32) -> NetworkMessage,
         &|n| d_qabl(n, &text(n), false, 0),
         &|n| d_token(n, &text(n)),
-        // One id, one key, again and again under other ids: each costs.
+        // One id, one key, repeatedly under other ids: each is charged.
         &|n| d_sub(n, "x"),
         &|n| d_sub(1, &text(n)),
         &|n| d_key(n as u16, &text(n)),
@@ -81,7 +81,7 @@ fn unfinished_queries_are_bounded_and_end_with_their_asker() {
         assert_eq!(world.says(1, get(rid, "q")).len(), 1);
     }
     assert_eq!(world.try_says(1, get(100, "q")), Err(FaceError::TooManyQueries { bound: 100 }));
-    // One that ends makes room.
+    // An interest that ends makes room.
     world.says(2, end(1));
     assert_eq!(world.says(1, get(100, "q")).len(), 1);
     world.down(1);

@@ -119,7 +119,7 @@ fn a_timestamp_of_the_past_stays_and_one_of_the_future_is_replaced_or_dropped() 
     let future = clock(1_700_003_600);
     assert_eq!(stamped(&mut world, Some(future)).unwrap().id, zid(0xf000));
     assert_eq!(world.node.stats().future_replaced, 1);
-    // Within the tolerance it is kept, and the node's clock goes after it.
+    // Within the tolerance it is kept, and the node's clock follows it.
     let near = Timestamp { time: Ntp64((1_700_000_000 << 32) + (1 << 30)), id: zid(2) };
     assert_eq!(stamped(&mut world, Some(near)), Some(near));
     assert!(stamped(&mut world, None).unwrap().time > near.time);
@@ -159,7 +159,7 @@ fn a_clock_that_is_ahead_is_spoken_of_once_a_minute() {
     let now = world.now;
     stamped(&mut world, ahead(7, now));
     assert_eq!(heard(&mut world).len(), 1);
-    // Clocks that are made up do not add up, nor do they keep others from being spoken of for ever.
+    // Invented clocks are not added up, nor do they suppress reports about other clocks forever.
     for clock in 100..3000 {
         stamped(&mut world, ahead(clock, now));
     }
@@ -215,7 +215,7 @@ fn the_route_cache_forgets_rather_than_grows() {
         }
     }
     assert_eq!(world.node.stats().route_misses, 3000);
-    // What is asked often survives what is asked once.
+    // Frequently used routes survive rarely used ones.
     for number in 0..1000 {
         world.says(3, put("often", ""));
         world.says(3, put(&format!("k/{number}"), ""));

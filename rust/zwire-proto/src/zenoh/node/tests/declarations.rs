@@ -41,7 +41,7 @@ fn a_number_in_use_keeps_its_key_and_zero_cannot_be_used() {
     assert!(world.says(2, put("1S:", "")).is_empty());
     world.says(2, d_key(1, "b"));
     assert_eq!(world.says(2, put("1S:", "")), ["1: b PUT "]);
-    // What was declared on the old meaning of a number stays.
+    // Declarations under the old meaning of a number stay.
     world.says(2, u_key(9));
     assert_eq!(world.node.stats().ignored, 3);
 }
@@ -58,7 +58,7 @@ fn numbers_that_come_and_go_change_how_a_key_is_written_at_once() {
     world.says(1, u_key(5));
     world.says(1, u_key(4));
     assert_eq!(world.says(2, put("a/b/c", "")), ["1: a/b/c PUT "]);
-    // A number for part of a chunk is no help.
+    // A number for part of a chunk cannot be used.
     world.says(1, d_key(6, "a/b/cc"));
     assert_eq!(world.says(2, put("a/b/ccc", "")), ["1: a/b/ccc PUT "]);
 }
@@ -106,7 +106,7 @@ fn ids_of_different_kinds_are_different() {
 #[test]
 fn an_undeclaration_may_name_the_key() {
     let mut world = World::with_clients(2);
-    // Id 0 everywhere, as on links where ids mean nothing.
+    // Id 0 everywhere, as on links without ids.
     world.says(1, d_sub(0, "a"));
     world.says(1, d_sub(0, "b"));
     let by_key = |key| declare(Declaration::UndeclareSubscriber { id: 0, key: Some(wire(key)) });

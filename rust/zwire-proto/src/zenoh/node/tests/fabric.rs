@@ -38,7 +38,7 @@ pub(super) struct Link {
     pub(super) ends: [End; 2],
     delay: Duration,
     pub(super) alive: bool,
-    /// Which end still believes that it is.
+    /// Which ends still take the link for open.
     up: [bool; 2],
 }
 
@@ -49,30 +49,30 @@ enum Happening {
     Timer(End),
 }
 
-/// What a get gave.
+/// Result of a get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Got {
     pub(super) replies: Vec<String>,
     pub(super) ends: u32,
 }
 
-/// All of it. The number of a link is that of its faces.
+/// Simulated network. The number of a link is that of its faces.
 pub(super) struct Fabric {
     pub(super) now: Duration,
     pub(super) random: Random,
     pub(super) nodes: Vec<Node>,
     pub(super) sessions: Vec<Session>,
     pub(super) links: Vec<Link>,
-    /// The link that a session has.
+    /// Link of each session.
     homes: BTreeMap<usize, usize>,
     happenings: BTreeMap<(Duration, u64), Happening>,
     armed: BTreeMap<End, Duration>,
     next: u64,
-    /// Messages that have arrived.
+    /// Number of messages that arrived.
     pub(super) messages: u64,
     /// Requests on links that have no RESPONSE_FINAL yet: link, side that asked, id.
     pub(super) open: BTreeSet<(usize, usize, u32)>,
-    /// How often each subscriber of a session got what was put: by payload.
+    /// Number of times that each subscriber of a session got a put, by payload.
     pub(super) samples: BTreeMap<(String, usize, u32), u32>,
     pub(super) gets: BTreeMap<(usize, GetId), Got>,
 }
@@ -123,7 +123,7 @@ impl Fabric {
         }
     }
 
-    /// A new link, which is up at both ends at once.
+    /// A new link, up at both ends at once.
     pub(super) fn link(&mut self, a: End, b: End, kind: FaceKind) -> usize {
         let link = self.links.len();
         let delay = match kind {
@@ -149,7 +149,7 @@ impl Fabric {
         link
     }
 
-    /// The link breaks: what is under way is lost, and each end hears of it in its own time.
+    /// Breaks the link: messages on the way are lost, and each end notices after its own delay.
     pub(super) fn cut(&mut self, link: usize) {
         if !core::mem::replace(&mut self.links[link].alive, false) {
             return;
@@ -161,7 +161,7 @@ impl Fabric {
         }
     }
 
-    /// The node stops and starts again, without a memory.
+    /// Restarts the node without its state.
     pub(super) fn restart(&mut self, node: usize) {
         for link in 0..self.links.len() {
             if self.links[link].ends.contains(&End::Node(node)) {
@@ -186,7 +186,7 @@ impl Fabric {
         result
     }
 
-    /// A session has lost its link, and knows it.
+    /// Tells a session that its link is lost.
     pub(super) fn disconnect(&mut self, session: usize) {
         let Some(link) = self.homes.remove(&session) else { return };
         self.cut(link);
@@ -194,7 +194,7 @@ impl Fabric {
         self.with_session(session, Session::handle_link_down);
     }
 
-    /// The link that a session has, or thinks that it has.
+    /// The link of a session, from the session's view.
     pub(super) fn home(&self, session: usize) -> Option<usize> {
         self.homes.get(&session).copied()
     }
@@ -283,7 +283,7 @@ impl Fabric {
         }
     }
 
-    /// Lets that much time pass.
+    /// Advances the time.
     pub(super) fn run(&mut self, time: Duration) {
         let end = self.now + time;
         while let Some(entry) = self.happenings.first_entry().filter(|entry| entry.key().0 <= end) {

@@ -6,7 +6,7 @@ const FIRST: &str = "tcp/127.0.0.1:9991";
 const SECOND: &str = "tcp/127.0.0.1:9992";
 
 impl World {
-    /// As [`Self::up`], with what link states say.
+    /// Like [`Self::up`], returning the link states as text.
     fn joins(&mut self, face: u32, whatami: WhatAmI) -> Vec<String> {
         self.node.handle_face_up(
             self.now(),
@@ -17,7 +17,7 @@ impl World {
         self.states()
     }
 
-    /// The link states among what the node says now.
+    /// The link states in the output of the node.
     fn states(&mut self) -> Vec<String> {
         let out = self.drain_raw().into_iter();
         let states = out.filter(|(_, message)| matches!(message, NetworkMessage::Oam(_)));
@@ -63,7 +63,7 @@ fn a_router_tells_its_peers_of_each_other() {
         world.hears(2, vec![record(0, 1, 2, &[SECOND], &[])]),
         [format!("1: 2=52 sn 1 peer [] at {SECOND}")]
     );
-    // The same again, an older one, one without locators, one about somebody else: nobody is told.
+    // The same again, an older one, one without locators, one about another node: no neighbour is told.
     for (sn, number, locators) in [(1, 2, &[SECOND][..]), (0, 2, &[FIRST]), (7, 2, &[]), (9, 9, &[FIRST])] {
         let psid = if number == 2 { 0 } else { 5 };
         assert!(world.hears(2, vec![record(psid, sn, number, locators, &[])]).is_empty(), "{sn}");
@@ -72,7 +72,7 @@ fn a_router_tells_its_peers_of_each_other() {
     assert_eq!(moved, [format!("1: 2=52 sn 8 peer [] at {FIRST}")]);
     let of_nine = (zid(9), vec![Text::from(FIRST)]);
     assert!(discovered(&mut world).contains(&of_nine));
-    // Who is gone is not told of.
+    // A node that left is not announced.
     world.down(1);
     world.down(2);
     assert_eq!(world.joins(3, WhatAmI::Peer), ["3: "]);
@@ -99,7 +99,7 @@ fn a_peer_says_who_it_is_and_of_its_neighbours_where_they_are() {
         world.hears(2, vec![record(0, 1, 2, &[SECOND], &[])]),
         [format!("1: 2=52 sn 1 peer [] at {SECOND}")]
     );
-    // It listens elsewhere: everybody is told, nobody twice.
+    // New locators: all neighbours are told, none of them twice.
     let now = world.now();
     world.node.set_locators(now, vec![Text::from("tcp/10.0.0.2:7447")]);
     world.node.set_locators(now, vec![Text::from("tcp/10.0.0.2:7447")]);
@@ -143,7 +143,7 @@ fn gossip_may_be_off_or_for_some_only_or_far() {
     let told = world.hears(1, vec![record(0, 1, 1, &[FIRST], &[])]);
     assert_eq!(told, [format!("2: 1=51 sn 1 peer [] at {FIRST}")]);
 
-    // With multihop also who is further away is passed on, once.
+    // With multihop nodes further away are announced, too, once.
     let far = GossipConfig { multihop: true, ..GossipConfig::default() };
     let mut world = with(far, NodeMode::Router);
     assert_eq!(world.joins(1, WhatAmI::Peer), ["1: 0=f050 sn 0 router [] at tcp/10.0.0.1:7447"]);

@@ -12,7 +12,7 @@ impl World {
         self.drain()
     }
 
-    /// The node that is at `face`, or would be, joins the group; its face there is `face + 100`.
+    /// The node of `face` joins the group, with or without a link; its face there is `face + 100`.
     fn member(&mut self, face: u32) -> Vec<String> {
         let remote = Remote { zid: zid(face), whatami: WhatAmI::Peer };
         let kind = FaceKind::Member { group: FaceId(GROUP) };
@@ -79,11 +79,11 @@ fn who_has_a_link_too_is_served_there_only() {
     world.up(2, WhatAmI::Peer);
     world.says(2, d_final());
     world.says(2, d_sub(1, "a"));
-    // Nobody is in the group who would not hear it otherwise.
+    // All members are also linked, so the group gets nothing.
     assert_eq!(world.says(1, put("a", "1")), ["2: a PUT 1"]);
     assert_eq!(world.says(2, put("a", "2")), ["1: a PUT 2"]);
     assert!(world.says(GROUP + 2, put("a", "2")).is_empty(), "it was on the link");
-    // Somebody is, and the other leaves it out.
+    // A member without a link, and a linked one that ignores the group's copy.
     world.member(3);
     assert_eq!(world.says(1, put("a", "3")), ["2: a PUT 3", "100: a PUT 3"]);
     // The link is lost.

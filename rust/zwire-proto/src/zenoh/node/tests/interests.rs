@@ -13,9 +13,9 @@ fn a_publisher_is_told_of_subscribers_as_they_come_and_go() {
         world.says(1, interest(7, CurrentFuture, "KS", Some("1S:"))),
         ["1: I=7 D_SUB 1 demo/**", "1: I=7 D_FINAL"]
     );
-    // Its own number is used, and ids count on.
+    // Its own number is used, and ids continue.
     assert_eq!(world.says(3, d_sub(1, "demo/decl")), ["1: D_SUB 2 1R:"]);
-    // Another one on the same key is no news; one elsewhere neither.
+    // Another subscriber on the same key changes nothing; one elsewhere neither.
     assert!(world.says(2, d_sub(5, "demo/decl")).is_empty());
     assert!(world.says(2, d_sub(6, "other")).is_empty());
     assert_eq!(world.says(2, u_sub(4)), ["1: U_SUB 1"]);
@@ -51,7 +51,7 @@ fn subscribers_and_queryables_of_the_asker_are_not_told_to_it() {
     world.says(1, d_qabl(1, "a", false, 0));
     assert_eq!(world.says(1, interest(1, CurrentFuture, "SQ", None)), ["1: I=1 D_FINAL"]);
     assert!(world.says(1, d_sub(2, "b")).is_empty());
-    // The key of somebody else's does not vanish with one's own.
+    // The key of another face's declaration does not vanish with one's own.
     assert_eq!(world.says(2, d_sub(1, "a")), ["1: D_SUB 1 a"]);
     assert!(world.says(1, u_sub(1)).is_empty());
 }
@@ -72,7 +72,7 @@ fn a_client_hears_of_tokens_including_its_own() {
     );
     assert_eq!(world.says(1, d_token(2, "live/b")), ["1: D_TOKEN 3 live/b"]);
     assert_eq!(world.says(2, u_token(1)), ["1: U_TOKEN 2 ext (none)"]);
-    // Per key, not per token.
+    // One per key, not per token.
     assert!(world.says(2, d_token(2, "live/a")).is_empty());
     assert!(world.says(1, u_token(1)).is_empty());
     assert_eq!(world.down(2), ["1: U_TOKEN 1 ext (none)"]);
@@ -187,7 +187,7 @@ fn an_id_once_announced_stays_for_other_interests() {
     assert_eq!(world.says(2, u_sub(1)), ["1: U_SUB 1"]);
 }
 
-/// As an eclipse-zenoh router, whose clients keep what they were told for their next publisher.
+/// Same as in an eclipse-zenoh router; its clients keep declarations for their next publisher.
 #[test]
 fn what_was_told_is_withdrawn_after_its_interest_too() {
     let mut world = World::with_clients(2);
@@ -196,7 +196,7 @@ fn what_was_told_is_withdrawn_after_its_interest_too() {
     world.says(2, d_token(3, "a/b"));
     world.says(1, interest(1, CurrentFuture, "SQT", Some("a/*")));
     assert!(world.says(1, no_interest(1)).is_empty());
-    // What comes now was not asked for.
+    // New declarations are not covered by an interest.
     assert!(world.says(2, d_sub(4, "a/c")).is_empty());
     assert_eq!(world.says(2, d_qabl(2, "a/b", false, 0)), ["1: D_QABL 2 a/b distance 0"]);
     assert_eq!(world.says(2, u_sub(1)), ["1: U_SUB 1"]);
@@ -239,7 +239,7 @@ fn a_local_session_is_a_client() {
     assert_eq!(world.says(1, put("x", "1")), ["9: x PUT 1"]);
 }
 
-/// A key that was told by itself stays told when the aggregate on the same key ends.
+/// A key declared by itself stays declared when the aggregate on the same key ends.
 #[test]
 fn the_end_of_an_aggregate_does_not_forget_what_was_told_before_it() {
     let mut world = World::with_clients(2);

@@ -1,5 +1,5 @@
-//! The rules of routing as dialogues in virtual time: a face says something, and what the node says to
-//! whom is compared, written short.
+//! Routing rules as dialogues in virtual time: a face sends a message, and the messages that the node
+//! sends are compared in a short text form.
 
 mod agreement;
 mod barriers;
@@ -77,7 +77,7 @@ impl World {
         self.drain()
     }
 
-    /// `face` says `message`; what the node says then, as `to: message`.
+    /// Hands in `message` of `face`; returns the output of the node, as `to: message`.
     #[track_caller]
     fn says(&mut self, face: u32, message: NetworkMessage) -> Vec<String> {
         self.try_says(face, message).unwrap()
@@ -179,7 +179,7 @@ fn show(message: &NetworkMessage) -> String {
     }
 }
 
-/// A link state: the records in short, `3=54 sn 7 peer [1, 2] at tcp/...`.
+/// A link state: the records in short form, `3=54 sn 7 peer [1, 2] at tcp/...`.
 fn show_states(message: &NetworkMessage) -> String {
     let NetworkMessage::Oam(oam) = message else { panic!("an OAM: {message:?}") };
     let ExtBody::ZBuf(body) = &oam.body else { panic!("a ZBuf") };

@@ -1,4 +1,4 @@
-//! Nodes and sessions joined, each message through the codec: the two machines mean the same.
+//! Nodes and sessions joined, each message through the codec: both machines agree.
 
 mod lives;
 
@@ -78,7 +78,7 @@ impl Net {
         self.settle();
     }
 
-    /// The link of a session, or the last one between nodes, breaks.
+    /// Breaks the link of a session, or the last one between nodes.
     fn cut(&mut self, cable: usize) {
         let (a, b) = self.cables[cable];
         for end in [a, b] {
@@ -216,7 +216,7 @@ fn mesh() -> (Net, [usize; 2]) {
     (net, sessions)
 }
 
-/// A peer that looks to a router: a session at each.
+/// A peer and its gateway: a session at each.
 fn behind_a_gateway() -> (Net, [usize; 2]) {
     let mut net = Net::default();
     let (peer, router) = (net.node(NodeMode::Peer), net.node(NodeMode::Router));
@@ -225,7 +225,7 @@ fn behind_a_gateway() -> (Net, [usize; 2]) {
     (net, sessions)
 }
 
-/// Whoever the two are and however they are joined.
+/// Runs a story for every topology and pair of sessions.
 fn everywhere(story: impl Fn(Net, usize, usize)) {
     let (net, [a, b, _]) = hub();
     story(net, a, b);
@@ -275,7 +275,7 @@ fn a_declared_publisher_knows_whether_somebody_listens() {
 fn a_get_is_answered_and_ends() {
     everywhere(|mut net, a, b| {
         net.get(a, Get::new(key("q/1")));
-        assert_eq!(net.events(a), ["Completed"], "nobody to ask");
+        assert_eq!(net.events(a), ["Completed"], "no queryable");
         net.queryable(b, "q/**", true);
         net.get(a, Get::new(key("q/1")));
         assert_eq!(net.answer(b, "one"), 1);

@@ -1,6 +1,6 @@
 //! Networks of routers, peers and clients with real sessions at their ends, through churn
-//! (`zenoh-behaviour` 5.3 to 5.6): each put comes once to every matching subscriber that was stable
-//! meanwhile, every request has one end on each link, nothing is left when all have gone, and all
+//! (`zenoh-behaviour` 5.3 to 5.6): each put arrives once at every matching subscriber that was stable
+//! meanwhile, every request has one end on each link, no state is left when all have gone, and all
 //! routers have the same trees.
 
 use super::{
@@ -20,26 +20,26 @@ const KEYS: [&str; 12] =
 type Subscribers = BTreeSet<(usize, u32)>;
 
 const MS: Duration = Duration::from_millis(1);
-/// Until routers have noticed everything and worked out their trees, and sessions their declarations.
+/// Time until routers have noticed every change and computed their trees, and sessions declared.
 const SETTLE: Duration = Duration::from_secs(3);
 
 fn key(text: &str) -> KeyExpr {
     text.parse().unwrap()
 }
 
-/// What a session has declared: by id, since when.
+/// Declarations of a session: by id, with the time of each.
 #[derive(Default)]
 struct Person {
     subscribers: BTreeMap<EntityId, (KeyExpr, Duration)>,
     queryables: BTreeMap<EntityId, KeyExpr>,
     tokens: BTreeMap<EntityId, KeyExpr>,
-    /// The node that it is at, and since when.
+    /// The node of the session, and since when.
     node: usize,
     since: Duration,
     local: bool,
 }
 
-/// How large a network is.
+/// Size of a network.
 #[derive(Clone, Copy)]
 struct Size {
     routers: usize,
@@ -47,13 +47,13 @@ struct Size {
     clients: usize,
 }
 
-/// What a run did.
+/// Totals of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums {
     changes: u64,
     puts: u64,
     deliveries: u64,
-    /// While routers come and go nothing promises that a message comes at all, or once.
+    /// Puts while routers come and go: arrival, and arrival once, are not guaranteed.
     unsettled: u64,
     lost: u64,
     doubled: u64,
@@ -64,9 +64,9 @@ struct Sums {
 pub(super) struct World {
     pub(super) fabric: Fabric,
     people: Vec<Person>,
-    /// Links between nodes that are to be there, and their numbers.
+    /// Links between nodes that should exist, and their numbers.
     cables: BTreeMap<(usize, usize), usize>,
-    /// Such links that are cut for now.
+    /// Links that are cut temporarily.
     cut: BTreeSet<(usize, usize)>,
     /// Peers with one gateway, which may lose it.
     loose: Vec<(usize, usize)>,
@@ -85,7 +85,7 @@ impl World {
             tokens: 0,
             sums: Sums::default(),
         };
-        // Ids of routers in no order.
+        // Ids of routers in random order.
         let base = world.fabric.random.next() as u32 & 0xff_ffff;
         let number = |n: usize| zid((n as u32).wrapping_mul(0x9e37_79b1) ^ base);
         for n in 0..size.routers {
@@ -116,8 +116,8 @@ impl World {
             let gateway = world.fabric.random.below(size.routers);
             let mut gateways = vec![gateway];
             if world.fabric.random.percent(30) {
-                // A second gateway with the lesser id, through which nothing else goes: the rule of the
-                // greatest id doubles what passes a second gateway on its way.
+                // A second gateway with the lesser id, through which no other route leads: the rule of
+                // the greatest id duplicates messages that pass a second gateway on their way.
                 let own = world.fabric.nodes[gateway].config().zid;
                 let lesser = ZenohId::new(own.number() / 2 + 1).unwrap();
                 let taken = world.fabric.nodes.iter().any(|node| node.config().zid == lesser);
@@ -151,7 +151,7 @@ impl World {
         world
     }
 
-    // ---- what there is ----
+    // ---- the model ----
 
     fn cable(&mut self, a: usize, b: usize) {
         if !self.cables.contains_key(&(a, b)) {
@@ -181,7 +181,8 @@ impl World {
         self.fabric.nodes[node].config().mode == NodeMode::Router
     }
 
-    /// For each node the component of routers that it is in or looks to; a peer may look to several.
+    /// For each node the component of routers that it is in or attached to; a peer may be attached to
+    /// several.
     pub(super) fn components(&self) -> Vec<BTreeSet<usize>> {
         let count = self.fabric.nodes.len();
         let whole = |cable: &&(usize, usize)| !self.cut.contains(*cable);
@@ -211,7 +212,7 @@ impl World {
         sets
     }
 
-    /// Whether what is sent at a session comes to another, by nodes.
+    /// Whether messages of a session at one node reach a session at another.
     fn reaches(&self, components: &[BTreeSet<usize>], from: usize, to: usize) -> bool {
         let (a, b) = (self.people[from].node, self.people[to].node);
         let cable = (a.min(b), a.max(b));
@@ -220,7 +221,7 @@ impl World {
         a == b || linked || !components[a].is_disjoint(&components[b])
     }
 
-    // ---- what happens ----
+    // ---- events ----
 
     fn pause(&mut self, most: usize) {
         let time = MS * self.fabric.random.below(most) as u32;
@@ -250,7 +251,7 @@ impl World {
                 person.queryables.insert(id, on);
             }
             _ => {
-                // Of several tokens on one key others see one.
+                // Several tokens on one key look like one to other sessions.
                 self.tokens += 1;
                 let on = key(&format!("live/{}", self.tokens));
                 let id =
@@ -272,7 +273,7 @@ impl World {
         }
     }
 
-    /// Something that sessions do.
+    /// Applies a random change to sessions.
     fn change_session(&mut self) {
         self.sums.changes += 1;
         let session = self.fabric.random.below(self.people.len());
@@ -287,7 +288,7 @@ impl World {
         }
     }
 
-    /// Something that happens to links and nodes.
+    /// Applies a random change to links and nodes.
     fn change_network(&mut self) {
         self.sums.changes += 1;
         let routers: Vec<(usize, usize)> =
@@ -322,8 +323,8 @@ impl World {
         self.cables.insert(cable, link);
     }
 
-    /// A node stops, and starts again under the same id. That takes longer than a router is out of reach
-    /// before it is forgotten: who is back before that is taken for the one who was there.
+    /// Stops a node, and starts it again under the same id. That takes longer than the expiry of an
+    /// unreachable router: a node that is back earlier is taken for the previous one.
     fn restart(&mut self, node: usize) {
         self.fabric.restart(node);
         for session in 0..self.people.len() {
@@ -348,9 +349,9 @@ impl World {
             .for_each(|cable| self.heal(cable));
     }
 
-    // ---- what has to be so ----
+    // ---- checks ----
 
-    /// Somebody puts. Returns who has to get it, and who may not.
+    /// Sends a put. Returns the subscribers that must get it, and those that may not.
     fn put(&mut self) -> (String, Subscribers, Subscribers) {
         let from = self.fabric.random.below(self.people.len());
         self.put_from(from)
@@ -387,7 +388,7 @@ impl World {
         self.fabric.samples.clear();
     }
 
-    /// Nothing has changed for a while: each put comes once to all whom it concerns.
+    /// After a quiet period each put arrives once at all matching subscribers.
     fn check_settled(&mut self, puts: usize) {
         self.check_trees();
         self.check_tables();
@@ -445,8 +446,9 @@ impl World {
         assert!(self.fabric.open.is_empty(), "each request has ended on each link");
     }
 
-    /// Sessions come, go and change their minds, while routers stand: who was there in the second before
-    /// a put and in the second behind it gets it once. Who moves may get it at both places, or at none.
+    /// Sessions come, go and change their declarations, while routers stay: a subscriber that was
+    /// present in the second before a put and in the second after it gets it once. A moving one may get
+    /// it at both places, or at none.
     fn sessions_come_and_go(&mut self, rounds: usize) {
         const CALM: Duration = Duration::from_secs(1);
         let mut waiting = Vec::new();
@@ -461,7 +463,7 @@ impl World {
         }
         self.fabric.run(CALM);
         for (at, from, payload, before, reached, others) in waiting {
-            // What a sender has sent when it leaves may get lost with its link.
+            // The last messages of a sender that leaves may be lost with its link.
             let reached = if self.people[from].since >= at { BTreeSet::new() } else { reached };
             let samples = self.samples(&payload);
             let stable: BTreeSet<_> =
@@ -476,7 +478,7 @@ impl World {
         self.forget_samples();
     }
 
-    /// Subscribers that have been where they are since then.
+    /// Subscribers that have not moved since then.
     fn stable(&self, since: Duration) -> Subscribers {
         let mut stable = Subscribers::new();
         for (number, person) in self.people.iter().enumerate().filter(|(_, p)| p.since <= since) {
@@ -531,7 +533,7 @@ impl World {
     }
 }
 
-/// A life of a network.
+/// Runs the life of a network.
 fn live(seed: u64, size: Size, rounds: usize) -> (Sums, u64) {
     let mut world = World::new(seed, size);
     world.fabric.run(SETTLE);
@@ -548,7 +550,7 @@ fn live(seed: u64, size: Size, rounds: usize) -> (Sums, u64) {
 
 const PAGE: &str = include_str!("../../../../../../docs/zenoh-simulation.md");
 
-/// A change of these numbers is a change of behaviour: the page has to be changed with it.
+/// A change of these numbers is a change of behaviour: the page must be updated with it.
 fn compare(size: Size, rounds: usize) {
     let (sums, messages) = live(1, size, rounds);
     let Sums { changes, puts, deliveries, unsettled, lost, doubled, gets, replies } = sums;

@@ -54,12 +54,12 @@ fn a_hub_relays_between_peers_until_they_have_a_link_of_their_own() {
     world.says(1, interest(1, InterestMode::CurrentFuture, "KS", None));
     assert_eq!(world.says(2, d_sub(1, "a")), ["1: D_SUB 1 a"]);
     assert_eq!(world.says(1, put("a", "")), ["2: a PUT "]);
-    // They meet: whoever says so first.
+    // The two peers connect: the first to announce it counts.
     assert_eq!(world.says(2, links(2, 1, &[0xf000, 1])), ["1: U_SUB 1"]);
     assert!(world.says(1, put("a", "")).is_empty());
     assert!(world.says(1, get(1, "a")).contains(&"1: FINAL 1".to_owned()));
     assert!(world.says(1, links(1, 2, &[0xf000, 2])).is_empty());
-    // They part.
+    // The two peers disconnect.
     assert!(world.says(2, links(2, 2, &[0xf000])).is_empty());
     assert_eq!(world.says(1, links(1, 3, &[0xf000])), ["1: D_SUB 2 a"]);
     assert_eq!(world.says(1, put("a", "")), ["2: a PUT "]);
@@ -124,13 +124,13 @@ fn a_peer_tells_a_new_neighbour_all_and_then_that_this_was_all() {
         world.up(2, WhatAmI::Peer),
         ["2: OAM 1", "2: D_SUB 1 s", "2: D_QABL 2 q complete distance 0", "2: D_TOKEN 3 t", "2: I=0 D_FINAL"]
     );
-    // And whatever comes, unasked.
+    // Later declarations are sent without being asked for.
     assert_eq!(world.says(1, d_sub(2, "s2")), ["2: D_SUB 4 s2"]);
     assert_eq!(world.says(1, u_sub(2)), ["2: U_SUB 4"]);
     assert_eq!(world.down(1), ["2: U_SUB 1", "2: U_QABL 2 ext (none)", "2: U_TOKEN 3 ext (none)"]);
 }
 
-/// The bytes of `zenoh-wire` E41 behind its FRAME; the record before it names the node.
+/// The bytes of `zenoh-wire` E41 behind its FRAME; the preceding record names the node.
 #[test]
 fn the_first_words_of_a_peer() {
     let mut world = peer_with_session();
@@ -176,13 +176,13 @@ fn an_interest_waits_until_the_neighbours_have_told_all() {
     assert!(world.says(2, d_final()).is_empty());
     assert_eq!(world.down(3), ["1: I=5 D_FINAL"]);
     assert_eq!(world.says(1, interest(6, InterestMode::Current, "T", None)), ["1: I=6 D_FINAL"]);
-    // One that never does holds nobody up for longer than the timeout of interests, once.
+    // A neighbour that never does delays others for no longer than the timeout of interests, once.
     world.up(4, WhatAmI::Peer);
     assert!(world.says(1, interest(7, InterestMode::Current, "T", None)).is_empty());
     assert_eq!(world.node.poll_timeout(), Some(Duration::from_secs(10)));
     assert_eq!(world.after(Duration::from_secs(10)), ["1: I=7 D_FINAL"]);
     assert_eq!(world.says(1, interest(8, InterestMode::Current, "T", None)), ["1: I=8 D_FINAL"]);
-    // A neighbour's own question is answered at once.
+    // A neighbour's own interest is answered at once.
     world.up(5, WhatAmI::Peer);
     assert_eq!(world.says(5, interest(1, InterestMode::Current, "T", None)), ["5: I=1 D_FINAL"]);
 }
@@ -236,7 +236,7 @@ fn a_gateway_is_told_all_links_of_a_peer_and_what_its_clients_declare() {
     let list = LinkStateList::decode(body).unwrap().0;
     assert_eq!(list[0].links, [1, 2], "both neighbours, by our numbers");
     assert_eq!(list.iter().map(|record| record.gateway).collect::<Vec<_>>(), [false, true, false]);
-    // Who is new beside them it hears, too.
+    // The gateway is told of new neighbours, too.
     assert_eq!(world.up(4, WhatAmI::Peer)[0], "2: OAM 1");
 }
 
@@ -286,7 +286,7 @@ fn tokens_behind_the_gateway_are_found_and_watched() {
     assert_eq!(world.says(2, answer(2, token(0))), ["1: I=4 D_TOKEN 0 live/far"]);
     assert_eq!(world.says(2, answer(2, Declaration::Final)), ["1: I=4 D_FINAL"]);
     assert_eq!(world.node.tables.all().count(), 1, "an answer about the present is not kept");
-    // What comes, for one who does not want the present.
+    // Future declarations only, for a face that does not want the present ones.
     assert_eq!(
         world.says(1, interest(5, InterestMode::Future, "KT", Some("live/**"))),
         ["2: INTEREST 3 Future live/**"]
@@ -295,7 +295,7 @@ fn tokens_behind_the_gateway_are_found_and_watched() {
     let gone = Declaration::UndeclareToken { id: 0, key: Some(wire("live/far")) };
     assert_eq!(world.says(2, declare(gone)), ["1: U_TOKEN 0 ext live/far"]);
     assert_eq!(world.says(2, d_token(9, "live/new")), ["1: D_TOKEN 1 live/new"]);
-    // What nobody asks for is forgotten; the gateway may not say when it ends.
+    // Declarations without an interest are dropped; the gateway may not send their end.
     assert_eq!(world.says(1, no_interest(5)), ["2: INTEREST 3 Final *", "1: U_TOKEN 1 ext (none)"]);
     assert_eq!(world.node.tables.all().count(), 1);
 }
@@ -313,7 +313,7 @@ fn a_silent_gateway_holds_nobody_up_for_longer_than_the_timeout() {
     world.up(2, WhatAmI::Router);
     assert!(world.says(2, answer(2, late)).is_empty());
     assert_eq!(world.node.tables.all().count(), 0);
-    // Who asks without end is closed.
+    // A face with endless interests is closed.
     world.node.config.limits.interests = 10;
     let refused =
         (100..200).find(|id| world.try_says(1, interest(*id, InterestMode::Current, "T", None)).is_err());

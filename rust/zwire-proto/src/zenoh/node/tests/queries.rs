@@ -25,7 +25,7 @@ fn a_query_that_nobody_can_answer_ends_at_once() {
     world.says(1, d_qabl(1, "a", true, 0));
     world.says(2, d_sub(1, "a"));
     assert_eq!(world.says(1, get(3, "nothing/here")), ["1: FINAL 3"]);
-    // Its own queryable is the session's business.
+    // The session asks its own queryable itself.
     assert_eq!(world.says(1, get(4, "a")), ["1: FINAL 4"]);
     // Unknown scope, wrong key.
     assert_eq!(world.says(1, get(5, "7S:/x")), ["1: FINAL 5"]);
@@ -99,7 +99,7 @@ fn what_the_asker_said_is_passed_on() {
         .unwrap();
     let expected = Request { id: 1, key: wire("3R:/x"), node_id: 0, ..asked };
     assert_eq!(world.drain_raw(), [(2, NetworkMessage::Request(expected))]);
-    // The end carries the QoS of the query, whatever the replier writes.
+    // The end carries the QoS of the query, whatever QoS the replier writes.
     world.node.handle_message(world.now(), FaceId(2), end(1), Reliability::Reliable).unwrap();
     let expected = ResponseFinal { id: 8, qos: Qos(0x11), timestamp: None };
     assert_eq!(world.drain_raw(), [(1, NetworkMessage::ResponseFinal(expected))]);
@@ -132,7 +132,7 @@ fn each_branch_has_its_time() {
         world.after(Duration::from_secs(10)),
         ["1: RESPONSE 7 (none) ERR Timeout", "1: RESPONSE 7 (none) ERR Timeout", "1: FINAL 7"]
     );
-    // Zero is no useful timeout; one beyond all time never comes.
+    // Zero is not a usable timeout; one beyond the range of time never expires.
     world.says(1, request(8, "q/a", BestMatching, Some(0)));
     assert_eq!(world.node.poll_timeout(), Some(Duration::from_secs(20)));
     world.says(1, request(9, "q/a", BestMatching, Some(u64::MAX)));

@@ -14,7 +14,7 @@ fn record(psid: u64, sn: u64, number: Option<u32>, links: &[u64]) -> LinkState {
     }
 }
 
-/// From another router in whose tree it is sent.
+/// A message of another router, sent along a tree.
 fn along(node_id: u16, message: NetworkMessage) -> NetworkMessage {
     match message {
         NetworkMessage::Push(push) => NetworkMessage::Push(Push { node_id, ..push }),
@@ -32,7 +32,7 @@ fn u_far_sub(key: &str) -> NetworkMessage {
 }
 
 impl World {
-    /// What the node says: link states in full.
+    /// Output of the node, with link states in full.
     fn words(&mut self) -> Vec<String> {
         let out = self.drain_raw().into_iter();
         out.map(|(to, message)| match message {
@@ -53,7 +53,7 @@ impl World {
         self.words()
     }
 
-    /// A router at face 9 that is linked to us only; the trees are there.
+    /// A router at face 9 that is linked to this node only; the trees are computed.
     fn with_router() -> Self {
         let mut world = Self::with_clients(2);
         world.meets(9, WhatAmI::Router);
@@ -63,10 +63,10 @@ impl World {
     }
 }
 
-/// The numbers of states are microseconds of the wall clock; the clock of these tests begins here.
+/// State numbers are microseconds of the wall clock; the clock of these tests begins here.
 const SN: u64 = 1_700_000_000_000_000;
 
-/// 9.4 "Router <-> router", with us as R.
+/// 9.4 "Router <-> router", with this node as R.
 #[test]
 fn two_routers_introduce_themselves_and_then_declare() {
     let mut world = World::with_clients(1);
@@ -75,16 +75,16 @@ fn two_routers_introduce_themselves_and_then_declare() {
         world.meets(9, WhatAmI::Router),
         [format!("9: 0=f050 sn {SN} router [1]; 1=59 sn 0 router []")]
     );
-    // What is declared before the first link state is ignored.
+    // Declarations before the first link state are ignored.
     assert!(world.tells(9, d_sub(0, "early")).is_empty());
     let introduction = states(vec![record(0, 1, Some(9), &[1]), record(1, 0, Some(0xf000), &[])]);
-    assert!(world.tells(9, introduction).is_empty(), "nobody here is new");
+    assert!(world.tells(9, introduction).is_empty(), "no new router");
     assert_eq!(world.node.poll_event(), Some(NodeEvent::Ready { face: FaceId(9) }));
     assert_eq!(world.node.poll_timeout(), Some(Duration::from_millis(100)));
     assert!(world.after(Duration::from_millis(99)).is_empty());
     assert_eq!(world.after(Duration::from_millis(1)), ["9: D_SUB 0 e/**"]);
     assert_eq!(world.node.poll_timeout(), None);
-    // And from then on at once, each key once.
+    // Later ones are sent at once, each key once.
     assert!(world.says(1, d_sub(4, "e/**")).is_empty());
     assert_eq!(world.says(1, d_qabl(1, "q", true, 3)), ["9: D_QABL 0 q complete distance 3"]);
     assert_eq!(world.says(1, d_token(1, "t")), ["9: D_TOKEN 0 t"]);
@@ -135,16 +135,16 @@ fn a_router_behind_another_comes_and_goes() {
     world.says(2, d_sub(1, "e/w"));
     assert_eq!(world.tells(9, along(2, put("e/w", "y"))), ["2: e/w PUT y"]);
     assert!(world.tells(9, along(7, d_sub(0, "unknown"))).is_empty());
-    assert_eq!(world.tells(9, along(7, put("e/w", "z"))), ["2: e/w PUT z"], "whose tree is not known");
+    assert_eq!(world.tells(9, along(7, put("e/w", "z"))), ["2: e/w PUT z"], "the tree is not known");
     let gone = states(vec![record(0, 3, None, &[1])]);
     assert!(world.tells(9, gone).is_empty(), "there may be another way in a moment");
     assert_eq!(world.after(Duration::from_millis(100)), ["1: U_SUB 1"]);
     assert!(world.says(1, put("e/v/1", "x")).is_empty());
-    // An old state brings nothing back.
+    // An old state restores nothing.
     assert!(world.tells(9, states(vec![record(0, 2, None, &[1, 2])])).is_empty());
 }
 
-/// Us in the middle of a line.
+/// This node in the middle of a line.
 #[test]
 fn a_router_in_the_middle_passes_on() {
     let mut world = World::with_router();
@@ -155,7 +155,7 @@ fn a_router_in_the_middle_passes_on() {
             format!("8: 0=f050 sn {} router [2, 1]; 1=59 sn 1 router [0]; 2=58 sn 0 router []", SN + 100_000)
         ]
     );
-    // It has another order of numbers: 9 is its 1, we are its 2.
+    // The neighbour has another order of numbers: 9 is its 1, this node its 2.
     let introduction =
         vec![record(0, 5, Some(8), &[2]), record(2, 0, Some(0xf000), &[]), record(1, 0, Some(9), &[])];
     assert_eq!(world.tells(8, states(introduction)), ["9: 2 sn 5 [0]"]);
@@ -174,13 +174,13 @@ fn a_router_in_the_middle_passes_on() {
     assert_eq!(world.tells(8, get(7, "q")), ["9: N=2 REQUEST 2 q"]);
     let lost = world.down(9);
     assert_eq!(lost[0], "8: FINAL 7", "{lost:?}");
-    // 8 works out by itself that 9 is gone.
+    // 8 finds out by itself that 9 is gone.
     assert_eq!(lost[1..], ["8: OAM 1"]);
     assert_eq!(world.tells(8, put("nine", "x")), Vec::<String>::new());
 }
 
-/// What comes on a link that the tree does not lead through goes to our own faces and no further: there
-/// is nothing else against loops.
+/// A message on a link outside the tree goes to own faces and no further: there is no other protection
+/// against loops.
 #[test]
 fn what_goes_astray_goes_no_further() {
     let mut world = World::with_router();
@@ -214,7 +214,7 @@ fn a_query_goes_to_the_nearest_complete_router() {
     ];
     world.tells(8, states(behind));
     world.after(Duration::from_millis(100));
-    // The distance that counts is that of the tree, not the one that is said.
+    // The distance of the tree counts, not the declared one.
     world.tells(8, along(4, d_qabl(0, "q", true, 0)));
     assert_eq!(world.says(1, get(1, "q")), ["8: REQUEST 1 q"]);
     world.tells(9, d_qabl(0, "q", true, 900));
@@ -261,10 +261,10 @@ fn who_becomes_a_child_is_told_what_there_is_and_what_has_just_ended() {
     world.says(1, d_sub(2, "ends"));
     world.meets(8, WhatAmI::Router);
     world.tells(8, states(vec![record(0, 5, Some(8), &[2]), record(2, 0, Some(0xf000), &[])]));
-    // 8 may have heard of it on another way.
+    // 8 may have received it on another way.
     assert_eq!(world.says(1, u_sub(2)), ["9: U_SUB 0 ext ends"]);
     assert_eq!(world.after(Duration::from_millis(100)), ["8: U_SUB 0 ext ends", "8: D_SUB 0 stays"]);
-    // Long ago is past.
+    // An old withdrawal is not sent again.
     world.after(Duration::from_secs(11));
     world.meets(7, WhatAmI::Router);
     world.tells(7, states(vec![record(0, 5, Some(7), &[2]), record(2, 0, Some(0xf000), &[])]));
@@ -285,16 +285,16 @@ fn several_gateways_of_a_peer_do_not_double_what_passes() {
     assert_eq!(world.says(3, d_sub(1, "peer")), ["9: D_SUB 0 peer"]);
     assert_eq!(world.says(3, put("nine", "")), ["9: nine PUT "]);
     assert_eq!(world.tells(9, put("peer", "")), ["3: peer PUT "]);
-    // Linked to 9 as well: what is between the two goes the short way.
+    // Linked to 9 as well: messages between the two take the direct link.
     assert_eq!(world.tells(3, of_peer(1, &[1, 2])), ["3: U_SUB 1"]);
     assert!(world.says(3, put("nine", "")).is_empty());
     assert!(world.tells(9, put("peer", "")).is_empty());
-    // A third gateway that is not in our network does not count; once it is, it has the greatest id.
+    // A third gateway outside this network does not count; once it joins, it has the greatest id.
     assert!(world.tells(3, of_peer(2, &[1, 2, 4])).is_empty());
     let third = states(vec![record(0, 2, None, &[1, 2]), record(2, 1, Some(0xffff), &[0])]);
     let words = world.tells(9, third);
     assert!(words.contains(&"9: U_SUB 0 ext peer".to_owned()), "{words:?}");
-    // It goes, and we speak for the peer again.
+    // It leaves, and this node represents the peer again.
     assert!(world.tells(9, states(vec![record(0, 3, None, &[1])])).is_empty());
     let words = world.after(Duration::from_millis(100));
     assert!(words.contains(&"9: D_SUB 0 peer".to_owned()), "{words:?}");
@@ -317,7 +317,7 @@ fn a_neighbour_that_starts_again_is_believed_about_itself() {
 #[test]
 fn hostile_routers_are_bounded() {
     let mut world = World::with_router();
-    // A crowd of invented routers, each linked to all.
+    // Many invented routers, each linked to all.
     let psids: Vec<u64> = (0..3000).collect();
     let number = |n| if n == 0 { 9 } else { 0x9000 + n };
     let crowd = (0..3000_u32).map(|n| record(u64::from(n), 9, Some(number(n)), &psids)).collect();
@@ -325,7 +325,7 @@ fn hostile_routers_are_bounded() {
     world.after(Duration::from_millis(100));
     let (routers, links) = world.node.network.size();
     assert!(routers <= crate::limits::MAX_ROUTERS && links <= crate::limits::MAX_ROUTER_LINKS);
-    // Declarations without end cost the link.
+    // Endless declarations close the link.
     world.node.config.limits.network_bytes = 100_000;
     let refused = (0..1000).find(|n| world.try_says(9, d_sub(0, &format!("k/{n}"))).is_err());
     assert!(refused.is_some_and(|n| n < 300), "{refused:?}");

@@ -1,5 +1,5 @@
-//! Random sequences of what faces do, against a naive model: who gets data, who is asked, that each
-//! request ends exactly once, and that what each face was told is what is there.
+//! Random actions of faces, against a naive model: which faces get data, which are asked, that each
+//! request ends exactly once, and that the declarations sent to each face are the existing ones.
 
 use super::*;
 use crate::zenoh::KeyExpr;
@@ -62,15 +62,15 @@ struct Side {
     /// By kind and id; several keys under one id stay until the face goes.
     entities: BTreeMap<(usize, u32), Vec<(KeyExpr, QueryableInfo)>>,
     wishes: BTreeMap<u32, Wish>,
-    /// What it was told: by kind and id.
+    /// Declarations it was sent: by kind and id.
     told: BTreeMap<(usize, u32), (KeyExpr, QueryableInfo)>,
-    /// What it was told and does not ask for any more: its end will be told.
+    /// Declarations it was sent for an interest that has ended: their end will be sent.
     kept: BTreeSet<(usize, KeyExpr)>,
     links: BTreeSet<u32>,
     next_rid: u32,
     /// Its own requests that have not ended.
     open: BTreeSet<u32>,
-    /// What it was asked: the rid on this face, whose question it is.
+    /// Requests to it: the rid on this face, and the original request.
     asked: Vec<(u32, u32, u32)>,
 }
 
@@ -105,7 +105,7 @@ impl Model {
         self.sides.insert(face, Side::default());
     }
 
-    /// The model's own words for who hears whom.
+    /// The model's own version of the forwarding rules.
     fn hears(&self, from: u32, to: u32) -> bool {
         let linked = |a: u32, b: u32| self.sides[&a].links.contains(&b);
         from != to && !(is_peer(from) && is_peer(to) && (linked(from, to) || linked(to, from)))
@@ -127,18 +127,18 @@ impl Model {
         Some(QueryableInfo { complete, distance: distance? })
     }
 
-    /// Whether `face` is told of what `from` declares.
+    /// Whether `face` is sent declarations of `from`.
     fn audible(&self, from: u32, face: u32, kind: usize) -> bool {
         if from == face { kind == 2 && !is_peer(face) } else { self.hears(from, face) }
     }
 
-    /// What there is of `kind` on exactly `key` for `face`.
+    /// Entities of `kind` on exactly `key` for `face`, merged.
     fn exact(&self, face: u32, kind: usize, key: &KeyExpr) -> Option<QueryableInfo> {
         let infos = self.entities(kind).filter(|(from, k, _)| self.audible(*from, face, kind) && *k == key);
         Self::merged(infos.map(|(_, _, info)| info))
     }
 
-    /// What `face` should know of `kind`, by key.
+    /// Declarations of `kind` that `face` should have, by key.
     fn expected(&self, face: u32, kind: usize) -> BTreeMap<KeyExpr, QueryableInfo> {
         let audible = |from: u32| self.audible(from, face, kind);
         let mut keys = BTreeMap::new();
@@ -183,7 +183,7 @@ impl Model {
         keys
     }
 
-    /// Takes in what the node said; data and requests are given back.
+    /// Takes in the output of the node; returns data and requests.
     fn hear(&mut self) -> Vec<(u32, NetworkMessage)> {
         let mut rest = Vec::new();
         for (to, message) in self.world.drain_raw() {
@@ -310,7 +310,7 @@ impl Model {
         }
         assert_eq!(got, candidates.into_keys().collect::<Vec<_>>(), "GET {asked} of {face}");
         let open = self.sides[&face].open.contains(&rid);
-        assert_eq!(open, !got.is_empty(), "ends at once if nobody is asked");
+        assert_eq!(open, !got.is_empty(), "ends at once if no face is asked");
     }
 
     fn reply(&mut self, face: u32, nth: usize) {
@@ -322,7 +322,7 @@ impl Model {
 
     fn end(&mut self, face: u32, nth: usize) {
         if nth >= self.sides[&face].asked.len() {
-            // Nobody asked that.
+            // The end of a request that does not exist.
             assert!(self.say(face, super::end(1_000_000)).is_empty());
             return;
         }
@@ -336,7 +336,7 @@ impl Model {
         self.world.now += time;
         self.world.node.handle_timeout(self.world.now());
         let errors = self.hear().len();
-        // Every error is one branch that went; the model has no clock of its own and asks the node.
+        // Every error is a branch that ended; the model has no clock and relies on the node.
         let mut gone = 0;
         for (face, side) in &mut self.sides {
             let pending = &self.world.node.faces[&FaceId(*face)].pending;
@@ -399,7 +399,7 @@ impl Model {
                     .collect();
                 let letters = letters + if aggregate { "A" } else { "" };
                 let aggregate = aggregate && !kinds[2] && !is_peer(face) && what.is_some();
-                // A used id stands for the new interest; what was told for the old one may be forgotten.
+                // A reused id stands for the new interest; declarations for the old one may be dropped.
                 self.no_interest(face, id);
                 let wish = Wish { kinds, key: what.map(key), aggregate };
                 self.sides.get_mut(&face).unwrap().wishes.insert(id, wish);
@@ -439,7 +439,7 @@ impl Model {
         side.told.retain(|(kind, _), (key, _)| expected[*kind].contains_key(key));
     }
 
-    /// What has ended is told no more.
+    /// Ended declarations are not sent.
     fn forget_ended(&mut self) {
         let faces: Vec<u32> = self.sides.keys().copied().collect();
         for face in faces {
@@ -470,7 +470,7 @@ proptest! {
         for step in steps {
             model.apply(step);
         }
-        // Whatever is still open ends.
+        // All open requests end.
         model.wait(Duration::from_secs(6));
         for (face, side) in &model.sides {
             assert!(side.open.is_empty(), "requests of {face} without end: {:?}", side.open);

@@ -1,4 +1,4 @@
-//! When the north has taken what was sent.
+//! Barriers: the north has taken all earlier messages.
 
 use super::*;
 use crate::zenoh::Priority;

@@ -1,4 +1,4 @@
-//! What a session declares, in the bytes and in the order of the reference.
+//! Declarations of a session, in the bytes and in the order of Eclipse Zenoh.
 
 use super::*;
 use crate::zenoh::wire::{InterestMode, InterestOptions};
@@ -47,7 +47,8 @@ fn the_bytes_of_querier_and_liveliness_interests_are_those_of_the_reference() {
     let mut rig = Rig::new();
     rig.querier("k/q");
     rig.watch("k/l/**", true);
-    // The reference asks without history for Future alone, and cannot tell its own token from one of several.
+    // Eclipse Zenoh asks for Future alone if there is no history, and cannot tell its own token from
+    // one of several.
     rig.watch("k/l/**", false);
     rig.session.liveliness_get(rig.now, key("k/l/**"), None).unwrap();
     let bytes: Vec<String> = rig.messages().iter().map(hex).collect();
@@ -97,7 +98,7 @@ fn a_session_against_a_router_speaks_as_the_reference_does() {
     assert_eq!(rig.sent(), ["INTEREST 6 Current 5S'/**'"]);
     rig.querier("f/querier");
     assert_eq!(rig.sent(), ["KEYEXPR 6 0'f/querier'", "INTEREST 7 CurrentFuture 6S''"]);
-    // The link is cut: the same again with new numbers, interests first.
+    // The link is cut: everything again with new numbers, interests first.
     rig.down();
     rig.up(WhatAmI::Router);
     assert_eq!(
@@ -150,7 +151,7 @@ fn publishers_on_one_key_share_an_interest() {
     );
     rig.declared(Some(1), d_subscriber(1, "a"));
     assert_eq!(rig.events(), ["1: matching true", "2: matching true"]);
-    // The third knows at once what is known.
+    // The third publisher has the known state at once.
     let third = rig.publisher("a");
     assert_eq!(rig.session.matching(third), Some(true));
     rig.undeclare(first);
@@ -226,7 +227,7 @@ fn an_interest_of_the_north_is_answered_with_what_exists() {
         ["[8] SUBSCRIBER 3 0't/s'", "[8] TOKEN 1 0't/a'", "[8] TOKEN 2 0'u/b'", "[8] FINAL"]
     );
     assert_eq!(ask(&mut rig, 9, InterestMode::Future, tokens, Some("t/**")), ["[9] FINAL"]);
-    // Illegal by the rule of the reference, and nothing to do.
+    // Illegal by the rule of Eclipse Zenoh, and ignored.
     assert_eq!(ask(&mut rig, 10, InterestMode::Current, all, None), [] as [&str; 0]);
     assert_eq!(ask(&mut rig, 8, InterestMode::Final, tokens, None), [] as [&str; 0]);
 }

@@ -1,4 +1,4 @@
-//! Gets: branches, consolidation, time.
+//! Gets: branches, consolidation, timeouts.
 
 use super::*;
 use crate::zenoh::wire::{Err as WireErr, QueryTarget, ResponderId};
@@ -158,7 +158,7 @@ fn a_timeout_delivers_what_was_held_then_an_error_then_the_end() {
     );
     let Event::Reply { reply, .. } = &events[1] else { panic!("no error") };
     assert_eq!(reply.result.as_ref().unwrap_err().encoding.to_string(), "zenoh/bytes");
-    // Late answers are for nobody.
+    // Late replies are ignored.
     rig.replied(1, "k", put("late"));
     rig.finished(1);
     assert_eq!(rig.events(), [] as [&str; 0]);
@@ -178,7 +178,7 @@ fn a_timeout_that_nodes_tell_of_is_told_once() {
     };
     rig.hears(NetworkMessage::Response(node.clone()));
     rig.hears(NetworkMessage::Response(node));
-    // What a queryable says in the same words is another matter.
+    // The same text from a queryable is an ordinary reply.
     rig.hears(NetworkMessage::Response(response(1, "k", err("Timeout"))));
     rig.pass(700);
     assert_eq!(rig.events(), ["1: ERR Timeout", "1: ERR Timeout", "1: TimedOut"]);
@@ -302,7 +302,7 @@ fn a_querier_that_knows_of_nobody_asks_nobody() {
     rig.declared(None, Declaration::UndeclareQueryable { id: 4, key: Some(WireExpr::EMPTY) });
     assert_eq!(ask(&mut rig), [] as [&str; 0]);
     assert_eq!(rig.events(), ["1: matching true", "1: matching false", "4: NoQueryable"]);
-    // A local one is asked all the same.
+    // A local queryable is queried nevertheless.
     rig.queryable("q");
     rig.sent();
     assert_eq!(ask(&mut rig), [] as [&str; 0]);
@@ -372,7 +372,7 @@ fn replies_to_somebody_elses_branch_are_ignored() {
     let get = Get { destination: Locality::SessionLocal, ..Get::new(key("k")) };
     rig.session.get(rig.now, get).unwrap();
     rig.events();
-    // The north was not asked.
+    // The north was not queried.
     rig.replied(1, "k", put("forged"));
     rig.finished(1);
     rig.finish(1);

@@ -1,4 +1,4 @@
-//! A north that wants to be remembered too much.
+//! A north that exceeds the memory bounds.
 
 use super::*;
 use crate::zenoh::session::limits::{
@@ -28,7 +28,7 @@ fn key_bytes_are_bounded_in_each_table() {
     rig.publisher("**");
     let (count, _) = first_error(&mut rig, |id| Declaration::Subscriber { id, key: long(id) });
     assert!(count <= enough);
-    // What is taken back does not count.
+    // Withdrawn declarations do not count.
     rig.down();
     rig.up(WhatAmI::Router);
     for id in 1..=enough {

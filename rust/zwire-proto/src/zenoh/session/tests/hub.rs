@@ -35,7 +35,7 @@ impl Hub {
         rig.down();
     }
 
-    /// Until nobody has anything to say.
+    /// Runs until no machine has output.
     fn run(&mut self) {
         for _ in 0..1_000 {
             let mut quiet = true;
@@ -76,7 +76,7 @@ fn a_publication_crosses_the_node_once() {
     hub.rigs[1].put("a/c", "2");
     assert_eq!(hub.events(0), ["1: PUT a/b 1", "2: PUT a/b 1", "1: PUT a/c 2", "2: PUT a/c 2"]);
     assert_eq!(hub.rigs[0].session.stats().pushes_received, 2);
-    // Nobody is left, and the publisher knows.
+    // No subscriber is left, and the publisher knows.
     hub.rigs[0].undeclare(EntityId(1));
     hub.rigs[0].undeclare(EntityId(2));
     assert_eq!(hub.events(1), ["1: matching true", "1: matching false"]);

@@ -1,4 +1,4 @@
-//! Whatever happens in whatever order, what a session counts is what there is.
+//! Invariants under random events: the counters of a session equal a fresh count.
 
 use super::*;
 use proptest::prelude::*;
@@ -108,7 +108,7 @@ fn act(rig: &mut Rig, step: Step) {
     }
 }
 
-/// What can be counted anew.
+/// Checks everything that can be counted anew.
 fn check(rig: &Rig) {
     let session = &rig.session;
     let mut living: HashMap<KeyExpr, usize> = HashMap::new();
@@ -152,7 +152,7 @@ proptest! {
                 prop_assert_eq!(now, told);
             }
         }
-        // Whatever was not answered, time ends.
+        // Time ends every open get.
         for id in 1..200 {
             rig.finish(id);
         }

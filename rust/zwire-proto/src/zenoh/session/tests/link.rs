@@ -1,4 +1,4 @@
-//! The link goes and comes, and peers that tell unasked.
+//! Loss and return of the link, and peers that declare unasked.
 
 use super::*;
 
@@ -83,10 +83,10 @@ fn a_peer_may_tell_without_being_asked() {
     let publisher = rig.publisher("m/1");
     assert_eq!(rig.session.matching(publisher), Some(true));
     assert!(rig.publish(publisher, "1").sent);
-    // It will not answer interests, and has said all: the filter works at once.
+    // The peer will not answer interests, and has sent all declarations: the filter works at once.
     let other = rig.publisher("x/1");
     assert!(!rig.publish(other, "2").sent);
-    // And what it told is not forgotten with the interest.
+    // Its declarations are not dropped with the interest.
     rig.undeclare(publisher);
     let publisher = rig.publisher("m/1");
     assert_eq!(rig.session.matching(publisher), Some(true));

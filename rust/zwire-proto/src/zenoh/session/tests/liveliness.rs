@@ -1,4 +1,4 @@
-//! Tokens, own and others'.
+//! Tokens of the own session and of others.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn a_key_is_alive_from_its_first_token_to_its_last() {
     rig.final_of(1);
     rig.declared(None, d_token(7, "l/a"));
     assert_eq!(rig.events(), ["1: PUT l/a "]);
-    // A second one elsewhere, and one of our own.
+    // A second one elsewhere, and one of the own session.
     rig.declared(None, d_token(8, "l/a"));
     let own = rig.token("l/a");
     rig.declared(None, u_token(7));
@@ -30,7 +30,7 @@ fn the_routers_echo_of_an_own_token_is_no_news() {
     rig.undeclare(own);
     rig.declared(None, u_token(3));
     assert_eq!(rig.events(), ["1: DELETE l/own"]);
-    // A peer echoes nothing.
+    // A peer does not echo tokens.
     let own = rig.token("l/own");
     rig.undeclare(own);
     assert_eq!(rig.events(), ["1: PUT l/own ", "1: DELETE l/own"]);
@@ -51,7 +51,7 @@ fn history_is_told_once_to_whom_asked() {
         rig.final_of(interest);
     }
     assert_eq!(rig.events(), ["3: PUT l/far ", "4: PUT l/far "]);
-    // News is for all.
+    // Changes are reported to all.
     rig.declared(None, d_token(5, "l/new"));
     assert_eq!(rig.events(), ["2: PUT l/new ", "3: PUT l/new ", "4: PUT l/new "]);
 }
@@ -101,7 +101,7 @@ fn tokens_end_with_the_link_and_come_back_with_the_next() {
     rig.down();
     assert_eq!(rig.events(), ["1: DELETE l/far"], "the own one lives");
     rig.up(WhatAmI::Router);
-    // What was there before is asked for, because it may have gone and come.
+    // Existing tokens are requested, because they may have vanished and reappeared.
     assert_eq!(rig.sent()[1], "INTEREST 1 CurrentFuture 1S'/*'");
     rig.declared(Some(1), d_token(1, "l/own"));
     rig.declared(Some(1), d_token(2, "l/far"));
@@ -134,7 +134,7 @@ fn a_liveliness_get_reports_each_key_once() {
     rig.declared(Some(2), d_token(0, "l/far"));
     rig.declared(Some(2), d_token(0, "l/far"));
     rig.final_of(2);
-    // A second final is nobody's.
+    // A second D_FINAL is ignored.
     rig.final_of(2);
     assert_eq!(rig.events(), ["1: REPLY PUT l/own ", "1: REPLY PUT l/far ", "1: Completed"]);
     // An answer is not a declaration.
@@ -169,7 +169,7 @@ fn what_is_watched_no_more_is_forgotten() {
     rig.declared(None, d_token(9, "l/far"));
     rig.undeclare(watch);
     rig.events();
-    // It may be gone meanwhile; the router will say.
+    // The token may be gone meanwhile; the router will report it.
     rig.watch("l/*", true);
     assert_eq!(rig.events(), [] as [&str; 0]);
     rig.declared(Some(2), d_token(9, "l/far"));

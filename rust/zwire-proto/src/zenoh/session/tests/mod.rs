@@ -1,4 +1,4 @@
-//! Stories of a session and a scripted north, in virtual time.
+//! Scenarios of a session and a scripted north, in virtual time.
 
 mod barrier;
 mod declare;
@@ -48,7 +48,7 @@ fn put_at(payload: &'static str, time: u64) -> PushBody {
     PushBody::Put(Put { timestamp, ..Put::new(payload) })
 }
 
-/// The compact form of a message in which the stories are told: that of the behaviour document.
+/// Compact text form of a message, as in the behaviour document.
 fn show(message: &NetworkMessage) -> String {
     let wire = |key: &WireExpr| {
         let mapping = match (key.scope, key.mapping) {
@@ -149,7 +149,7 @@ impl Rig {
         Self { session: Session::new(config), now: Now::at(Duration::from_secs(1_000)) }
     }
 
-    /// Connected to a router.
+    /// A session connected to a router.
     fn new() -> Self {
         let mut rig = Self::offline();
         rig.up(WhatAmI::Router);
@@ -164,7 +164,7 @@ impl Rig {
         self.session.handle_link_down(self.now);
     }
 
-    /// Time passes, and the deadlines in it are met.
+    /// Advances the time and handles the deadlines on the way.
     fn pass(&mut self, millis: u64) {
         let end = self.now.mono + Duration::from_millis(millis);
         for _ in 0..1_000 {

@@ -1,4 +1,4 @@
-//! Publications: who gets them and what leaves.
+//! Publications: their receivers, and the messages sent.
 
 use super::*;
 use crate::zenoh::wire::{TsRecord, TsStack};
@@ -35,7 +35,7 @@ fn two_ids_for_one_key_count_until_both_are_gone() {
     rig.declared(Some(1), d_subscriber(1, "a"));
     rig.final_of(1);
     rig.declared(None, d_subscriber(2, "a"));
-    // Told again, as an answer to another interest would.
+    // Declared again, as in the answer to another interest.
     rig.declared(None, d_subscriber(2, "a"));
     rig.declared(None, u_subscriber(1));
     assert!(rig.publish(publisher, "1").sent);
@@ -73,12 +73,12 @@ fn what_no_interest_covers_any_more_is_forgotten() {
     let publisher = rig.publisher("a");
     rig.declared(Some(1), d_subscriber(1, "a"));
     rig.undeclare(publisher);
-    // The router stops telling: subscriber 1 may be gone by now. So it is.
+    // The router stops updating: subscriber 1 may be gone by now, and counts as gone.
     let publisher = rig.publisher("a");
     assert_eq!(rig.session.matching(publisher), Some(false));
     rig.final_of(2);
     assert!(!rig.publish(publisher, "1").sent);
-    // What comes for the interest that is over does not count.
+    // Declarations for the ended interest do not count.
     rig.declared(Some(1), d_subscriber(5, "a"));
     assert_eq!(rig.session.matching(publisher), Some(false));
     assert_eq!(rig.session.stats().dropped.declare_ignored, 1);
@@ -93,7 +93,7 @@ fn local_subscribers_are_served_directly_and_the_network_once() {
     assert_eq!(rig.put("a/b", "x"), Published { local: 2, sent: true });
     assert_eq!(rig.events(), ["1: PUT a/b x", "2: PUT a/b x"]);
     assert_eq!(rig.sent().last().unwrap(), "PUSH 2S'' PUT x", "by the number that its declaration brought");
-    // A wildcard publication reaches each that intersects, with its own key.
+    // A wildcard publication reaches each subscriber that intersects, with its own key.
     assert_eq!(rig.put("**", "y").local, 3);
     assert_eq!(rig.events(), ["1: PUT ** y", "2: PUT ** y", "3: PUT ** y"]);
 }
@@ -217,7 +217,7 @@ fn routes_follow_each_change() {
     rig.pushed(WireExpr::full("a"), put("5"));
     assert_eq!(rig.events(), ["1: PUT a 2", "1: PUT a 3"]);
     rig.sent();
-    // The number that a declaration brings is used from then on.
+    // The number declared meanwhile is used from then on.
     let publisher = rig.publisher("a");
     rig.put("a", "6");
     rig.final_of(2);
@@ -277,7 +277,7 @@ fn timestamps_are_put_where_they_are_wanted_and_missing() {
     assert!(stamps[0] < stamps[1], "a delete is stamped, too");
     assert_eq!((stamps[2].time.0, stamps[2].id), (77, zid(9)));
     assert!(stamps[1] < rig.session.new_timestamp(rig.now));
-    // Without it nothing is stamped.
+    // Without the option nothing is stamped.
     let mut rig = Rig::new();
     rig.put("a", "1");
     let Some((NetworkMessage::Push(push), _)) = rig.session.poll_transmit() else { panic!("no push") };
@@ -342,21 +342,21 @@ fn stamps_are_made_where_a_message_leaves_and_arrives() {
     let publication = Publication { stamps: Some(Box::new(stamps)), ..Publication::new(key("a"), put("x")) };
     rig.session.put(rig.now, publication).unwrap();
     let points = |stack: &TsStack| stack.records.iter().map(|record| record.flags).collect::<Vec<_>>();
-    // The own session gets it without a way.
+    // The own session gets it without a ROUTE stamp.
     let Some(Event::Sample { sample, .. }) = rig.session.poll_event() else { panic!("no sample") };
     let near = sample.stamps.unwrap();
     assert_eq!(points(&near.stack), [TsStack::SEND, TsStack::RECEIVE]);
     assert_eq!(near.stack.records[1].timestamp().unwrap().id, rig.session.zid());
     let Some((NetworkMessage::Push(push), _)) = rig.session.poll_transmit() else { panic!("no push") };
     assert_eq!(*push.ts_stack.unwrap(), TsStack { records: vec![send, route], ..stack.clone() });
-    // From another node: it has come through this one.
+    // From another node: it has passed the node of this process.
     let push = Push { ts_stack: Some(Box::new(stack.clone())), ..Push::new(WireExpr::full("a"), put("x")) };
     rig.session.handle_message(rig.now, NetworkMessage::Push(push.clone()), Reliability::Reliable).unwrap();
     let Some(Event::Sample { sample, .. }) = rig.session.poll_event() else { panic!("no sample") };
     let far = sample.stamps.unwrap();
     assert_eq!(points(&far.stack), [TsStack::SEND, TsStack::ROUTE, TsStack::RECEIVE]);
     assert!(far.pending.is_none());
-    // Somebody else makes them: places are left, and who and how many.
+    // With a stamper: empty places are left, with the stamper and their number.
     rig.session.set_stamper(std::sync::Arc::new(7_u8));
     rig.session.handle_message(rig.now, NetworkMessage::Push(push), Reliability::Reliable).unwrap();
     let Some(Event::Sample { sample, .. }) = rig.session.poll_event() else { panic!("no sample") };

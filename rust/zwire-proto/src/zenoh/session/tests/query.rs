@@ -1,4 +1,4 @@
-//! Queries that reach queryables, and their answers.
+//! Queries that reach queryables, and their replies.
 
 use super::*;
 use crate::zenoh::wire::{QueryBody, QueryTarget, SourceInfo};
@@ -117,7 +117,7 @@ fn the_event_holds_all_of_the_query() {
         stamps: None,
     };
     assert_eq!(rig.session.poll_event(), Some(expected));
-    // Which is why any key will do.
+    // For that reason any key is accepted.
     rig.sent();
     rig.reply(2, "anything", put("x")).unwrap();
     assert_eq!(rig.sent(), ["RESPONSE 1 0'anything' PUT x"]);
@@ -166,7 +166,7 @@ fn a_lost_link_ends_what_came_by_it_without_a_word() {
     assert!(rig.reply(2, "q", put("x")).is_err());
     rig.finish(2);
     assert_eq!(rig.sent(), [] as [&str; 0], "its number means something else on the new link");
-    // The local one goes on.
+    // The local query stays open.
     rig.reply(3, "q", put("y")).unwrap();
     rig.finish(3);
     assert_eq!(rig.events(), ["1: REPLY PUT q y", "1: Completed"]);

@@ -1,12 +1,12 @@
-//! CURVE: keys prove both sides, and everything behind is sealed (`zmtp` 6.3).
+//! CURVE: keys prove both sides, and all later traffic is sealed (`zmtp` 6.3).
 //!
 //! ```text
 //!   client:  HELLO ──▶ waits for WELCOME ──▶ INITIATE ──▶ waits for READY
 //!   server:  waits for HELLO ──▶ WELCOME ──▶ waits for INITIATE ──▶ asks ──▶ READY
 //! ```
 //!
-//! A box that does not open ends the handshake without a word: a wrong server key is seen by the client as
-//! a closed connection.
+//! A box that does not open ends the handshake without an ERROR: to the client a wrong server key looks
+//! like a closed connection.
 
 use super::{AuthRequest, HandshakeConfig, HandshakeError, MechanismResult, Outcome, expect};
 use crate::{
@@ -26,7 +26,7 @@ const COOKIE: &[u8; 8] = b"COOKIE--";
 const VOUCH: &[u8; 8] = b"VOUCH---";
 const VOUCH_LEN: usize = 96;
 
-/// What a client has to be given for one connection.
+/// Keys and random bytes of a client, for one connection.
 #[derive(Clone, Debug)]
 pub struct CurveClient {
     /// Its permanent keys.
@@ -38,7 +38,7 @@ pub struct CurveClient {
 }
 
 impl CurveClient {
-    /// `random` must be fresh for each connection, and from a source that nobody can predict.
+    /// `random` must be fresh for each connection, and from an unpredictable source.
     #[must_use]
     pub fn new(keys: KeyPair, server: PublicKey, random: &[u8; 48]) -> Self {
         let transient = KeyPair::of(SecretKey::new(part(random, 0)));
@@ -46,12 +46,13 @@ impl CurveClient {
     }
 }
 
-/// What a server has to be given for one connection.
+/// Keys and random bytes of a server, for one connection.
 #[derive(Clone, Debug)]
 pub struct CurveServer {
     /// Its permanent keys.
     pub keys: KeyPair,
-    /// Whether the authenticator is asked about each client; else everybody who knows our key may come in.
+    /// Whether the authenticator is asked about each client; else any client that knows the server's
+    /// key is accepted.
     pub authenticate: bool,
     transient: KeyPair,
     cookie_key: SharedKey,
@@ -60,7 +61,7 @@ pub struct CurveServer {
 }
 
 impl CurveServer {
-    /// `random` must be fresh for each connection, and from a source that nobody can predict.
+    /// `random` must be fresh for each connection, and from an unpredictable source.
     #[must_use]
     pub fn new(keys: KeyPair, authenticate: bool, random: &[u8; 96]) -> Self {
         Self {
@@ -90,7 +91,7 @@ fn shared(
     secret.shared(public).ok_or(HandshakeError::WeakKey { command })
 }
 
-/// The next `N` bytes of what was in a box.
+/// The next `N` bytes of an opened box.
 fn take<const N: usize>(r: &mut Reader<'_>, reading: &'static str) -> Result<[u8; N], HandshakeError> {
     Ok(r.array(reading)?)
 }
@@ -110,7 +111,7 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn start(given: CurveClient, out: &mut Vec<u8>) -> Result<Self, HandshakeError> {
-        // Our own configuration names a key that no server can have.
+        // The local configuration names a key that no server can have.
         let key = given.transient.secret.shared(&given.server).ok_or(HandshakeError::ServerKey)?;
         let signature = key.seal(&short_nonce(HELLO, 1), &[&[0; 64]]);
         Hello {
@@ -207,7 +208,7 @@ impl Server {
                 if initiate.nonce <= nonce {
                     return Err(HandshakeError::Nonce { got: initiate.nonce, last: nonce });
                 }
-                // The cookie that we gave, and no other: it holds C' and s' of this connection.
+                // Only the cookie of this connection is accepted: it holds C' and s'.
                 if initiate.cookie != cookie {
                     return Err(HandshakeError::Cookie);
                 }
@@ -228,7 +229,7 @@ impl Server {
         if opened.ok_or(sealed("HELLO"))?.iter().any(|byte| *byte != 0) {
             return Err(sealed("HELLO"));
         }
-        // K is of this connection alone: who gets the cookie cannot open it.
+        // K is of this connection alone: an eavesdropper cannot open the cookie.
         let inner = given.cookie_key.seal(
             &long_nonce(COOKIE, &given.cookie_nonce),
             &[&client_transient.0, given.transient.secret.expose()],
@@ -260,7 +261,7 @@ impl Server {
         let vouch = take::<{ VOUCH_LEN - 16 }>(&mut r, "INITIATE vouch")?;
         let metadata = Metadata::decode(&mut r)?;
 
-        // C vouches for C', and for nobody else than S.
+        // C vouches for C', and only towards S.
         let vouching = shared(&given.transient.secret, &client, "INITIATE")?;
         let vouched = vouching.open(&long_nonce(VOUCH, &vouch_nonce), &vouch);
         if vouched.ok_or(HandshakeError::Vouch)? != [client_transient.0, given.keys.public.0].concat() {
@@ -283,7 +284,7 @@ impl Server {
     }
 }
 
-/// READY, the first that the server counts.
+/// READY, the first sealed command that the server counts.
 fn finish(session: Session, metadata: Metadata, config: &HandshakeConfig) -> Outcome {
     let own = encoded(&config.metadata());
     let sealed = session.key.seal(&short_nonce(READY, 1), &[&own]).into();

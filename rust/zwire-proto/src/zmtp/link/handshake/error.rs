@@ -1,4 +1,4 @@
-//! Why there is no connection.
+//! Errors of the handshake.
 
 use super::Denial;
 use crate::{
@@ -11,91 +11,91 @@ use crate::{
 use bytes::Bytes;
 use thiserror::Error;
 
-/// Why there is no connection. What there is to transmit has to be, then the connection is closed.
+/// Reason why a handshake failed. The driver transmits pending bytes, then closes the connection.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum HandshakeError {
     /// A greeting, frame or command that does not decode.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// A peer of a generation that we do not speak, or not with this security.
+    /// A peer of a generation that this side does not speak, or not with this security.
     #[error("the peer speaks {0}")]
     Generation(Generation),
     /// The peer wants another mechanism.
-    #[error("the peer has the mechanism {theirs}, we have {ours}")]
+    #[error("the peer uses the mechanism {theirs}, this side {ours}")]
     Mechanism {
-        /// Of our security.
+        /// Mechanism of this side.
         ours: Mechanism,
-        /// In its greeting.
+        /// Mechanism in the peer's greeting.
         theirs: Mechanism,
     },
-    /// A command above [`MAX_HANDSHAKE_COMMAND`]; it was not waited for.
+    /// A command above [`MAX_HANDSHAKE_COMMAND`]; its bytes are not awaited.
     #[error("command of {0} bytes, {MAX_HANDSHAKE_COMMAND} are allowed")]
     TooLong(u64),
     /// Part of a message of several frames.
-    #[error("a message in the handshake")]
+    #[error("a message frame during the handshake")]
     NotACommand,
-    /// Another command than the next of the handshake.
+    /// A command other than the next one of the handshake.
     #[error("{} instead of {expected}", .got.escape_ascii())]
     Unexpected {
-        /// What was due.
+        /// Expected command.
         expected: &'static str,
-        /// The name of what came.
+        /// Name of the received command.
         got: Bytes,
     },
-    /// The peer's socket must not meet ours. It was told.
-    #[error("a {ours} cannot meet a {}", .theirs.escape_ascii())]
+    /// The types of the two sockets must not be connected. The peer was sent ERROR.
+    #[error("a {ours} cannot be connected to a {}", .theirs.escape_ascii())]
     SocketType {
-        /// Ours.
+        /// Local socket type.
         ours: SocketType,
-        /// The name of the peer's.
+        /// Name of the peer's socket type.
         theirs: Bytes,
     },
     /// An identity above [`MAX_IDENTITY`].
     #[error("identity of {0} bytes, {MAX_IDENTITY} are allowed")]
     Identity(usize),
-    /// The peer sent ERROR. It must not be asked again with the same credentials.
+    /// The peer sent ERROR. The driver must not retry with the same credentials.
     #[error("the peer refused: {}", .reason.escape_ascii())]
     Peer {
-        /// What it said: a status code of an authenticator, or words.
+        /// Reason given by the peer: a status code of an authenticator, or text.
         reason: Bytes,
     },
-    /// Our authenticator denied it.
+    /// The local authenticator denied the peer.
     #[error("denied: {0}")]
     Denied(Denial),
-    /// A box that was made with other keys than the ones we know, or changed on the way.
+    /// A box made with other keys than the known ones, or changed on the way.
     #[error("the box of {command} does not open")]
     Sealed {
-        /// In which command.
+        /// Command that holds the box.
         command: &'static str,
     },
-    /// A public key that makes no secret.
+    /// A public key of small order, which gives no shared secret.
     #[error("{command} has a key of small order")]
     WeakKey {
-        /// In which command.
+        /// Command that holds the key.
         command: &'static str,
     },
-    /// The server key that we were given makes no secret.
+    /// The configured server key is of small order and gives no shared secret.
     #[error("the server key of the configuration is of small order")]
     ServerKey,
-    /// A version of CURVE that we do not speak.
+    /// An unsupported version of CURVE.
     #[error("CURVE {}.{}", .0[0], .0[1])]
     CurveVersion([u8; 2]),
     /// A short nonce that is not larger than the one before.
     #[error("nonce {got} after {last}")]
     Nonce {
-        /// On the wire.
+        /// Nonce on the wire.
         got: u64,
-        /// The one before.
+        /// Previous nonce.
         last: u64,
     },
-    /// A cookie that we did not give.
+    /// A cookie that this server did not make.
     #[error("wrong cookie")]
     Cookie,
     /// The client's permanent key does not vouch for this connection.
     #[error("the client's key does not vouch for this connection")]
     Vouch,
     /// `allow` or `deny` without a [`Step::Authenticate`](super::Step::Authenticate) before it.
-    #[error("nobody waits to be judged")]
+    #[error("no peer waits for authentication")]
     NobodyWaits,
     /// The machine has already ended.
     #[error("the handshake is over")]
@@ -103,8 +103,8 @@ pub enum HandshakeError {
 }
 
 impl HandshakeError {
-    /// Whether the same attempt may succeed later: the peer could not be told from one that has just
-    /// started, or asks for patience.
+    /// Whether the same attempt may succeed later. Only a temporary denial is: the peer asks for a
+    /// retry without saying so in an ERROR.
     #[must_use]
     pub const fn is_temporary(&self) -> bool {
         matches!(self, Self::Denied(Denial::Temporary))

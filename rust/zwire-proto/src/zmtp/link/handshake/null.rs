@@ -8,7 +8,7 @@ use bytes::Bytes;
 pub(super) struct Null;
 
 impl Null {
-    /// READY is sent without waiting for the peer's; with an authenticator, when it has agreed.
+    /// Sends READY without waiting for the peer's; with an authenticator, once it has agreed.
     pub(super) fn start(authenticate: bool, config: &HandshakeConfig, out: &mut Vec<u8>) -> (Self, Outcome) {
         if authenticate {
             let request = AuthRequest { mechanism: Mechanism::NULL, credentials: Vec::new() };
@@ -23,7 +23,7 @@ impl Null {
         Ok(Outcome::Continue)
     }
 
-    /// Traffic may only be sent when the peer's READY is there (`zmtp` 2, rule 4), which is now.
+    /// Traffic may be sent only after the peer's READY (`zmtp` 2, rule 4), which this command is.
     pub(super) fn handle_command(&mut self, body: &Bytes) -> MechanismResult {
         Ok(Outcome::done(expect::<Ready>(body)?.metadata, None))
     }

@@ -13,7 +13,7 @@ use crate::zmtp::wire::{
 use bytes::Bytes;
 use core::fmt;
 
-/// What a client proves itself with; at most 255 bytes each.
+/// Credentials of a client; at most 255 bytes each.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PlainCredentials {
     /// The name.
@@ -47,7 +47,7 @@ impl Client {
         config: &HandshakeConfig,
         out: &mut Vec<u8>,
     ) -> MechanismResult {
-        // libzmq misspells it.
+        // libzmq misspells ERROR here.
         if let Some(error) = Error::decode_of_plain_server(body) {
             return Err(HandshakeError::Peer { reason: error?.reason });
         }

@@ -115,7 +115,7 @@ fn messages_of_many_frames_and_sizes_both_ways() {
     }
 }
 
-/// Inside boxes; in clear they end the connection.
+/// Commands are accepted in boxes; in clear they end the connection.
 #[test]
 fn commands_travel_in_boxes() {
     let publisher = server_of(HandshakeConfig::new(SocketType::Pub), false);
@@ -137,7 +137,7 @@ fn commands_travel_in_boxes() {
     assert!(matches!(fails(&mut rx, b"\x00\x05hello"), LinkError::Decode(_)));
 }
 
-/// `zmtp` 6.3: with the command bit libzmq drops it, we do not.
+/// `zmtp` 6.3: with the command bit libzmq drops it; zwire does not.
 #[test]
 fn a_message_in_a_command_frame_is_understood() {
     let [(mut tx, _), (_, mut rx)] = ends();
@@ -169,7 +169,7 @@ fn a_message_sent_again_or_changed_ends_the_connection() {
     }
 }
 
-/// In a box a frame does not say from outside whether more follow.
+/// Outside its box a frame does not tell whether more follow.
 #[test]
 fn a_message_without_an_end_is_bounded() {
     let [mut one, other] = meet(client(), server(), 100, &mut anybody);
@@ -207,7 +207,7 @@ fn the_authenticator_sees_the_clients_key() {
     assert_eq!(one.end.unwrap().unwrap_err(), HandshakeError::Peer { reason: bytes("400") });
 }
 
-/// A server that has read the example's HELLO and hears this.
+/// Result of a server that has read the example's HELLO and receives this frame.
 fn after_hello(frame: &[u8]) -> Option<End> {
     let mut side = Side::new(server());
     side.hears(&Greeting::new(Mechanism::CURVE).to_bytes(), &mut anybody);
@@ -235,7 +235,7 @@ fn an_initiate_that_is_not_of_this_connection_is_refused() {
     let error = after_hello(&old).unwrap().unwrap_err();
     assert_eq!(error, HandshakeError::Nonce { got: 1, last: 1 });
     assert!(matches!(after_hello(&unhex(example::HELLO)), Some(Err(HandshakeError::Unexpected { .. }))));
-    // A client whose permanent key is another's: it can name C, but not vouch with it.
+    // A client with the permanent key of another: it can name C, but not vouch with it.
     let body = good.slice(9..);
     let key = SecretKey::new(run(0x60)).shared(&SecretKey::new(run(0x80)).public()).unwrap();
     let mut nonce = *b"CurveZMQINITIATE\0\0\0\0\0\0\0\x02";
@@ -262,7 +262,7 @@ fn a_hello_of_another_version_or_of_a_weak_key_is_refused() {
     assert_eq!(error(&|h| h.version = [2, 0]), HandshakeError::CurveVersion([2, 0]));
     assert_eq!(error(&|h| h.client_transient = [0; 32]), HandshakeError::WeakKey { command: "HELLO" });
     assert_eq!(error(&|h| h.nonce = 2), HandshakeError::Sealed { command: "HELLO" });
-    // Our own configuration.
+    // Error in the local configuration.
     let [one, _] = meet(client_of(dealer(), PublicKey([0; 32])), server(), 64, &mut anybody);
     assert_eq!(one.end.unwrap().unwrap_err(), HandshakeError::ServerKey);
 }

@@ -1,4 +1,4 @@
-//! From the first byte to the parameters.
+//! Tests of the handshake, from the first byte to the parameters.
 
 use super::*;
 use crate::zmtp::{
@@ -136,7 +136,7 @@ fn the_smaller_version_counts() {
     assert_eq!(params(dealer(), old(router())).version, Version::V3_0);
 }
 
-/// `zmtp` 13.1: what libzmq sends as a ROUTER "SRVID" to a peer of 2.0; so do we.
+/// `zmtp` 13.1: bytes that libzmq sends as a ROUTER "SRVID" to a peer of 2.0, and zwire as well.
 #[test]
 fn a_peer_of_2_0_gets_a_greeting_of_2_0() {
     let mut side = Side::new(named(SocketType::Router, "SRVID"));
@@ -211,7 +211,7 @@ fn sockets_that_must_not_meet_are_told() {
     assert_eq!(error, HandshakeError::Peer { reason: bytes("Invalid socket type") });
 }
 
-/// `zmtp` 14: libzmq accepts these; so do we.
+/// `zmtp` 14: libzmq accepts these, and zwire as well.
 #[test]
 fn a_peer_that_does_not_tell_its_type_is_accepted() {
     for ready in [&b"\x04\x06\x05READY"[..], b"\x06\0\0\0\0\0\0\0\x06\x05READY", b"\x00\x06\x05READY"] {
@@ -231,7 +231,7 @@ fn denials_say_what_the_protocol_says() {
         assert_eq!(error, HandshakeError::Denied(denial));
         assert_eq!(error.is_temporary(), told.is_none());
         match (client.end, told) {
-            // Nothing is said; the driver's timer ends it.
+            // No side sends anything; the driver's timer ends it.
             (None, None) => {}
             (Some(end), Some(told)) => {
                 assert_eq!(end.unwrap_err(), HandshakeError::Peer { reason: bytes(told) });
@@ -255,7 +255,7 @@ fn a_misspelt_error_of_a_plain_server_is_understood() {
 fn two_clients_wait_and_two_servers_wait() {
     let [one, other] = meet(plain_server(dealer()), plain_server(router()), 64, &mut nobody);
     assert!(one.end.is_none() && other.end.is_none());
-    // Each client gets HELLO, which no server says.
+    // Each client gets HELLO, which no server sends.
     let [one, _] = meet(plain_client(dealer()), plain_client(router()), 64, &mut nobody);
     let error = one.end.unwrap().unwrap_err();
     assert_eq!(error, HandshakeError::Unexpected { expected: "WELCOME", got: bytes("HELLO") });
@@ -268,7 +268,7 @@ fn an_answer_nobody_asked_for_is_an_error() {
     assert_eq!(machine.allow(Bytes::new(), Metadata::default()).unwrap_err(), HandshakeError::NobodyWaits);
 }
 
-/// Bytes that come while the authenticator thinks are left where they are.
+/// Bytes that arrive before the authenticator decides stay in the buffer.
 #[test]
 fn the_peer_waits_for_the_verdict() {
     let mut machine = Handshake::new(plain_server(router()));

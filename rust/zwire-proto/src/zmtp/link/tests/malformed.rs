@@ -1,4 +1,4 @@
-//! Peers that send what nobody may send (`zmtp` 14).
+//! Tests of malformed input (`zmtp` 14).
 
 use super::*;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 };
 use proptest::prelude::*;
 
-/// What a ROUTER behind its handshake thinks of these bytes.
+/// Result of a ROUTER that reads these bytes after its handshake.
 fn reads(hex: &str) -> Result<Vec<Inbound>, LinkError> {
     let (_, mut rx) =
         link(HandshakeConfig::new(SocketType::Dealer), HandshakeConfig::new(SocketType::Router));
@@ -19,7 +19,7 @@ fn reads(hex: &str) -> Result<Vec<Inbound>, LinkError> {
     rx.read(START, &mut BytesMut::from(&unhex(hex)[..]), &mut out, usize::MAX).map(|_| out)
 }
 
-/// What a DEALER that has read a greeting thinks of them.
+/// Result of a DEALER that reads these frames after a greeting.
 fn shakes(frames: &[u8]) -> Option<End> {
     let mut side = Side::new(HandshakeConfig::new(SocketType::Dealer));
     side.hears(&Greeting::new(Mechanism::NULL).to_bytes(), &mut anybody);
@@ -82,7 +82,7 @@ fn reserved_flags_and_commands_without_a_name_end_the_connection() {
     for hex in ["08 00", "80 00", "05 04 03 50 49 4E", "04 00", "04 01 00", "04 03 05 50 49"] {
         assert!(matches!(reads(hex), Err(LinkError::Decode(_))), "{hex}");
     }
-    // Unknown commands and a second READY are ignored; SUBSCRIBE means nothing to a ROUTER.
+    // Unknown commands and a second READY are ignored; a ROUTER ignores SUBSCRIBE.
     for command in [&b"\x04\x05\x04ping"[..], b"\x04\x06\x05READY", b"\x04\x0b\x09SUBSCRIBEA"] {
         let (_, mut rx) =
             link(HandshakeConfig::new(SocketType::Dealer), HandshakeConfig::new(SocketType::Router));
@@ -93,7 +93,7 @@ fn reserved_flags_and_commands_without_a_name_end_the_connection() {
     assert_eq!(reads("04 07 05 45 52 52 4F 52 00"), Err(LinkError::Peer { reason: Bytes::new() }));
 }
 
-/// What came before the mistake is not lost.
+/// Contents before the error are not lost.
 #[test]
 fn messages_before_a_mistake_arrive() {
     let (_, mut rx) =
@@ -105,7 +105,7 @@ fn messages_before_a_mistake_arrive() {
     assert_eq!(out, [Inbound::Message(message(&["a"])), Inbound::Message(message(&["b"]))]);
 }
 
-/// Frames of nothing cost memory, too.
+/// Empty frames cost memory, too.
 #[test]
 fn a_message_without_an_end_is_bounded() {
     let params = params(HandshakeConfig::new(SocketType::Router), HandshakeConfig::new(SocketType::Dealer));
@@ -157,7 +157,7 @@ fn errors_are_sentences() {
 }
 
 proptest! {
-    /// Whatever arrives: a handshake waits, ends, or fails with a typed error, however it is cut.
+    /// For any input a handshake waits, ends, or fails with a typed error, however the input is cut.
     #[test]
     fn any_bytes_make_the_same_end_in_pieces(
         data in proptest::collection::vec(any::<u8>(), 0..200),

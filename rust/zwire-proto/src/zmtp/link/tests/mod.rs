@@ -39,12 +39,12 @@ fn plain_server(config: HandshakeConfig) -> HandshakeConfig {
 type Verdict = Result<(Bytes, Metadata), Denial>;
 type End = Result<Box<LinkParams>, HandshakeError>;
 
-/// Lets everybody in.
+/// Accepts every peer.
 fn anybody(_: &AuthRequest) -> Verdict {
     Ok((bytes("somebody"), Metadata::default()))
 }
 
-/// One end of a handshake.
+/// End of a handshake under test.
 struct Side {
     machine: Handshake,
     buf: BytesMut,
@@ -57,7 +57,7 @@ impl Side {
         Self { machine: Handshake::new(config), buf: BytesMut::new(), end: None, said: Vec::new() }
     }
 
-    /// What it has to say since the last time.
+    /// Output since the last call.
     fn says(&mut self) -> Bytes {
         let mut all = BytesMut::new();
         while let Some(part) = self.machine.poll_transmit() {
@@ -89,7 +89,7 @@ impl Side {
     }
 }
 
-/// Turns both machines until neither has anything to say; each hears at most `chunk` bytes at a time.
+/// Runs both machines until neither has output; each gets at most `chunk` bytes at a time.
 fn meet(
     one: HandshakeConfig,
     other: HandshakeConfig,
@@ -118,7 +118,7 @@ fn link(from: HandshakeConfig, to: HandshakeConfig) -> (LinkTx, LinkRx) {
     (LinkTx::new(&one, TxConfig::default(), START), LinkRx::new(&other, RxConfig::default(), START))
 }
 
-/// All that a sender has to say.
+/// All pending output of a sender.
 fn drain(tx: &mut LinkTx) -> Bytes {
     let mut out = Vec::new();
     while tx.poll_transmit(&mut out, 100_000) > 0 {}

@@ -124,7 +124,7 @@ fn subscriptions_have_the_form_that_the_peer_knows() {
         assert_eq!(said, unhex(cancel));
         assert_eq!(receive(&mut rx, &said), [Inbound::Cancel(bytes("A"))]);
     }
-    // Both forms whatever was announced, and nothing else.
+    // Both forms are accepted whatever version was announced, and no others.
     let (_, mut rx) = link(old(subscriber()), publisher());
     assert_eq!(
         receive(&mut rx, &unhex("04 0A 09 53 55 42 53 43 52 49 42 45")),
@@ -133,7 +133,7 @@ fn subscriptions_have_the_form_that_the_peer_knows() {
     assert_eq!(receive(&mut rx, &unhex("00 01 01")), [Inbound::Subscribe(Bytes::new())]);
     assert_eq!(receive(&mut rx, &unhex("00 01 07 00 00 01 01 01 00 01 01")), []);
     assert_eq!(rx.stats().ignored, 3);
-    // A ROUTER may be sent any message.
+    // A ROUTER accepts any message.
     let (_, mut rx) = link(dealer(), router());
     assert_eq!(messages(receive(&mut rx, &unhex("00 01 01"))), [message(&["\u{1}"])]);
 }
@@ -238,7 +238,7 @@ fn a_ping_is_answered_with_its_context_before_what_waits() {
     tx.pong(&ping);
     let pong = Pong { context: bytes("abcd") }.to_frame();
     assert_eq!(drain(&mut tx), [&pong[..], b"\x00\x01a"].concat());
-    // A PONG that nobody asked for is nothing.
+    // An unsolicited PONG is ignored.
     assert_eq!(receive(&mut rx, &pong), []);
     assert_eq!(rx.stats().ignored, 0);
 }
@@ -250,7 +250,7 @@ fn a_silent_peer_is_given_up_after_interval_and_timeout() {
     let at = |ms| Now::at(START.mono + Duration::from_millis(ms));
     assert_eq!(rx.poll_timeout(), Some(at(3000).mono));
     assert!(!rx.handle_timeout(at(2999)));
-    // Half a frame is a sign of life; asking again is none.
+    // Half a frame is a sign of life; a second read without new bytes is none.
     let mut buf = BytesMut::from(&b"\x00\x05a"[..]);
     rx.read(at(2000), &mut buf, &mut Vec::new(), 1).unwrap();
     rx.read(at(2500), &mut buf, &mut Vec::new(), 1).unwrap();
@@ -266,7 +266,7 @@ fn a_ttl_of_the_peer_counts_until_the_next_ping() {
     receive(&mut rx, &Ping { ttl: 25, context: Bytes::new() }.to_frame());
     assert_eq!(rx.poll_timeout(), Some(START.mono + Duration::from_millis(2500)));
     assert!(rx.handle_timeout(Now::at(START.mono + Duration::from_millis(2500))));
-    // 6553.5 s are no overflow.
+    // 6553.5 s do not overflow.
     receive(&mut rx, &Ping { ttl: u16::MAX, context: Bytes::new() }.to_frame());
     assert_eq!(rx.poll_timeout(), Some(START.mono + Duration::from_millis(6_553_500)));
     receive(&mut rx, &Ping::default().to_frame());

@@ -15,7 +15,7 @@ use crate::{
 
 const PADDING: usize = 72;
 
-/// From the client, first.
+/// HELLO from the client, the first command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Major and minor version of CurveZMQ: 1, 0.
@@ -29,7 +29,7 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// The version that there is.
+    /// The only known version.
     pub const VERSION: [u8; 2] = [1, 0];
 }
 

@@ -1,4 +1,4 @@
-//! INITIATE of CURVE: the client's key and who vouches for it (`zmtp` 6.3).
+//! INITIATE of CURVE: the client's key and its vouch (`zmtp` 6.3).
 //!
 //! ```text
 //!   0             9        105     113
@@ -18,10 +18,10 @@ use bytes::Bytes;
 /// The box of a client without metadata: C and the vouch.
 const LEAST_BOX: usize = BOX_OVERHEAD + 32 + 96;
 
-/// From the client, after WELCOME.
+/// INITIATE from the client, after WELCOME.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Initiate {
-    /// The server's cookie, as it came.
+    /// The server's cookie, unchanged.
     pub cookie: [u8; COOKIE_LEN],
     /// The short nonce.
     pub nonce: u64,

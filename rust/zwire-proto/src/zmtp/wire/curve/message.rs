@@ -7,8 +7,8 @@
 //! +------------+-------+-----------+        C: command, M: more
 //! ```
 //!
-//! It travels in a message frame without MORE: libzmq drops it in a command frame, where the RFCs would
-//! have it. Both are accepted.
+//! MESSAGE travels in a message frame without MORE: libzmq drops it in a command frame, which the RFCs
+//! require. Both are accepted.
 
 use super::{BOX_OVERHEAD, initiate::read_box};
 use crate::{
@@ -18,17 +18,17 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// From both, as long as the connection lasts.
+/// MESSAGE from both sides, for all traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The short nonce, larger than the one before.
+    /// The short nonce, larger than the previous one.
     pub nonce: u64,
     /// Flags and data of the frame.
     pub sealed: Bytes,
 }
 
 impl Message {
-    /// What stands before the box in the body.
+    /// Length of the body in front of the box.
     pub const PREFIX_LEN: usize = 16;
 
     /// In the flags of the box: more frames of the message follow.

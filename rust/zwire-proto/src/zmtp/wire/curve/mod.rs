@@ -1,4 +1,4 @@
-//! The commands of CURVE (`zmtp` 6.3). Boxes are bytes here; who opens them is another module's matter.
+//! The commands of CURVE (`zmtp` 6.3). Boxes are plain bytes here; the link opens them.
 //!
 //! ```text
 //! client                            server
@@ -31,7 +31,7 @@ pub use message::Message;
 pub use ready::Ready;
 pub use welcome::Welcome;
 
-/// How much longer a box is than what is in it.
+/// Length of a box beyond that of its content.
 pub const BOX_OVERHEAD: usize = 16;
 /// Length of a cookie.
 pub const COOKIE_LEN: usize = 96;

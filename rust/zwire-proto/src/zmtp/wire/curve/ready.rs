@@ -15,7 +15,7 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// From the server, last.
+/// READY from the server, the last command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// The short nonce.

@@ -16,7 +16,7 @@ use crate::{
 
 const BOX: usize = BOX_OVERHEAD + 32 + COOKIE_LEN;
 
-/// From the server, after HELLO.
+/// WELCOME from the server, after HELLO.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Welcome {
     /// The random half of the nonce.

@@ -14,7 +14,7 @@ use crate::{
 use bytes::Bytes;
 use core::fmt;
 
-/// From the client, first.
+/// HELLO from the client, the first command.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Hello {
     /// At most 255 bytes.

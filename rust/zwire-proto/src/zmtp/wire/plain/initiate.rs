@@ -8,10 +8,10 @@
 
 use crate::zmtp::wire::{Metadata, command::metadata_command};
 
-/// From the client, after WELCOME.
+/// INITIATE from the client, after WELCOME.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Initiate {
-    /// The client's socket.
+    /// Metadata of the client's socket.
     pub metadata: Metadata,
 }
 

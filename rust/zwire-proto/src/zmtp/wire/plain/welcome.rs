@@ -1,4 +1,4 @@
-//! WELCOME of PLAIN: the password is right (`zmtp` 6.2).
+//! WELCOME of PLAIN: accepts the password (`zmtp` 6.2).
 //!
 //! ```text
 //! +----+-----------+
@@ -12,7 +12,7 @@ use crate::{
     zmtp::wire::Command,
 };
 
-/// From the server, after HELLO.
+/// WELCOME from the server, after HELLO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Welcome;
 

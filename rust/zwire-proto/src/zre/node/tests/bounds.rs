@@ -1,8 +1,8 @@
-//! Rude neighbours.
+//! Floods, and peers that violate the protocol.
 
 use super::*;
 
-/// Anybody can make up UUIDs; the others are not harmed.
+/// Any sender can make up UUIDs; real peers are not affected.
 #[test]
 fn a_flood_of_100_000_fake_beacons_is_bounded() {
     let mut bench = Bench::new(config(0, Generations::default()));
@@ -23,7 +23,7 @@ fn a_flood_of_100_000_fake_beacons_is_bounded() {
     assert!(bench.node.dealers.len() <= limits::MAX_UNANSWERED + 1);
     assert!(connects < 50_000, "{connects}");
     assert_eq!(bench.kinds().len(), 2, "ENTER and JOIN of the one that is real");
-    // A newcomer that says HELLO finds its place all the same.
+    // A peer that sends HELLO is accepted nevertheless.
     bench.hear(200_000, G36, 1, Body::Hello(hello_of(200_000, G36)));
     assert_eq!(bench.kinds().len(), 2);
     bench.hear(1, G36, 2, Body::Ping);
@@ -38,7 +38,7 @@ fn no_more_peers_than_allowed() {
     }
     assert_eq!(bench.node.peers().count(), 3);
     assert_eq!(bench.node.stats().peers_refused, 6);
-    // One leaves, one finds a place.
+    // After one peer leaves, a new one is accepted.
     bench.hear_beacon(1, 0);
     bench.hear(9, G36, 1, Body::Hello(hello_of(9, G36)));
     assert_eq!(bench.node.peers().count(), 3);
@@ -114,7 +114,7 @@ fn whatever_peers_say_the_books_balance() {
                 match action {
                     Action::Connect { dealer, .. } => assert!(open.insert(dealer)),
                     Action::Disconnect { dealer } => assert!(open.remove(&dealer)),
-                    // HELLO once and first, no number left out, nothing that the generation does not know,
+                    // HELLO once and first, no number left out, only messages that the generation has,
                     // no content message without content: `zre` 21.1.
                     Action::Send { dealer, frames, .. } => {
                         assert!(open.contains(&dealer));

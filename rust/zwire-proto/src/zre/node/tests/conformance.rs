@@ -1,8 +1,8 @@
-//! The table of conformance in the documentation names tests; they exist, and none is missing.
+//! The table of conformance in the documentation names tests; each of them exists, and none is missing.
 
 const PAGE: &str = include_str!("../../../../../../docs/zre-conformance.md");
 
-/// Where tests are, by the path that the page names them with.
+/// Files of tests, by the path that the page uses.
 const FILES: [(&str, &str); 12] = [
     ("wire::rfc20", include_str!("../../wire/tests/rfc20.rs")),
     ("wire::problems", include_str!("../../wire/tests/problems.rs")),
@@ -35,7 +35,7 @@ fn the_tests_of_the_table_exist() {
     }
 }
 
-/// Every test of a sentence or a problem stands in the table, and every problem has one.
+/// Every test of a sentence or a problem is in the table, and every problem has one.
 #[test]
 fn nothing_is_missing_from_the_table() {
     let named = named();

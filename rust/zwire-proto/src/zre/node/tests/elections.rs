@@ -28,7 +28,7 @@ fn the_smallest_contestant_leads_and_all_know() {
             assert_eq!(place.node.leader("LEAD"), Some(best), "{contestants:?}");
             assert_eq!(place.node.stats().gaps, 0);
         }
-        // It leaves: the next one.
+        // The leader leaves: the next one wins.
         let leader = *contestants.iter().min().unwrap();
         world.act(leader, |node, now| node.stop(now)).unwrap();
         world.kill(leader);
@@ -40,7 +40,7 @@ fn the_smallest_contestant_leads_and_all_know() {
     }
 }
 
-/// A passive node answers what comes, to those who have shown that they know it, and to nobody else.
+/// A passive node answers peers that have sent an election message, and no others.
 #[test]
 fn peers_that_may_be_pyre_hear_nothing_of_elections() {
     let mut bench = Bench::new(config(5, Generations::default()));
@@ -60,7 +60,7 @@ fn peers_that_may_be_pyre_hear_nothing_of_elections() {
     let sent = bench.sent(G36);
     assert_eq!(sent.len(), 2, "3 does, and the wave goes back to 1");
     assert!(sent.iter().all(|message| message.body == body()));
-    // All tell who won.
+    // All members report the winner.
     let leader = || Body::Leader(crate::zre::wire::Leader { group: octets("G"), leader: challenger.clone() });
     bench.hear(1, G36, 3, leader());
     assert_eq!(bench.sent(G36).len(), 3);
@@ -69,7 +69,7 @@ fn peers_that_may_be_pyre_hear_nothing_of_elections() {
     bench.hear(3, G36, 3, leader());
     assert_eq!(bench.kinds(), [EventKind::Leader { group: Text::from("G") }]);
     assert_eq!(bench.node.leader("G"), Some(uuid(1)));
-    // Without an election it means nothing.
+    // Without an election LEADER is ignored.
     bench.hear(1, G36, 4, leader());
     assert!(bench.sent(G36).is_empty() && bench.kinds().is_empty());
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// All see each other, each pair in one encoding; content goes both ways.
+/// All nodes find each other, each pair in one encoding; content flows both ways.
 #[test]
 fn a_mixed_network_with_nodes_in_the_middle() {
     let mut world = World::new();
@@ -33,7 +33,7 @@ fn a_mixed_network_with_nodes_in_the_middle() {
     world.run(ms(10));
     assert_eq!(world.events(0), ["3 SHOUT G x", "4 SHOUT G x"]);
     assert_eq!(world.events(3).len(), 4);
-    // Nothing flaps and nothing is out of order for the next minute.
+    // No session restarts and no message is out of order for the next minute.
     world.run(Duration::from_secs(60));
     for place in 0..5 {
         assert_eq!(world.places[place].node.stats().gaps, 0);
@@ -55,7 +55,7 @@ fn several_frames_reach_all_but_20_zre() {
     assert_eq!(error.to_string(), "20/ZRE has one content frame per message, not 2");
 }
 
-/// Who speaks several waits 300 ms, and then 36/ZRE, which all others ignore.
+/// A node of several generations waits 300 ms, and then sends 36/ZRE, which all others ignore.
 #[test]
 fn a_node_of_several_generations_waits_for_the_first_word() {
     let mut bench = Bench::new(config(0, Generations::ALL_REAL));
@@ -68,7 +68,7 @@ fn a_node_of_several_generations_waits_for_the_first_word() {
     let actions = bench.actions();
     let Action::Connect { identity, .. } = &actions[0] else { panic!("{actions:?}") };
     assert_eq!(identity.len(), 17);
-    // The peer was of 20/ZRE after all: the session begins anew in its words.
+    // The peer is of 20/ZRE: the session starts anew in that encoding.
     bench.hear(1, G20, 1, Body::Hello(hello_of(1, G20)));
     let actions = bench.actions();
     assert!(matches!(actions[0], Action::Disconnect { .. }));
@@ -78,7 +78,7 @@ fn a_node_of_several_generations_waits_for_the_first_word() {
     assert_eq!(Hello::generation(&frames[0]), Ok(G20));
 }
 
-/// With some dozen groups a HELLO of 36/ZRE can be read as one of 20/ZRE, whose peer would abort.
+/// With some dozen groups a HELLO of 36/ZRE can be read as one of 20/ZRE; such a peer would abort.
 #[test]
 fn a_hello_that_an_old_peer_would_mistake_waits() {
     let mut bench = Bench::new(config(0, Generations::ALL_REAL));
@@ -90,7 +90,7 @@ fn a_hello_that_an_old_peer_would_mistake_waits() {
         groups += 1;
     }
     assert!((10..120).contains(&groups), "{groups}");
-    // By an endpoint: in the words of 20/ZRE first, which the others ignore.
+    // By an endpoint: in 20/ZRE first, which the others ignore.
     bench.node.handle_endpoint(bench.at(), &Text::from("tcp://10.0.0.9:49152"), None).unwrap();
     let sent = bench.sent(G20);
     assert!(matches!(sent[..], [Message { body: Body::Hello(_), .. }]));
@@ -152,7 +152,7 @@ fn a_gap_of_an_old_peer_is_mended_with_a_goodbye() {
     assert_eq!(actions.len(), 3);
     let Action::Beacon { datagram, .. } = &actions[2] else { panic!("{actions:?}") };
     assert_eq!(Beacon::decode(datagram).map(|beacon| beacon.port), Ok(0));
-    // Nobody exists for 300 ms, and says so twice more.
+    // The node is silent for 300 ms, and sends goodbye twice more.
     bench.hear_beacon(1, 49152);
     bench.wait(ms(299));
     let goodbyes = bench.actions();
@@ -165,7 +165,7 @@ fn a_gap_of_an_old_peer_is_mended_with_a_goodbye() {
     assert!(matches!(bench.actions()[..], [Action::Connect { .. }, Action::Send { .. }]));
 }
 
-/// A peer that we gave up may still count on us: HELLO would be its second one.
+/// A peer that expired here may still have a session: HELLO would be its second one.
 #[test]
 fn an_old_peer_that_comes_back_is_not_greeted_without_a_goodbye() {
     for moved in [false, true] {
@@ -184,7 +184,7 @@ fn an_old_peer_that_comes_back_is_not_greeted_without_a_goodbye() {
     }
 }
 
-/// Before the HELLO of the peer as well: that it comes says that ours has arrived.
+/// Before the HELLO of the peer as well: its arrival shows that this node's HELLO was received.
 #[test]
 fn a_connection_to_an_old_peer_that_fails_is_mended_with_a_goodbye() {
     for answered in [false, true] {
@@ -262,7 +262,7 @@ fn nobody_speaks_with_the_key_of_another() {
     );
 }
 
-/// An address that came while the node runs is beaconed and told; peers that are there stay.
+/// An address added at run time is announced by beacons and to peers; existing peers stay.
 #[test]
 fn interfaces_may_change() {
     let mut bench = Bench::new(config(0, Generations::default()));

@@ -32,7 +32,7 @@ fn only_members_hear_a_shout() {
     assert_eq!(node.peers_of("chat").collect::<Vec<_>>(), [uuid(2)]);
 }
 
-/// What the driver learns when it executes the actions goes into the answer.
+/// Failures that the driver reports while executing the actions correct the answer.
 #[test]
 fn a_shout_tells_what_became_of_it_for_each_peer() {
     let mut bench = Bench::new(config(0, Generations::default()));
@@ -140,7 +140,7 @@ fn a_wrong_status_is_taken_over() {
     bench.hear(1, G36, 3, Body::Join(Join { group: octets("B"), status: 200 }));
     assert_eq!(bench.node.stats().status_repaired, 1);
     bench.hear(1, G36, 4, Body::Leave(Leave { group: octets("A"), status: 201 }));
-    // Twice the same, and one that it was not in: counted, and no event.
+    // A repeated JOIN, and a LEAVE of a group that it was not in: counted, without an event.
     bench.hear(1, G36, 5, Body::Join(Join { group: octets("B"), status: 202 }));
     bench.hear(1, G36, 6, Body::Leave(Leave { group: octets("Z"), status: 203 }));
     assert_eq!(bench.node.stats().status_repaired, 1);
@@ -167,7 +167,7 @@ fn what_peers_could_not_be_told_is_refused() {
     assert_eq!(bench.node.whisper(Now::default(), &uuid(9), vec![octets("x")]), Err(unknown));
     bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
     assert!(matches!(bench.node.whisper(Now::default(), &uuid(1), vec![]), Err(NodeError::Encode(_))));
-    // Nothing of this has used up a number.
+    // None of these has consumed a number.
     bench.node.whisper(Now::default(), &uuid(1), vec![octets("x")]).unwrap();
     assert_eq!(bench.sent(G36).last().map(|message| message.sequence), Some(2));
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Events come at edges; PING once a second; any sign of life ends it.
+/// Events come at edges; PING once a second; any sign of life resets the state.
 #[test]
 fn a_silent_peer_is_asked_and_then_forgotten() {
     let mut bench = Bench::new(config(0, Generations::default()));
@@ -37,8 +37,8 @@ fn a_silent_peer_is_asked_and_then_forgotten() {
     assert_eq!(bench.node.peers().count(), 0);
 }
 
-/// "Two idle Z36 nodes ping each other about every 5 to 6 s", and call each other evasive each time. Ours
-/// ask a second before.
+/// "Two idle Z36 nodes ping each other about every 5 to 6 s", and raise evasive each time. zwire sends
+/// PING a second earlier.
 #[test]
 fn who_lives_and_has_nothing_to_say_is_not_evasive() {
     let mut world = World::new();
@@ -111,7 +111,7 @@ fn a_cut_network_heals() {
         world.places[1].part = 1;
         world.run(Duration::from_secs(seconds));
         world.places[1].part = 0;
-        // Pings into the void are missing from the sequence: a gap, if there were any.
+        // PINGs that were lost leave a gap in the sequence.
         world.run(Duration::from_secs(20));
         let events = world.events(0);
         assert_eq!(events[..seen.len().min(events.len())], seen[..], "{seconds} s");
@@ -119,7 +119,7 @@ fn a_cut_network_heals() {
     }
 }
 
-/// The work is that of what is due, not that of all peers.
+/// The work per step depends on due timers, not on the number of peers.
 #[test]
 fn a_thousand_peers_are_not_looked_at_each_time() {
     let mut bench = Bench::new(config(0, Generations::default()));
@@ -133,7 +133,8 @@ fn a_thousand_peers_are_not_looked_at_each_time() {
         bench.wait(ms(250));
         drop(bench.actions());
     }
-    // Each is looked at when it would be evasive had it been silent since, the silent one once a second.
+    // Each live peer is checked when it would be evasive had it stayed silent, the silent one once a
+    // second.
     assert!(bench.node.checks <= 1000 * (seconds / 4) + 60, "{}", bench.node.checks);
     let evasive = bench.kinds().into_iter().filter(|kind| *kind == EventKind::Evasive).count();
     assert_eq!(evasive, 1);

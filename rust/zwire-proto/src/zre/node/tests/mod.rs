@@ -1,4 +1,4 @@
-//! Nodes on a network of tests: virtual time, seeded loss, nothing else random.
+//! Nodes on a simulated network: virtual time and seeded loss; no other randomness.
 
 mod bounds;
 mod conformance;
@@ -41,33 +41,33 @@ impl Random {
 struct Place {
     node: Node,
     up: bool,
-    /// Only places of the same part of the network hear each other.
+    /// Only places of the same part of the network reach each other.
     part: u32,
     events: Vec<Event>,
     dealers: HashMap<DealerId, Route>,
     /// The newest connection of each identity: it takes over.
     inbound: HashMap<Bytes, u64>,
-    /// Frames of ZRE/LOG, and where the PUB goes.
+    /// Frames of ZRE/LOG, and the endpoints of the PUB.
     logs: Vec<Bytes>,
     collectors: BTreeSet<Bytes>,
     datagrams: u64,
-    /// How many peers there are, by its events.
+    /// Number of peers according to its events.
     peers: usize,
     /// The latest timer.
     timer: Option<Duration>,
 }
 
-/// Where an open DEALER goes.
+/// Target of an open DEALER.
 struct Route {
     endpoint: Bytes,
     identity: Bytes,
-    /// Connections are numbered in the order that they were opened in.
+    /// Connections are numbered in the order of their opening.
     connection: u64,
-    /// What waits until it is connected.
+    /// Messages that wait for the connection.
     waiting: Option<Vec<Vec<Bytes>>>,
 }
 
-/// On the way to a ROUTER.
+/// Message on the way to a ROUTER.
 struct Flight {
     at: Duration,
     number: u64,
@@ -102,19 +102,19 @@ struct World {
     now: Duration,
     places: Vec<Place>,
     by_endpoint: HashMap<Bytes, usize>,
-    /// What names mean.
+    /// Results of name resolution.
     names: HashMap<Bytes, Vec<core::net::SocketAddr>>,
-    /// DEALERs that nobody has taken yet.
+    /// DEALERs that are not connected yet.
     connecting: Vec<(usize, DealerId)>,
     flights: BinaryHeap<Reverse<Flight>>,
     timers: BinaryHeap<Reverse<(Duration, usize)>>,
     sent: u64,
     connections: u64,
     random: Random,
-    /// Percent of datagrams, and of messages, that vanish without a word.
+    /// Percentage of datagrams, and of messages, that are lost silently.
     datagram_loss: u64,
     message_loss: u64,
-    /// How long a message takes.
+    /// Delay of a message.
     latency: Duration,
 }
 
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// So many nodes of 36/ZRE.
+    /// A network of so many nodes of 36/ZRE.
     fn of(count: usize) -> Self {
         let mut world = Self::new();
         (0..count).for_each(|number| _ = world.add(config(number, Generations::default())));
@@ -185,12 +185,12 @@ impl World {
         Now { mono: self.now, wall: self.now + Duration::from_secs(1_800_000_000) }
     }
 
-    /// The process at a place is gone, without a word.
+    /// Ends the process at a place without a goodbye.
     fn kill(&mut self, place: usize) {
         self.places[place].up = false;
     }
 
-    /// Another process at the same place.
+    /// Starts another process at the same place.
     fn restart(&mut self, place: usize, config: NodeConfig) {
         let now = self.now();
         let at = &mut self.places[place];
@@ -269,7 +269,7 @@ impl World {
         self.flights.push(Reverse(Flight { at, number, to, from: place, connection, identity, frames }));
     }
 
-    /// DEALERs whose peers are there are connected.
+    /// Connects DEALERs with reachable peers.
     fn connect(&mut self) {
         for (place, dealer) in core::mem::take(&mut self.connecting) {
             let Some(route) = self.places[place].dealers.get_mut(&dealer) else { continue };
@@ -374,7 +374,7 @@ impl World {
             .collect()
     }
 
-    /// Everybody sees all others of its part and nobody else.
+    /// Whether every node has all other nodes of its part as peers, and no others.
     fn is_whole(&self) -> bool {
         let mut parts = BTreeMap::<u32, usize>::new();
         self.places
@@ -383,7 +383,7 @@ impl World {
             .for_each(|place| *parts.entry(place.part).or_default() += 1);
         let sees_all = |place: &Place| !place.up || place.peers == parts[&place.part] - 1;
         let whole = self.places.iter().all(sees_all);
-        // Events and the table say the same.
+        // Events and the table of peers must agree.
         assert!(
             !whole || self.places.iter().all(|place| !place.up || place.node.peers().count() == place.peers)
         );
@@ -391,7 +391,7 @@ impl World {
     }
 }
 
-/// One node without a network: messages are handed in by hand, actions looked at.
+/// A single node without a network: tests hand in messages and examine the actions.
 struct Bench {
     node: Node,
     now: Duration,
@@ -406,7 +406,7 @@ impl Bench {
         Now { mono: self.now, wall: self.now }
     }
 
-    /// A message of the peer of that number.
+    /// Hands in a message of the peer of that number.
     fn hear(&mut self, peer: usize, generation: Generation, sequence: u16, body: Body) {
         let frames = Message { sequence, body }.encode(generation).unwrap();
         self.hear_frames(peer, generation, &frames);
@@ -436,7 +436,7 @@ impl Bench {
         core::iter::from_fn(|| self.node.poll_action()).collect()
     }
 
-    /// What was sent to peers, read in a generation.
+    /// Messages sent to peers, decoded in a generation.
     fn sent(&mut self, generation: Generation) -> Vec<Message> {
         let read = |action| match action {
             Action::Send { frames, .. } => Some(Message::decode(generation, &frames).unwrap()),

@@ -1,4 +1,4 @@
-//! Peers of a configuration: an endpoint is known, who is there is not.
+//! Peers of a configuration: the endpoint is known, the node is not.
 
 use super::*;
 use core::net::SocketAddr;
@@ -22,7 +22,7 @@ fn world(count: usize) -> World {
     world
 }
 
-/// Nothing flaps, and both ways work.
+/// Checks that no session restarts, and that messages pass both ways.
 fn talk(world: &mut World, one: usize, other: usize) {
     for (from, to) in [(one, other), (other, one)] {
         world.act(from, |node, now| node.whisper(now, &uuid(to), vec![octets("x")])).unwrap();
@@ -60,7 +60,7 @@ fn everybody_may_name_everybody() {
     talk(&mut world, 1, 3);
 }
 
-/// Tried again until it is there, and again when it has left.
+/// The node retries until the peer is up, and again after it has left.
 #[test]
 fn who_is_not_there_yet_is_waited_for() {
     let mut world = world(2);
@@ -70,7 +70,7 @@ fn who_is_not_there_yet_is_waited_for() {
     world.restart(1, quiet(1, Generations::default()));
     world.run(Duration::from_secs(1));
     assert_eq!(world.events(0), ["1 ENTER"]);
-    // It dies; another one starts there later.
+    // The peer dies; another one starts there later.
     world.kill(1);
     world.run(Duration::from_secs(50));
     assert_eq!(world.events(0), ["1 EVASIVE", "1 SILENT", "1 EXIT"]);
@@ -105,7 +105,7 @@ fn a_name_is_resolved() {
     world
         .act(0, |node, now| node.handle_endpoint(now, &Text::from("tcp://edge.example:49152"), None))
         .unwrap();
-    // It names us as well, before we have got there.
+    // The peer is configured with this node as well, and connects first.
     name(&mut world, 1, 0);
     world.run(ms(50));
     assert_eq!(world.events(0), ["1 ENTER"]);
@@ -114,7 +114,7 @@ fn a_name_is_resolved() {
     talk(&mut world, 0, 1);
 }
 
-/// Nobody knows the name, or it is the second of its addresses, or ours.
+/// The name does not resolve at first, resolves to the second of its addresses, or to this node.
 #[test]
 fn names_that_mean_nothing_at_first() {
     let mut bench = Bench::new(quiet(0, Generations::default()));
@@ -173,13 +173,13 @@ fn a_beacon_and_an_endpoint_are_one_peer() {
     }
 }
 
-/// Behind address translation the answers name other endpoints than those that were called: two nodes,
-/// one by one, are told apart by PING and PING-OK. What is said at once goes through.
+/// Behind address translation the answers name other endpoints than the configured ones: two nodes are
+/// told apart, one by one, by PING and PING-OK. Messages sent meanwhile arrive.
 #[test]
 fn behind_an_address_translation() {
     for mutual in [false, true] {
         let mut world = world(3);
-        // 1 and 2 tell addresses where nobody reaches them.
+        // 1 and 2 announce addresses at which they cannot be reached.
         for place in 1..3 {
             let inside = world.by_endpoint.remove(&Bytes::from(endpoint(place).as_bytes().to_vec())).unwrap();
             world.by_endpoint.insert(Bytes::from(format!("tcp://192.0.2.{place}:777")), inside);
@@ -212,7 +212,7 @@ fn behind_an_address_translation() {
         talk(&mut world, 0, 1);
         talk(&mut world, 0, 2);
         assert_eq!(world.places[0].dealers.len(), 2);
-        // A loss on either way is mended over the ways that were found.
+        // A loss in either direction is repaired over the established connections.
         for (from, to) in [(0, 1), (1, 0)] {
             world.message_loss = 100;
             world.act(from, |node, now| node.whisper(now, &uuid(to), vec![octets("lost")])).unwrap();
@@ -227,7 +227,8 @@ fn behind_an_address_translation() {
     }
 }
 
-/// Who was greeted and has not answered hears of groups: otherwise its count would be wrong.
+/// A peer that has the HELLO and has not answered is told of new groups: otherwise its count would be
+/// wrong.
 #[test]
 fn a_group_joined_while_connecting() {
     let mut world = world(2);
@@ -271,7 +272,7 @@ fn what_is_no_endpoint() {
     assert!(bench.node.handle_endpoint(Now::default(), &good, None).is_err());
 }
 
-/// An endpoint that takes every connection and says nothing, or drops it at once: ever longer pauses.
+/// An endpoint that accepts every connection and stays silent, or closes it at once: the pauses grow.
 #[test]
 fn an_endpoint_that_is_no_node() {
     for drops in [false, true] {

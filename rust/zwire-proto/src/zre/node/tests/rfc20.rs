@@ -77,7 +77,7 @@ fn a_beacon_of_an_unknown_node_is_a_new_peer() {
     let hello = Message::decode(G20, frames).unwrap();
     assert!(matches!(hello.body, Body::Hello(_)));
     assert_eq!(hello.sequence, 1);
-    // An unknown node that says goodbye is nobody.
+    // A goodbye of an unknown node is ignored.
     bench.hear_beacon(2, 0);
     assert!(bench.actions().is_empty() && bench.kinds().is_empty());
 }
@@ -159,7 +159,7 @@ fn problem_13_only_hello_makes_a_peer() {
     assert_eq!(enter.address, "tcp://10.0.0.2:49152");
 }
 
-/// "If the recipient has not already connected": the way that a beacon told is kept.
+/// "If the recipient has not already connected": the connection that a beacon caused is kept.
 #[test]
 fn a_hello_does_not_connect_twice() {
     let mut bench = legacy();
@@ -187,7 +187,8 @@ fn all_messages_to_a_peer_go_over_one_dealer() {
     let mut used = BTreeMap::<Uuid, BTreeSet<DealerId>>::new();
     let mut sent = 0;
     for action in bench.actions() {
-        // There is no other way out than a DEALER, and no way in for what one receives.
+        // A DEALER is the only output of messages, and no input exists for messages that a DEALER
+        // receives.
         if let Action::Send { dealer, peer: Some(peer), .. } = action {
             used.entry(peer).or_default().insert(dealer);
             sent += 1;
@@ -291,7 +292,7 @@ fn problem_15_a_lost_message() {
     assert_eq!(bench.node.stats().before_hello, 1);
     bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
     assert!(matches!(bench.kinds()[0], EventKind::Enter { .. }));
-    // One that goes back is a repetition: nothing can be said about how many are missing.
+    // A number that goes back is a repetition: the count of missing messages is unknown.
     bench.hear(1, G36, 1, Body::Ping);
     assert_eq!(bench.kinds(), [EventKind::MessagesLost { lost: 0 }, EventKind::Exit]);
 }
@@ -324,8 +325,8 @@ fn a_ping_is_answered() {
     assert!(bench.actions().is_empty());
 }
 
-/// Problem 21: "typically five seconds", "typically 30 seconds"; code: 5 s and 10 s. Ours are 5 s and
-/// 30 s, and settings.
+/// Problem 21: "typically five seconds", "typically 30 seconds"; code: 5 s and 10 s. The defaults of
+/// zwire are 5 s and 30 s, and can be configured.
 #[test]
 fn problem_21_evasive_and_dead() {
     let mut bench = ready();

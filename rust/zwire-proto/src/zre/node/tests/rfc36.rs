@@ -45,7 +45,7 @@ fn rfc36_problem_4_the_name_is_mandatory() {
     bench.hear_frames(1, G36, &[without.into()]);
     assert!(bench.kinds().is_empty());
     bench.hear_frames(1, G36, &[frame]);
-    // Who has told none is called by its UUID.
+    // A node without a name is called by its UUID.
     assert_eq!(bench.node.poll_event().unwrap().name, "010101");
 }
 

@@ -26,7 +26,7 @@ fn two_nodes_find_each_other_and_part() {
     assert_eq!(world.act(0, |node, now| node.join(now, &group())), Err(NodeError::Stopped));
 }
 
-/// A goodbye is a datagram: it would overtake what was sent before it.
+/// A goodbye is a datagram: it would overtake earlier messages.
 #[test]
 fn the_last_message_comes_before_the_goodbye() {
     for shout in [false, true] {
@@ -68,7 +68,7 @@ fn a_restart_with_the_same_uuid() {
     }
 }
 
-/// The same, when we hear of its end first and have greeted it again before it greets us.
+/// Same, when this node notices the end of the connection first and sends HELLO before the peer does.
 #[test]
 fn a_restart_after_its_connection_ended() {
     let mut bench = Bench::new(config(0, Generations::default()));
@@ -84,7 +84,7 @@ fn a_restart_after_its_connection_ended() {
         matches!(kinds[..], [EventKind::Exit, EventKind::Enter { .. }, EventKind::Join { .. }]),
         "{kinds:?}"
     );
-    // It has our HELLO: another one would be a restart of ours.
+    // The peer has this node's HELLO: another one would look like a restart.
     let actions = bench.actions();
     assert!(!actions.iter().any(|action| matches!(action, Action::Connect { .. })), "{actions:?}");
 }
@@ -209,7 +209,7 @@ fn what_comes_before_hello_does_not_count() {
     assert!(matches!(bodies[..], [Body::Hello(_), Body::PingOk]), "{bodies:?}");
 }
 
-/// Every event tells where the peer is, also the last one.
+/// Every event contains the peer's address, also the last one.
 #[test]
 fn events_have_an_address() {
     let mut bench = Bench::new(config(0, Generations::default()));
@@ -224,7 +224,7 @@ fn events_have_an_address() {
     assert_eq!((events[6].kind.clone(), &*events[6].address), (EventKind::Stop, "tcp://10.0.0.1:49152"));
 }
 
-/// A message that cannot be read has used up its number, and nothing else happens.
+/// A message that does not decode has consumed its number, without further effect.
 #[test]
 fn malformed_and_unknown_messages_do_not_end_a_session() {
     let mut bench = Bench::new(config(0, Generations::default()));
@@ -252,7 +252,7 @@ fn hello_of_nobody_and_of_ourselves() {
         bench.node.handle_message(Now::default(), identity, &frames);
     }
     bench.hear_frames(0, G36, &frames);
-    // Another UUID, but our address: a connection to ourselves.
+    // Another UUID with this node's address: the DEALER would connect to this node itself.
     bench.hear(5, G36, 1, Body::Hello(hello_of(0, G36)));
     assert_eq!(bench.node.stats().unknown_identities, 5);
     let reasons: Vec<Reason> = bench.node.ignored().iter().map(|entry| entry.reason).collect();
@@ -262,7 +262,7 @@ fn hello_of_nobody_and_of_ourselves() {
     assert!(bench.kinds().is_empty() && bench.actions().is_empty());
 }
 
-/// A peer whose address has changed, and which does not know it: beacons come from elsewhere, and its
+/// A peer with a changed address that it does not know of: beacons come from the new address, and its
 /// connection is dead.
 #[test]
 fn beacons_from_elsewhere_do_not_keep_a_dead_session_alive() {

@@ -3,12 +3,12 @@
 
 use super::*;
 
-/// What a run cost.
+/// Cost of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cost {
-    /// Milliseconds until everybody sees everybody.
+    /// Milliseconds until all nodes know each other.
     time: u64,
-    /// Messages until then, and in the time of a beacon and a half behind it.
+    /// Messages until then, and in the next one and a half beacon intervals.
     messages: u64,
     /// Beacons, likewise.
     beacons: u64,
@@ -53,14 +53,14 @@ fn nodes_see_each_other_within_one_beacon() {
     }
 }
 
-/// A HELLO that answers needs no beacon, so loss costs little time.
+/// A HELLO in answer needs no beacon, so loss costs little time.
 #[test]
 fn lost_beacons_cost_a_beacon_or_two() {
     for (loss, longest) in [(5, 2000), (20, 3000), (60, 10_000)] {
         for seed in [1, 2, 3] {
             let Cost { time, messages, .. } = converge(30, loss, seed);
             assert!(time <= longest, "{loss} %: {time} ms");
-            // Where beacons are lost for four seconds, PING helps.
+            // If beacons are lost for four seconds, PING helps.
             assert!(messages >= 30 * 29 && (loss > 20 || messages == 30 * 29), "{loss} %: {messages}");
         }
     }
@@ -91,7 +91,7 @@ fn compare(lines: &[(u64, u64)]) {
     assert_eq!(documented.collect::<Vec<_>>(), seen.collect::<Vec<_>>(), "{lines:?}");
 }
 
-/// A change of these numbers is a change of behaviour: the page has to be changed with it.
+/// A change of these numbers is a change of behaviour: the page must be updated with it.
 #[test]
 fn the_table_of_convergence() {
     compare(&[(10, 0), (10, 5), (10, 20), (100, 0), (100, 5), (100, 20)]);
@@ -116,7 +116,7 @@ fn a_thousand_nodes_with_20_percent_loss() {
 }
 
 /// Twenty nodes die or leave and others take their places; a tenth of the network is cut off for longer
-/// than it is believed in, and comes back. With timers of a few seconds, so that the run is short.
+/// than the expiry time, and comes back. With timers of a few seconds, so that the run is short.
 fn live(nodes: usize) -> [u64; 4] {
     let settings = |number| NodeConfig {
         beacon_interval: Some(ms(2000)),
@@ -155,7 +155,7 @@ fn live(nodes: usize) -> [u64; 4] {
     let healed = (world.now - cut).as_millis() as u64;
     for place in &mut world.places {
         let mut there = BTreeSet::new();
-        // What died at a place took its view along.
+        // The view of a node that died is gone with it.
         let lived =
             place.events.iter().rposition(|event| event.kind == EventKind::Stop).map_or(0, |at| at + 1);
         for event in &place.events[lived..] {
@@ -186,8 +186,8 @@ fn the_same_seed_is_the_same_run() {
     assert_eq!(converge(30, 40, 11), converge(30, 40, 11));
 }
 
-/// Messages vanish without a word, as when a connection breaks: every peer is there again after it ends,
-/// and nobody believes in a group that is not there.
+/// Messages are lost silently, as when a connection breaks: afterwards every peer is found again, and
+/// no node lists a group that a peer is not in.
 #[test]
 fn a_network_that_loses_messages_heals() {
     let mut world = World::of(15);
@@ -208,7 +208,7 @@ fn a_network_that_loses_messages_heals() {
     assert!(world.places.iter().map(|place| place.node.stats().gaps).sum::<u64>() > 50);
     world.message_loss = 0;
     world.datagram_loss = 0;
-    // The last message of a pair may be missing, which only the next one shows.
+    // The last message of a pair may be missing, which only the next one reveals.
     for place in 0..15 {
         for peer in world.places[place].node.peers().collect::<Vec<_>>() {
             drop(world.act(place, |node, now| node.whisper(now, &peer, vec![octets("y")])));
@@ -233,7 +233,7 @@ fn a_network_that_loses_messages_heals() {
     }
 }
 
-/// The network falls apart for longer than peers are believed in, and comes together.
+/// The network is split for longer than the expiry time, and joined again.
 #[test]
 fn a_partition_heals() {
     let mut world = World::of(20);
@@ -256,8 +256,8 @@ fn a_partition_heals() {
     }
 }
 
-/// A node that starts and stops a thousand times costs a few messages each time and no more: HELLO each
-/// way with each of the others, and what is said about it at once.
+/// A node that starts and stops a thousand times costs a few messages each time: HELLO in both
+/// directions with each of the others, and the messages sent on entry.
 #[test]
 fn a_thousand_starts_and_stops() {
     for same in [false, true] {
@@ -266,7 +266,7 @@ fn a_thousand_starts_and_stops() {
         (0..3).for_each(|place| drop(world.events(place)));
         for cycle in 0..1000 {
             let sent = world.sent;
-            // Every other one dies without a word.
+            // Every other one dies without a goodbye.
             if cycle % 2 == 0 {
                 world.act(2, |node, now| node.stop(now)).unwrap();
                 world.run(ms(100));
@@ -313,7 +313,7 @@ fn churn() {
     assert!(world.is_whole());
     for place in &world.places {
         let mut there = BTreeSet::new();
-        // What a place has seen over all its lives: at its own start it begins anew.
+        // Over all lives of a place: its own restart resets the state.
         for event in &place.events {
             match event.kind {
                 EventKind::Enter { .. } => drop(there.insert(event.peer)),

@@ -1,12 +1,12 @@
-//! Nothing that kills a real peer (`zre` 21) leaves a node: peers here check all that a node sends them
-//! as strictly as the strictest of their kind, and die where that one dies. Whatever the application
-//! commands, whatever peers do and whichever connections break, none dies.
+//! No message that kills a real peer (`zre` 21) leaves a node: simulated peers check all that a node
+//! sends them as strictly as the strictest real implementation, and die where that one dies. Whatever
+//! the application commands, whatever peers do and whichever connections break, none may die.
 
 use super::*;
 use crate::zre::wire::MessageId;
 use proptest::prelude::*;
 
-/// Whose rules a peer follows.
+/// Implementation that a peer imitates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// zyre of March 2014 with the encoding of RFC 20.
@@ -29,32 +29,32 @@ impl Kind {
     }
 }
 
-/// What a peer knows of the node.
+/// State that a peer keeps of the node.
 #[derive(Debug)]
 struct Known {
-    /// After its HELLO.
+    /// Expected number, after the node's HELLO.
     expected: Option<u16>,
     status: u8,
     groups: BTreeSet<Bytes>,
     heard: Duration,
     /// The number of the next message to it.
     sequence: u16,
-    /// The status told to it.
+    /// The status last sent to the peer.
     told: u8,
 }
 
-/// A real peer, as the document has found it to be.
+/// A simulated peer with the behaviour described in the document.
 #[derive(Debug)]
 struct Strict {
     kind: Kind,
     number: usize,
     known: Option<Known>,
-    /// zyre 2.0.1 sends ELECT once this is set, by which the node learns that it knows drafts.
+    /// zyre 2.0.1 sends ELECT once this is set, which tells the node that it supports drafts.
     drafts: bool,
-    /// How often it started.
+    /// Number of starts.
     lives: usize,
-    /// Whether the node is set to speak its generation. Who speaks only 36/ZRE meets no peer of 2014, and
-    /// with some dozen groups harms it, as zyre does.
+    /// Whether the node is configured to speak its generation. A node with only 36/ZRE has no sessions
+    /// with peers of 2014, and crashes them once it has some dozen groups, as zyre does.
     met: bool,
 }
 
@@ -63,7 +63,7 @@ impl Strict {
         uuid(self.number + 100 * self.lives)
     }
 
-    /// When it has forgotten a silent node.
+    /// Silence after which the peer removes the node.
     fn expiry(&self) -> Duration {
         Duration::from_secs(if self.kind.generation().is_legacy() { 10 } else { 30 })
     }
@@ -73,16 +73,16 @@ impl Strict {
         self.known.take_if(|known| known.heard + expiry <= now);
     }
 
-    /// A message that has arrived; says whether a HELLO has to be answered with one. Panics where the
-    /// process of the peer would abort, or would lose the session.
+    /// Handles a message that arrived; returns whether a HELLO must be answered with one. Panics where
+    /// the process of the peer would abort, or would lose the session.
     fn receive(&mut self, now: Duration, identity: &Bytes, frames: &[Bytes]) -> bool {
         let generation = self.kind.generation();
         let form = IdentityForm::of(generation);
         if identity != &form.encode(&uuid(0)) {
-            // It is ignored, as long as nothing but HELLO comes before the peer has spoken (15.2). pyre
-            // looks into whatever has the identity of its own generation.
+            // Ignored, as long as only HELLO comes before the peer has sent one (15.2). pyre decodes
+            // every message with an identity of its own generation.
             assert!(generation.is_legacy() || identity.len() == 16, "no identity: {identity:?}");
-            // zyre of 2014 reads 17 octets as 16, and takes for a HELLO what looks like one.
+            // zyre of 2014 reads 17 octets as 16, and decodes as a HELLO whatever looks like one.
             let looks = Message::decode(generation, frames)
                 .is_ok_and(|message| message.body.id() == MessageId::HELLO);
             assert!(!looks || !self.met, "a HELLO of another generation that can be read");
@@ -113,7 +113,7 @@ impl Strict {
             let text = |octets: &Bytes| core::str::from_utf8(octets).is_ok_and(|text| !text.contains('\0'));
             assert!(hello.groups.iter().all(|group| text(group) && !group.is_empty() && group.len() < 256));
             assert!(text(&hello.name) && hello.headers.iter().all(|(name, value)| text(name) && text(value)));
-            // Who was ready is created anew, and gets another HELLO.
+            // A peer that was ready is created anew, and gets another HELLO.
             let answer = ready || self.known.is_none();
             let known = self.known.take().filter(|_| !ready);
             let (sequence, told) = known.map_or((1, 0), |known| (known.sequence, known.told));
@@ -122,7 +122,7 @@ impl Strict {
             self.known = Some(Known { expected, status: hello.status, groups, heard, sequence, told });
             return answer;
         }
-        // Who has forgotten the node ignores everything before HELLO.
+        // A peer that has removed the node ignores everything before HELLO.
         let Some(known) = &mut self.known else { return false };
         let Some(expected) = &mut known.expected else { return false };
         assert_eq!(message.sequence, *expected, "{:?} aborts or drops the session", self.kind);
@@ -165,23 +165,23 @@ impl Strict {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Its beacon arrives.
+    /// A beacon of the peer arrives.
     Beacon(usize),
-    /// It stops, and another one starts at the same place.
+    /// The peer stops, and another one starts at the same place.
     Restart(usize, bool),
-    /// It dies, and another one starts.
+    /// The peer dies, and another one starts.
     Crash(usize),
-    /// It says something.
+    /// The peer sends a message.
     Say(usize, u8),
-    /// Something that it says is lost.
+    /// A message of the peer is lost.
     Lose(usize),
-    /// Connections to it break, and what is on the way is lost; or it ends them.
+    /// Connections to the peer break and messages on the way are lost; or the peer closes them.
     Break(usize, bool),
-    /// From now on its queue is full.
+    /// The queue to the peer is full from now on.
     Full(usize),
     Connected,
     Join(u8),
-    /// So many groups that HELLO becomes large.
+    /// Joins enough groups to make HELLO large.
     JoinMany,
     Leave(u8),
     Whisper(usize, usize),
@@ -226,9 +226,9 @@ fn group(number: u8) -> Text {
 struct Open {
     peer: Option<usize>,
     identity: Bytes,
-    /// Nothing arrives any more.
+    /// No more messages arrive.
     broken: bool,
-    /// HELLO was the first.
+    /// HELLO was the first message.
     greeted: bool,
 }
 
@@ -237,7 +237,7 @@ struct Arena {
     peers: Vec<Strict>,
     open: BTreeMap<DealerId, Open>,
     full: BTreeSet<usize>,
-    /// HELLO that peers owe.
+    /// HELLO messages that peers owe.
     owed: VecDeque<usize>,
 }
 
@@ -266,7 +266,7 @@ impl Arena {
         }
     }
 
-    /// A peer has learnt of the node: it makes an entry, and owes a HELLO.
+    /// A peer learns of the node: it makes an entry, and owes a HELLO.
     fn learn(&mut self, peer: usize) {
         let now = self.bench.now;
         let strict = &mut self.peers[peer];
@@ -299,7 +299,7 @@ impl Arena {
         self.settle();
     }
 
-    /// Does what the node wants, until it wants nothing more.
+    /// Executes the actions of the node until none is left.
     fn settle(&mut self) {
         for _ in 0..1000 {
             let Some(action) = self.bench.node.poll_action() else {
@@ -366,7 +366,7 @@ impl Arena {
         panic!("it does not come to rest");
     }
 
-    /// A HELLO came: the entry stays as it is, and ours is owed.
+    /// A HELLO came: the entry stays as it is, and the peer owes its own HELLO.
     fn learn_again(&mut self, peer: usize) {
         self.owed.push_back(peer);
     }

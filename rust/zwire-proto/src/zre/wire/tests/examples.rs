@@ -14,7 +14,7 @@ fn collector(address: Address, endpoint: &'static str) -> Hello {
     }
 }
 
-/// 20.2, 20.4, 20.6: all but HELLO, which the headers tell apart.
+/// 20.2, 20.4, 20.6: all messages but HELLO; the header frames differ.
 fn others(generation: Generation, version: &str) {
     let group = text("ALERTS");
     let chat = |content: &[&'static str]| {

@@ -1,4 +1,4 @@
-//! Whatever is encoded decodes to the same; whatever comes does not panic.
+//! Properties: an encoded message decodes to itself; no input makes a decoder panic.
 
 use super::*;
 use crate::fuzzing;

@@ -1,4 +1,4 @@
-//! Documents and properties; what is about one message alone stands in its file.
+//! Tests against the documents, and properties; tests of a single message are in its file.
 
 mod examples;
 mod laws;

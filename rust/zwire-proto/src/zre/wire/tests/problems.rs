@@ -1,5 +1,5 @@
-//! The problems of RFC 20 that are about bytes (`zre` 16), each with the decision taken there. Those
-//! about behaviour stand with the node; 24, 29 and 30 leave nothing to decide.
+//! Problems of RFC 20 that concern the wire format (`zre` 16), each with the decision taken there.
+//! Those about behaviour are in the tests of the node; 24, 29 and 30 need no decision.
 
 use super::*;
 use core::time::Duration;

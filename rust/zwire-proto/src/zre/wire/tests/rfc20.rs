@@ -1,5 +1,5 @@
-//! Each SHALL and MUST of RFC 20 that is about bytes, in the order of the text. What is about
-//! behaviour stands with the node.
+//! Each SHALL and MUST of RFC 20 that concerns the wire format, in the order of the text. Those about
+//! behaviour are in the tests of the node.
 
 use super::*;
 use crate::zre::DISCOVERY_PORT;

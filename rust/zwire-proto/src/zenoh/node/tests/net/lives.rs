@@ -1,4 +1,4 @@
-//! Each life of a token is one PUT and one DELETE to whoever watches, whatever happens on the way.
+//! Each life of a token gives one PUT and one DELETE at every watcher, whatever happens on the way.
 
 use super::*;
 use crate::zenoh::session::{EntityId, SampleKind};
@@ -48,13 +48,13 @@ struct Watcher {
     id: EntityId,
     key: KeyExpr,
     history: bool,
-    /// What it was told last of each key.
+    /// Last sample of each key.
     told: BTreeMap<KeyExpr, SampleKind>,
 }
 
 struct World {
     net: Net,
-    /// At which node each session is, and whether in its process.
+    /// The node of each session, and whether it is in the same process.
     places: Vec<(usize, bool)>,
     up: Vec<bool>,
     joined: bool,
@@ -77,7 +77,7 @@ impl World {
         }
         let last = modes.len() - 1;
         let places = vec![(0, true), (0, false), (last, last > 0), (last, false), (last, false)];
-        // The link between nodes comes first, where it is found again.
+        // A link between nodes comes first, if there is one.
         if last > 0 {
             net.link(0, last);
         }
@@ -97,7 +97,7 @@ impl World {
         world
     }
 
-    /// Everything under way arrives, and trees are worked out.
+    /// Runs until all messages have arrived and the trees are computed.
     fn rest(&mut self) {
         self.net.settle();
         for _ in 0..4 {
@@ -177,7 +177,7 @@ impl World {
         self.joined = true;
     }
 
-    /// Whether what is declared at one session reaches another.
+    /// Whether declarations of one session reach another.
     fn reaches(&self, from: usize, to: usize) -> bool {
         let near = self.places[from].0 == self.places[to].0 || self.joined;
         from == to || self.up[from] && self.up[to] && near
@@ -188,7 +188,7 @@ impl World {
         tokens.map(|(_, _, key)| key.clone()).filter(|key| key.intersects(&watcher.key)).collect()
     }
 
-    /// Takes what the watchers are told; no news twice.
+    /// Takes the samples of the watchers; none may repeat.
     fn hear(&mut self) {
         for session in 0..self.net.sessions.len() {
             while let Some(event) = self.net.sessions[session].poll_event() {
@@ -201,7 +201,7 @@ impl World {
                     (None, SampleKind::Put)
                     | (Some(SampleKind::Put), SampleKind::Delete)
                     | (Some(SampleKind::Delete), SampleKind::Put) => {}
-                    // It may end without ever having been told of to whom did not ask what there is.
+                    // A token may end without a PUT for a watcher that did not ask for existing ones.
                     (None, SampleKind::Delete) if !watcher.history => {}
                     news => panic!("{}: {news:?} on {}", watcher.key, sample.key),
                 }
@@ -209,7 +209,7 @@ impl World {
         }
     }
 
-    /// What the watchers were told is what there is.
+    /// The samples of the watchers agree with the existing tokens.
     fn check(&self) {
         for watcher in &self.watchers {
             let alive = self.alive(watcher);
@@ -218,7 +218,7 @@ impl World {
             let at = format!("{} of session {}, history {}", watcher.key, watcher.session, watcher.history);
             assert!(told.is_subset(&alive), "{at}: told of {told:?}, alive are {alive:?}");
             for key in alive.difference(&told) {
-                // What was there before it came, and nobody asked.
+                // Existed before the watcher, which did not ask for history.
                 let untold = !watcher.history && !watcher.told.contains_key(key);
                 assert!(untold, "{at}: not told of {key}");
             }
@@ -233,7 +233,7 @@ fn run(shape: Shape, steps: Vec<Step>) {
         world.hear();
         world.check();
     }
-    // Everything is joined again, then everything ends.
+    // All links are restored, then all tokens end.
     (0..world.up.len()).filter(|session| !world.up[*session]).collect::<Vec<_>>().into_iter().for_each(
         |session| {
             world.apply(Step::Restore(session));

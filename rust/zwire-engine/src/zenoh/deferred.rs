@@ -2,18 +2,14 @@
 
 use crate::{
     error::Error,
-    zenoh::{
-        core::{Effects, Wait},
-        shared::Shared,
-    },
+    zenoh::effects::{Effects, Wait},
 };
 use core::{cell::RefCell, time::Duration};
-use std::sync::Arc;
 use tokio::runtime::Handle;
 
 /// Waits that a thread which must not block has put off.
 #[derive(Default)]
-struct Turn {
+struct DeferredTurn {
     waits: Vec<(Wait, Duration)>,
     runtime: Option<Handle>,
     /// Set if a command would have had to wait before it could begin.
@@ -21,7 +17,7 @@ struct Turn {
 }
 
 thread_local! {
-    static TURN: RefCell<Option<Turn>> = const { RefCell::new(None) };
+    static TURN: RefCell<Option<DeferredTurn>> = const { RefCell::new(None) };
 }
 
 /// Guard that ends the turn of a thread, also when the command unwinds.
@@ -52,15 +48,15 @@ pub enum Turned {
 
 /// Runs commands in this thread without waiting for room.
 pub fn without_waiting<R>(f: impl FnOnce() -> R) -> (R, Turned) {
-    TURN.set(Some(Turn::default()));
+    TURN.set(Some(DeferredTurn::default()));
     let ended = Ended;
     let result = f();
     let turn = TURN.take();
     drop(ended);
     let turned = match turn {
-        Some(Turn { refused: true, .. }) => Turned::Refused,
-        Some(Turn { waits, runtime: Some(runtime), .. }) => Turned::Full(Deferred { waits, runtime }),
-        Some(Turn { runtime: None, .. }) | None => Turned::Done,
+        Some(DeferredTurn { refused: true, .. }) => Turned::Refused,
+        Some(DeferredTurn { waits, runtime: Some(runtime), .. }) => Turned::Full(Deferred { waits, runtime }),
+        Some(DeferredTurn { runtime: None, .. }) | None => Turned::Done,
     };
     (result, turned)
 }
@@ -78,15 +74,14 @@ pub(crate) fn refuse() -> Result<(), Error> {
 }
 
 /// Moves the waits of a command to the turn of its thread, if that thread must not wait.
-pub(crate) fn put_off(shared: &Shared, effects: &mut Effects) {
+pub(crate) fn put_off(runtime: &Handle, limit: Duration, effects: &mut Effects) {
     if effects.waits.is_empty() {
         return;
     }
     TURN.with_borrow_mut(|turn| {
         if let Some(turn) = turn {
-            let limit = shared.config.link.wait_before_close;
             turn.waits.extend(effects.waits.drain(..).map(|wait| (wait, limit)));
-            turn.runtime.get_or_insert_with(|| shared.runtime.clone());
+            turn.runtime.get_or_insert_with(|| runtime.clone());
         }
     });
 }
@@ -103,18 +98,3 @@ impl Deferred {
         });
     }
 }
-
-impl Wait {
-    async fn wait(self, limit: Duration) {
-        match self {
-            Self::Link(link, priority) => link.wait_space(priority, limit).await,
-            Self::Samples(queue) => queue.wait_space().await,
-            Self::Queries(queue) => queue.wait_space().await,
-            Self::Replies(queue) => queue.wait_space().await,
-            Self::Misses(queue) => queue.wait_space().await,
-        }
-    }
-}
-
-/// Wakes a waiter of an event loop; must be quick, and is called from any thread.
-pub type Waker = Arc<dyn Fn() + Send + Sync>;

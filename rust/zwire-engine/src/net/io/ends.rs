@@ -1,0 +1,24 @@
+//! [`Ends`]: the two ends of a connection, as locators.
+
+use std::net::SocketAddr;
+
+/// Both ends of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Ends {
+    /// Local end, as a locator.
+    pub(crate) local: String,
+    /// Remote end, as a locator.
+    pub(crate) peer: String,
+    /// Both addresses, local first, if the protocol has addresses.
+    pub(crate) addresses: Option<(SocketAddr, SocketAddr)>,
+}
+
+impl Ends {
+    pub(super) fn of_addresses(protocol: &str, local: SocketAddr, peer: SocketAddr) -> Self {
+        Self {
+            local: format!("{protocol}/{local}"),
+            peer: format!("{protocol}/{peer}"),
+            addresses: Some((local, peer)),
+        }
+    }
+}

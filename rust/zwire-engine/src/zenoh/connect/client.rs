@@ -1,0 +1,92 @@
+//! The link of a client: to the first endpoint that answers or to a node that scouting finds, again after each
+//! loss.
+
+use super::{
+    dial::{dial, error_of, log},
+    keep::{Next, Pauses, lost, next},
+};
+use crate::{
+    config::{Budget, ConnectRules, Target},
+    error::Error,
+    zenoh::{link::Link, scouting, shared::SessionShared},
+};
+use core::time::Duration;
+use std::sync::{Arc, Weak};
+
+/// Head start of each endpoint in a client's list over the next one, so that earlier ones are preferred:
+/// even a distant router answers within that time.
+const PREFERENCE: Duration = Duration::from_secs(1);
+
+/// Connects a client: to the first endpoint that answers, in order and within the budget, or to a node
+/// found by scouting if no endpoint is configured.
+///
+/// # Errors
+/// No endpoint could be connected to.
+pub(crate) async fn connect_client(shared: &Arc<SessionShared>) -> Result<Arc<Link>, Error> {
+    let targets: Vec<Target> = shared.config.connect.targets().cloned().collect();
+    if targets.is_empty() {
+        return scouting::find(shared, Some(shared.config.scouting.timeout)).await;
+    }
+    let mut pauses = Pauses::new(shared.config.connect.rules);
+    loop {
+        let failures = match dial(shared, &targets, None, PREFERENCE).await {
+            Ok(link) => return Ok(link),
+            Err(failures) => failures,
+        };
+        let next = next(&failures);
+        if pauses.left(&next).is_zero() {
+            return Err(error_of(failures));
+        }
+        pauses.after(&next).await;
+    }
+}
+
+/// Reconnects a client whenever its link is lost: to each of its endpoints, with back-off, or to a node
+/// found by scouting.
+pub(crate) async fn supervise_client(shared: Weak<SessionShared>, link: Option<Arc<Link>>) {
+    let (targets, mut pauses) = {
+        let Some(shared) = shared.upgrade() else { return };
+        let targets: Vec<Target> = shared.config.connect.targets().cloned().collect();
+        (targets, Pauses::new(ConnectRules { budget: Budget::Forever, ..shared.config.connect.rules }))
+    };
+    match link {
+        Some(link) => lost(&link, &mut pauses).await,
+        None => pauses.soon().await,
+    }
+    loop {
+        let Some(strong) = shared.upgrade() else { return };
+        if strong.is_closed() {
+            return;
+        }
+        if targets.is_empty() {
+            let found = scouting::find(&strong, None).await;
+            drop(strong);
+            match found {
+                Ok(link) => lost(&link, &mut pauses).await,
+                Err(error) => {
+                    tracing::info!(%error, "not connected, trying again");
+                    pauses.pause().await;
+                }
+            }
+            continue;
+        }
+        match dial(&strong, &targets, None, PREFERENCE).await {
+            Ok(link) => {
+                drop(strong);
+                lost(&link, &mut pauses).await;
+            }
+            Err(failures) => {
+                let contacts = strong.contacts.clone();
+                drop(strong);
+                log(&failures);
+                match next(&failures) {
+                    Next::Wait(zid) => {
+                        contacts.gone(zid).await;
+                        pauses.soon().await;
+                    }
+                    next => pauses.after(&next).await,
+                }
+            }
+        }
+    }
+}

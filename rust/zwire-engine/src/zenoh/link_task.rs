@@ -1,0 +1,290 @@
+//! Tasks of one link: reading, decoding and delivering its messages, and its end.
+
+use super::link_settings::{link_policy, patience, reassembly_bytes};
+use crate::{
+    rt::clock,
+    zenoh::{
+        connectivity::LinkInfo,
+        contacts::Contact,
+        core::Side,
+        effects::Effects,
+        establish::Established,
+        link::{Link, LinkEnd, PeerFault},
+        reassembly::Share,
+        shared::SessionShared,
+    },
+};
+use bytes::{Bytes, BytesMut};
+use core::time::Duration;
+use std::{
+    io,
+    sync::{Arc, Weak, atomic::Ordering},
+};
+use zwire_proto::zenoh::{
+    link::{LinkParams, LinkRx, LinkTx, Progress, RxConfig, StreamFramer, TxConfig},
+    node::{FaceError, FaceId, FaceKind},
+    wire::CloseReason,
+};
+
+/// Least size of one read: four full batches. `rx/buffer_size` may ask for more.
+const READ_BYTES: usize = 256 * 1024;
+
+/// Largest batch that arrives as a datagram beside streams: other implementations send at most 1.2 KB.
+const DATAGRAM_BATCH: u16 = 2048;
+
+/// Makes a link of an established session, registers it with the machines, and starts its tasks. The link
+/// ends when it is closed.
+pub(crate) fn start_link(shared: &Arc<SessionShared>, established: Established) -> io::Result<Arc<Link>> {
+    let Established { io, params, rest, tap, contact } = established;
+    let config = &shared.config;
+    let policy = link_policy(config);
+    // The bound is enforced by the engine, because a blocking message waits outside of the machine.
+    let tx = LinkTx::new(
+        &params,
+        TxConfig { bytes_per_priority: usize::MAX, keep_alive: config.link.keep_alive },
+        clock::now(),
+    );
+    // The handshake does not negotiate the batch size of datagrams beside a stream.
+    let beside = io.ways().and_then(|ways| ways.best_effort).map_or(0, |_| DATAGRAM_BATCH);
+    let received = LinkParams { batch_size: params.batch_size.max(beside), ..params.clone() };
+    let rx = LinkRx::new(
+        &received,
+        RxConfig {
+            max_message_size: config.link.max_message_size,
+            reassembly_bytes: reassembly_bytes(config),
+        },
+        clock::now(),
+    );
+    let framer = StreamFramer::new(&received);
+    io.set_open(params.low_latency);
+    let remote = params.remote;
+    let link = Link::new(io, params, tx, &policy, tap, shared.progress.clone())?;
+    link.set_policy(&config.intercept, Some(remote.zid));
+    let mut effects = Effects::default();
+    let info = Arc::new(LinkInfo::of(&link));
+    let face = shared.with_core(&mut effects, |core, now, _| {
+        if shared.is_closed() {
+            // The session has closed all links that it knew, and this one was not among them.
+            return None;
+        }
+        core.connectivity.up(info.clone());
+        Some(match &mut core.side {
+            Side::Client(slot) => {
+                *slot = Some(link.clone());
+                core.api.handle_link_up(now, remote);
+                core.client_link_up(&link.peer);
+                FaceId(1)
+            }
+            Side::Node(side) => {
+                let face = side.new_face();
+                side.links.insert(face, link.clone());
+                core.origins.add(face.0, &link.peer);
+                side.node.handle_face_up(now, face, remote, FaceKind::Unicast);
+                face
+            }
+        })
+    });
+    let Some(face) = face else {
+        link.finish(CloseReason::GENERIC);
+        link.close();
+        return Err(io::Error::new(io::ErrorKind::NotConnected, "the session is closed"));
+    };
+    tracing::info!(
+        peer = link.peer, zid = %remote.zid, whatami = %remote.whatami, local = link.local,
+        "connected"
+    );
+    let weak = Arc::downgrade(shared);
+    let tasks = [
+        shared.runtime.spawn(link.clone().run_tx()).abort_handle(),
+        shared
+            .runtime
+            .spawn(receive(weak, link.clone(), (face, contact, info), rx, framer, rest))
+            .abort_handle(),
+    ];
+    shared.adopt(tasks);
+    if let Some(at) = link.io().expires() {
+        shared.adopt([shared.runtime.spawn(end_with_certificate(link.clone(), at)).abort_handle()]);
+    }
+    Ok(link)
+}
+
+/// Ends a link at a wall-clock time, unless it has ended before.
+async fn end_with_certificate(link: Arc<Link>, at: Duration) {
+    /// The wall clock may be set, so it is read again at this interval.
+    const LOOK: Duration = Duration::from_secs(60);
+    loop {
+        let left = at.saturating_sub(clock::now().wall);
+        if left.is_zero() {
+            tracing::warn!(peer = %link.peer, zid = %link.params.remote.zid, "the certificate of the peer has expired: closing its link");
+            link.finish(CloseReason::EXPIRED);
+            link.close();
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(left.min(LOOK)) => {}
+            () = link.closed() => return,
+        }
+    }
+}
+
+/// Messages that are decoded before they are delivered: few enough to stay in the caches of the
+/// processor, enough to make the lock cheap.
+const AT_ONCE: usize = 128;
+
+/// Reads until the link ends, then removes it from the machines.
+async fn receive(
+    shared: Weak<SessionShared>,
+    link: Arc<Link>,
+    // Released only when the machines know that the link is gone.
+    (face, _contact, info): (FaceId, Contact, Arc<LinkInfo>),
+    mut rx: LinkRx,
+    framer: StreamFramer,
+    mut buf: BytesMut,
+) {
+    let reason = receive_loop(&shared, &link, face, &mut rx, &framer, &mut buf).await;
+    if let Some(reason) = reason {
+        link.finish(reason);
+    }
+    link.close();
+    if let Some(shared) = shared.upgrade() {
+        shared.link_down(face, &link, &info);
+    }
+}
+
+/// Records that the peer has broken a rule: the reason for the CLOSE that it gets.
+fn blame(link: &Link, fault: PeerFault) -> Option<CloseReason> {
+    // A face that is gone already is no fault of the peer: its link ends for another reason.
+    if fault != PeerFault::Face(FaceError::UnknownFace) {
+        tracing::warn!(peer = %link.peer, zid = %link.params.remote.zid, error = %fault, "closing the link: the peer violated the protocol");
+    }
+    let reason = fault.close_reason();
+    link.note_end(LinkEnd::Protocol(fault));
+    reason
+}
+
+async fn receive_loop(
+    shared: &Weak<SessionShared>,
+    link: &Arc<Link>,
+    face: FaceId,
+    rx: &mut LinkRx,
+    framer: &StreamFramer,
+    buf: &mut BytesMut,
+) -> Option<CloseReason> {
+    let mut messages = Vec::new();
+    let mut effects = Effects::default();
+    let sleep = tokio::time::sleep(Duration::ZERO);
+    tokio::pin!(sleep);
+    let (mut armed, mut closed) = (false, false);
+    let several = link.io().ways().is_some();
+    let (read_bytes, most, mut share) = {
+        let shared = shared.upgrade()?;
+        let read_bytes = shared.config.link.rx_buffer_size.max(READ_BYTES);
+        (read_bytes, reassembly_bytes(&shared.config), Share::new(shared.reassembly.clone()))
+    };
+    let deliver = |messages: &mut Vec<_>, effects: &mut Effects, end: &mut Option<Option<CloseReason>>| {
+        link.stats.rx_messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
+        link.admit(messages);
+        if let Err(fault) = shared.upgrade()?.deliver(face, messages, effects) {
+            let reason = blame(link, fault);
+            end.get_or_insert(reason);
+        }
+        Some(())
+    };
+    loop {
+        let mut end = None;
+        let mut any = false;
+        rx.set_reassembly_bytes(share.update(rx.reassembling(), most));
+        loop {
+            let batch: Bytes = match framer.next(buf) {
+                Ok(Some(batch)) => batch,
+                Ok(None) => break,
+                Err(error) => {
+                    end = Some(blame(link, error.into()));
+                    break;
+                }
+            };
+            if let Err(error) = rx.begin_batch(clock::now(), batch) {
+                end = Some(blame(link, error.into()));
+                break;
+            }
+            loop {
+                let progress = rx.read_batch(&mut messages, AT_ONCE);
+                match &progress {
+                    Ok(Progress::Closed(reason)) => {
+                        link.note_end(LinkEnd::ByPeer(*reason));
+                        closed = true;
+                        // With several streams, data sent before the CLOSE on the others is still read.
+                        if !several {
+                            end = Some(None);
+                        }
+                    }
+                    Err(error) => {
+                        end = Some(blame(link, error.clone().into()));
+                    }
+                    Ok(_) => {}
+                }
+                if messages.len() >= AT_ONCE {
+                    any = true;
+                    deliver(&mut messages, &mut effects, &mut end)?;
+                }
+                if progress != Ok(Progress::More) || end.is_some() {
+                    break;
+                }
+            }
+            if end.is_some() {
+                break;
+            }
+        }
+        if !messages.is_empty() {
+            any = true;
+            deliver(&mut messages, &mut effects, &mut end)?;
+        }
+        if any {
+            let shared = shared.upgrade()?;
+            shared.settle(&mut effects);
+            effects.wait_all(patience(&shared.config)).await;
+        }
+        if let Some(reason) = end {
+            return reason;
+        }
+        // Reads while data is available, then waits for more or for the lease.
+        loop {
+            buf.reserve(read_bytes);
+            let before = buf.len();
+            match link.io().try_read(buf) {
+                Ok(0) => {
+                    link.note_end(LinkEnd::Lost);
+                    return None;
+                }
+                Ok(n) => {
+                    link.stats.rx_bytes.fetch_add(n as u64, Ordering::Relaxed);
+                    link.tap_received(&buf[before..]);
+                    break;
+                }
+                Err(_) if closed => return None,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    link.note_end(LinkEnd::of(&error));
+                    return None;
+                }
+            }
+            // The deadline moves with every batch; the timer is only moved when it fires.
+            if !armed {
+                sleep.as_mut().reset(clock::instant(rx.poll_timeout()?));
+                armed = true;
+            }
+            tokio::select! {
+                ready = link.io().readable() => if ready.is_err() { return None },
+                () = &mut sleep => {
+                    armed = false;
+                    if rx.handle_timeout(clock::now()) {
+                        link.note_end(LinkEnd::Silent);
+                        return None;
+                    }
+                }
+                () = link.closed() => return None,
+            }
+        }
+    }
+}

@@ -1,0 +1,525 @@
+//! [`NodeShared`]: a node behind its lock, what its machine asks for, and the owners of its connections.
+
+use super::{
+    core::{LEAVING, NodeCore, NodeEvent},
+    interfaces::Candidate,
+    options::{Keys, NodeOptions},
+};
+use crate::{
+    error::Error,
+    net::{outbox::ALONE, tcp},
+    rt::{
+        clock,
+        queue::Queue,
+        runtime::Birth,
+        timer::{Timed, Timer},
+        watch::Watch,
+    },
+    zmtp::{
+        CloseReason, Connection, ConnectionConfig, Outbound, Owner, Pause, Reconnect, Verdict as Judgement,
+    },
+};
+use bytes::Bytes;
+use core::{
+    net::{IpAddr, SocketAddr},
+    ops::{Deref, DerefMut},
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+use parking_lot::{Mutex, MutexGuard};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Weak},
+};
+use tokio::{runtime::Handle, task::AbortHandle};
+use zwire_proto::{
+    Now, Text,
+    zmtp::{
+        crypto::{KeyPair, PublicKey, SecretKey},
+        link::{
+            AuthRequest, CurveClient, CurveServer, Denial, HandshakeConfig, Heartbeat, Inbound, Message,
+            RxConfig, Security, TxConfig,
+        },
+        wire::{Metadata, SocketType},
+    },
+    zre::{
+        Uuid,
+        node::{Action, DealerId, EventKind},
+    },
+};
+
+pub(crate) enum NodeState {
+    /// Not started; groups that were joined all the same.
+    Idle {
+        groups: Vec<Text>,
+        headers: Vec<(Text, Text)>,
+    },
+    Running(Box<NodeCore>),
+    Stopped,
+}
+
+impl NodeState {
+    pub(crate) fn running(&mut self) -> Option<&mut NodeCore> {
+        match self {
+            Self::Running(core) => Some(core),
+            Self::Idle { .. } | Self::Stopped => None,
+        }
+    }
+}
+
+pub(crate) struct NodeShared {
+    pub(crate) birth: Birth,
+    pub(crate) runtime: Handle,
+    pub(crate) options: NodeOptions,
+    pub(crate) events: Arc<Queue<NodeEvent>>,
+    pub(crate) state: Mutex<NodeState>,
+    /// Told when peers come, leave, or change their groups, and when the node has stopped.
+    pub(super) presence: Watch,
+    /// Told when a connection has written everything, may have room again, or is dead.
+    pub(super) progress: Arc<Watch>,
+    /// End of the last send of the application, in nanoseconds of the monotonic clock.
+    pub(super) last_sent: AtomicU64,
+    pub(crate) timer: Timer,
+    pub(super) deaf: Mutex<Option<String>>,
+    pub(super) tasks: Mutex<Vec<AbortHandle>>,
+}
+
+impl NodeShared {
+    /// Takes the lock of the node. When the guard is dropped, the writes that are due are done.
+    pub(crate) fn lock(&self) -> NodeGuard<'_> {
+        NodeGuard::new(self.state.lock(), &self.presence)
+    }
+
+    /// Closes everything after the goodbyes.
+    pub(crate) fn stopped(&self) {
+        let mut state = self.state.lock();
+        if let NodeState::Running(core) = &mut *state {
+            core.close();
+        }
+        *state = NodeState::Stopped;
+        drop(state);
+        self.events.close();
+        self.presence.notify();
+    }
+
+    /// Whether the application sends in a loop. Each connection would see a message alone, and write it alone,
+    /// because those to other connections come in between.
+    pub(super) fn sends_in_a_loop(&self, now: Now) -> bool {
+        let last = Duration::from_nanos(self.last_sent.load(Ordering::Relaxed));
+        now.mono.saturating_sub(last) < ALONE
+    }
+
+    /// Notes the end of a send, its writes included.
+    pub(super) fn note_sent(&self) {
+        let now = u64::try_from(clock::mono().as_nanos()).unwrap_or(u64::MAX);
+        self.last_sent.store(now, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        matches!(*self.state.lock(), NodeState::Running(_))
+    }
+
+    pub(crate) fn set_deaf(&self, why: Option<String>) {
+        *self.deaf.lock() = why;
+    }
+
+    pub(crate) fn look_at_interfaces(self: &Arc<Self>, candidates: Vec<Candidate>) {
+        let now = clock::now();
+        let mut state = self.lock();
+        let Some(core) = state.running() else { return };
+        core.look_at_interfaces(now, candidates, self.options.beacon_port);
+        self.settle(core, now);
+    }
+
+    pub(crate) fn end_tasks(&self) {
+        for task in self.tasks.lock().drain(..) {
+            task.abort();
+        }
+    }
+}
+
+impl Drop for NodeShared {
+    fn drop(&mut self) {
+        // In a forked child there are neither tasks nor threads, and what is open belongs to the parent.
+        if !self.birth.is_here() {
+            core::mem::forget(core::mem::replace(self.state.get_mut(), NodeState::Stopped));
+            core::mem::take(self.tasks.get_mut()).into_iter().for_each(core::mem::forget);
+            return;
+        }
+        self.end_tasks();
+        if let NodeState::Running(core) = self.state.get_mut() {
+            core.close();
+        }
+    }
+}
+
+/// State of a node under its lock. The effects of its machine are performed when the lock is released.
+pub(crate) struct NodeGuard<'a> {
+    state: Option<MutexGuard<'a, NodeState>>,
+    presence: &'a Watch,
+}
+
+impl<'a> NodeGuard<'a> {
+    pub(super) const fn new(state: MutexGuard<'a, NodeState>, presence: &'a Watch) -> Self {
+        Self { state: Some(state), presence }
+    }
+}
+
+impl Deref for NodeGuard<'_> {
+    type Target = NodeState;
+
+    fn deref(&self) -> &NodeState {
+        self.state.as_ref().expect("the lock is held until the guard is dropped")
+    }
+}
+
+impl DerefMut for NodeGuard<'_> {
+    fn deref_mut(&mut self) -> &mut NodeState {
+        self.state.as_mut().expect("the lock is held until the guard is dropped")
+    }
+}
+
+impl Drop for NodeGuard<'_> {
+    fn drop(&mut self) {
+        let effects = self.running().map(|core| core::mem::take(&mut core.effects));
+        drop(self.state.take());
+        if let Some(effects) = effects {
+            effects.perform(self.presence);
+        }
+    }
+}
+
+/// First pause before a peer that does not answer is tried again, and the longest.
+const RECONNECT: Reconnect =
+    Reconnect { first: Duration::from_millis(100), max: Duration::from_secs(2), jitter: true, again: false };
+
+/// How long a handshake may take.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+fn as_key(bytes: &[u8]) -> Option<[u8; 32]> {
+    bytes.try_into().ok()
+}
+
+/// Which peers could not take a message.
+pub(crate) type FullPeers = HashSet<Uuid>;
+
+impl NodeShared {
+    /// Carries out the actions of the machine and queues its events for the application. Writes are left to the
+    /// effects of the core. Returns the peers whose queue was full.
+    pub(crate) fn settle(self: &Arc<Self>, core: &mut NodeCore, now: Now) -> FullPeers {
+        let mut full = FullPeers::new();
+        let mut failed = Vec::new();
+        loop {
+            while let Some(action) = core.machine.poll_action() {
+                self.act(core, action, &mut failed);
+            }
+            if failed.is_empty() {
+                break;
+            }
+            for (dealer, peer) in failed.drain(..) {
+                full.extend(peer);
+                core.machine.handle_dealer_failed(now, dealer);
+            }
+        }
+        let mut told = false;
+        let mut presence = false;
+        while let Some(event) = core.machine.poll_event() {
+            presence |= !matches!(event.kind, EventKind::Whisper { .. } | EventKind::Shout { .. });
+            told = true;
+            if event.kind == EventKind::Exit {
+                core.gossip.forget(&event.peer);
+            }
+            // What does not fit is counted there.
+            let _ = self.events.push(NodeEvent { event, time: now.wall });
+        }
+        if told {
+            self.events.signal();
+        }
+        if presence {
+            core.effects.tell_presence();
+        }
+        self.timer.arm(core.poll_timeout());
+        full
+    }
+
+    fn act(
+        self: &Arc<Self>,
+        core: &mut NodeCore,
+        action: Action,
+        failed: &mut Vec<(DealerId, Option<Uuid>)>,
+    ) {
+        match action {
+            Action::Connect { dealer, peer, endpoint, identity, server_key } => {
+                match self.connect(dealer, &endpoint, identity, server_key) {
+                    Ok(outbound) => drop(core.ways.insert(dealer, outbound)),
+                    Err(error) => {
+                        tracing::info!(?peer, endpoint = %endpoint.escape_ascii(), %error, "a peer cannot be connected");
+                        failed.push((dealer, None));
+                    }
+                }
+            }
+            Action::Disconnect { dealer } => {
+                if let Some(way) = core.ways.remove(&dealer) {
+                    way.close();
+                }
+            }
+            Action::Send { dealer, peer, frames } => {
+                // A dealer that could not be opened has been told so already.
+                let Some(way) = core.ways.get(&dealer) else { return };
+                let Some(message) = Message::of(frames) else { return };
+                match way.try_defer(message) {
+                    Ok(connection) => core.effects.flush(connection),
+                    Err(_) => {
+                        core.full += 1;
+                        failed.push((dealer, peer));
+                    }
+                }
+            }
+            Action::Beacon { interface, datagram } => {
+                if let Some(sender) = core.senders.get(interface) {
+                    core.effects.send_beacon(sender.clone(), datagram);
+                }
+            }
+            Action::Resolve { endpoint } => {
+                let shared = Arc::downgrade(self);
+                self.runtime.spawn(resolve(shared, endpoint));
+            }
+            Action::ConnectLog { endpoint } => {
+                if let Err(error) = core.collectors.connect(&self.runtime, endpoint.clone()) {
+                    tracing::info!(endpoint = %endpoint.escape_ascii(), %error, "a collector of logs cannot be connected");
+                }
+            }
+            Action::DisconnectLog { endpoint } => core.collectors.disconnect(&endpoint),
+            Action::Log { frame } => {
+                core.collectors.send(&frame, |connection| core.effects.flush(connection))
+            }
+        }
+    }
+
+    fn connect(
+        self: &Arc<Self>,
+        dealer: DealerId,
+        endpoint: &Bytes,
+        identity: Bytes,
+        server_key: Option<[u8; 32]>,
+    ) -> Result<Arc<Outbound>, Error> {
+        let owner = Arc::new(DealerOwner { shared: Arc::downgrade(self), dealer });
+        let config =
+            connection_config(&self.options, &self.progress, SocketType::Dealer, identity, server_key);
+        let endpoint = String::from_utf8_lossy(endpoint);
+        Outbound::connect(&self.runtime, &endpoint, config, RECONNECT, owner)
+    }
+
+    /// Tells the machine something, and does what it wants then.
+    fn with_core(self: &Arc<Self>, f: impl FnOnce(&mut NodeCore, Now)) {
+        let now = clock::now();
+        let mut state = self.lock();
+        let Some(core) = state.running() else { return };
+        f(core, now);
+        self.settle(core, now);
+    }
+
+    /// Datagrams of discovery have come.
+    pub(crate) fn handle_beacons(self: &Arc<Self>, datagrams: &mut Vec<(IpAddr, Bytes)>) {
+        self.with_core(|core, now| {
+            for (source, datagram) in datagrams.drain(..) {
+                core.handle_beacon(now, source, datagram);
+            }
+        });
+    }
+}
+
+impl Timed for NodeShared {
+    const CATCH_UP: Duration = Duration::from_millis(100);
+
+    fn timer(&self) -> &Timer {
+        &self.timer
+    }
+
+    fn handle_timeouts(self: &Arc<Self>) -> Option<Option<Duration>> {
+        let now = clock::now();
+        self.timer.hold();
+        let mut state = self.lock();
+        let core = state.running()?;
+        if core.poll_timeout().is_some_and(|at| at <= now.mono) {
+            core.machine.handle_timeout(now);
+            core.gossip.handle_timeout(now);
+            core.leave_until(now, now.mono);
+            self.settle_gossip(core, now);
+        }
+        if !core.machine.is_stopped() {
+            let next = core.poll_timeout();
+            self.timer.set(next);
+            return Some(next);
+        }
+        // The goodbyes are written when the lock is released, and only then the connections are closed.
+        drop(state);
+        self.stopped();
+        None
+    }
+}
+
+/// Asks for the addresses of a host.
+async fn resolve(shared: Weak<NodeShared>, endpoint: Bytes) {
+    let text = String::from_utf8_lossy(&endpoint);
+    let found = match tcp::resolve(text.strip_prefix("tcp://").unwrap_or(&text)).await {
+        Ok(found) => found,
+        Err(reason) => {
+            tracing::info!(endpoint = %text, %reason, "the name of an endpoint was not found");
+            Vec::new()
+        }
+    };
+    if let Some(shared) = shared.upgrade() {
+        shared.with_core(|core, now| core.machine.handle_resolved(now, &endpoint, &found));
+    }
+}
+
+/// How connections of a node are made.
+pub(crate) fn connection_config(
+    options: &NodeOptions,
+    progress: &Arc<Watch>,
+    socket_type: SocketType,
+    identity: Bytes,
+    server_key: Option<[u8; 32]>,
+) -> ConnectionConfig {
+    let pair = |keys: &Keys| KeyPair::of(SecretKey::new(keys.secret));
+    // The random parts are made anew for each connection.
+    let security = match (&options.keys, server_key) {
+        (None, _) => Security::Null { authenticate: false },
+        (Some(keys), None) => Security::CurveServer(Box::new(CurveServer::new(pair(keys), true, &[0; 96]))),
+        (Some(keys), Some(server)) => {
+            Security::CurveClient(Box::new(CurveClient::new(pair(keys), PublicKey(server), &[0; 48])))
+        }
+    };
+    let handshake = HandshakeConfig { identity, security, ..HandshakeConfig::new(socket_type) };
+    let heartbeat = options.heartbeat.map(|interval| {
+        // Not before the peer has expired: a session outlives a cable that is pulled for a while.
+        let timeout = options.machine.expired.max(interval);
+        Heartbeat { interval, timeout, ttl: timeout, also_to_3_0: false }
+    });
+    ConnectionConfig {
+        tx: TxConfig {
+            max_messages: options.high_water_mark,
+            max_bytes: options.high_water_bytes,
+            heartbeat,
+        },
+        rx: RxConfig { max_message_size: options.max_message_size, heartbeat },
+        handshake_timeout: HANDSHAKE_TIMEOUT,
+        max_connections: options.machine.max_peers,
+        progress: progress.clone(),
+        ..ConnectionConfig::new(handshake)
+    }
+}
+
+/// The owner of a DEALER. Nothing ever comes back on it (`zre` 3).
+struct DealerOwner {
+    shared: Weak<NodeShared>,
+    dealer: DealerId,
+}
+
+impl Owner for DealerOwner {
+    fn opened(&self, _connection: &Arc<Connection>) {
+        let Some(shared) = self.shared.upgrade() else { return };
+        shared.with_core(|core, now| core.machine.handle_dealer_connected(now, self.dealer));
+    }
+
+    fn received(&self, _connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause> {
+        inbound.clear();
+        None
+    }
+
+    /// A connection that broke may have lost messages, and one that is refused for good will not come
+    /// about: in both cases the machine knows what to do. Other attempts go on by themselves.
+    fn closed(&self, connection: Option<&Arc<Connection>>, reason: &CloseReason) {
+        if connection.is_none() && !reason.is_final() {
+            return;
+        }
+        let Some(shared) = self.shared.upgrade() else { return };
+        tracing::debug!(dealer = self.dealer.0, %reason, "the connection to a peer is gone");
+        let ended = match reason {
+            CloseReason::Peer => true,
+            CloseReason::Io(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+            _ => false,
+        };
+        shared.with_core(|core, now| match ended {
+            true => core.machine.handle_dealer_ended(now, self.dealer),
+            false => core.machine.handle_dealer_failed(now, self.dealer),
+        });
+    }
+}
+
+/// The owner of the ROUTER.
+pub(crate) struct RouterOwner {
+    pub(crate) shared: Weak<NodeShared>,
+}
+
+impl Owner for RouterOwner {
+    /// Under CURVE: the key has to be allowed, and becomes the user id of the connection.
+    fn authenticate(&self, _remote: SocketAddr, request: &AuthRequest) -> Judgement {
+        let Some(shared) = self.shared.upgrade() else { return Judgement::Deny(Denial::Temporary) };
+        let credential = request.credentials.first().cloned().unwrap_or_default();
+        let Some(key) = as_key(&credential) else { return Judgement::Deny(Denial::Refused) };
+        match &shared.options.allow {
+            Some(allow) if !allow(&key) => Judgement::Deny(Denial::Refused),
+            _ => Judgement::Allow { user_id: credential, metadata: Metadata::default() },
+        }
+    }
+
+    /// The newest connection speaks for an identity; the one before it is closed (`zre` 3, `zmtp` 12.1), and a
+    /// goodbye that waited for its last words is over before the next session begins.
+    fn opened(&self, connection: &Arc<Connection>) {
+        let Some(shared) = self.shared.upgrade() else { return connection.close() };
+        let now = clock::now();
+        let mut state = shared.lock();
+        let Some(core) = state.running() else { return connection.close() };
+        // Each peer has one connection; messages of a peer without an identity are dropped.
+        let identity = connection.peer().identity.clone();
+        if core.inbound.len() >= core.machine.config().max_peers && !core.inbound.contains_key(&identity) {
+            return connection.close();
+        }
+        if let Some(old) = core.inbound.insert(identity, connection.clone()) {
+            core.taken_over += 1;
+            core.leave(now, old.id());
+            shared.settle(core, now);
+            old.close();
+        }
+    }
+
+    fn received(&self, connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause> {
+        let shared = self.shared.upgrade()?;
+        let now = clock::now();
+        let mut state = shared.lock();
+        let core = state.running()?;
+        if !core.speaks(connection) {
+            inbound.clear();
+            return None;
+        }
+        if let Some(leaving) = core.leaving.get_mut(&connection.id()) {
+            leaving.at = (now.mono + LEAVING).min(leaving.until);
+        }
+        let identity = connection.peer().identity.clone();
+        let key = as_key(&connection.peer().user_id);
+        for item in inbound.drain(..) {
+            if let Inbound::Message(message) = item {
+                core.machine.handle_message_by(now, &identity, key.as_ref(), message.frames());
+            }
+        }
+        shared.settle(core, now);
+        drop(state);
+        if shared.events.has_space() {
+            return None;
+        }
+        let events = shared.events.clone();
+        Some(Box::pin(async move { events.wait_space().await }))
+    }
+
+    fn closed(&self, connection: Option<&Arc<Connection>>, _reason: &CloseReason) {
+        let (Some(shared), Some(connection)) = (self.shared.upgrade(), connection) else { return };
+        shared.with_core(|core, now| {
+            if core.speaks(connection) {
+                core.inbound.remove(&connection.peer().identity);
+            }
+            core.leave(now, connection.id());
+        });
+    }
+}
