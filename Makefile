@@ -22,13 +22,20 @@ OLD_PEER_VERSION := 1.0.0
 CARGO_DENY_VERSION := 0.20.2
 # The release lines of PySpark that the guide lists as supported.
 SPARK_VERSIONS ?= 4.0 4.1 4.2 4.3
-FUZZ_SECONDS ?= 20
+FUZZ_SECONDS ?= 5
 CYCLES ?= 10000
 # Further arguments for pytest: make test-py PYTEST_ARGS="-k keyexpr"
 PYTEST_ARGS ?=
 # Tests with neighbours mostly wait, so they run in parallel. A file stays in one process, because its tests share
 # fixtures.
 SIDE_BY_SIDE := --dist loadfile --numprocesses
+# maturin tells pyo3 about its interpreter by variables. Other commands get the same ones, because pyo3 and the
+# binding would be compiled again at each change of a value.
+PYO3_CONFIG = $(firstword $(wildcard $(CURDIR)/target/maturin/pyo3-config-*-abi3.txt))
+SIGNATURE := import sys; print("{}-{}.{}-64bit".format(sys.implementation.name, *sys.version_info))
+LIKE_MATURIN = PYO3_PYTHON="$$(command -v $(BIN)/python || command -v "$(PYTHON)")" $(if $(PYO3_CONFIG),\
+	PYO3_CONFIG_FILE=$(PYO3_CONFIG) PYO3_BUILD_EXTENSION_MODULE=1 \
+	PYO3_ENVIRONMENT_SIGNATURE="$$($(BIN)/python -c '$(SIGNATURE)')" PYTHON_SYS_EXECUTABLE=$(BIN)/python)
 
 export PYTHONDONTWRITEBYTECODE := 1
 # Stops pyright from asking PyPI for a newer version.
@@ -75,42 +82,86 @@ $(TOOLS)/.cargo-deny-$(CARGO_DENY_VERSION):
 	rm -rf $(TOOLS)/target
 	touch $@
 
+# What tests use: the profile of `cargo test` and clippy, so that dependencies are compiled once for all of them, with
+# the assertions of a debug build. EXT=built: a stage before has built it.
 .PHONY: ext
+ifeq ($(EXT),built)
+ext: ;
+else
 ext: $(VENV)/.installed
 	@.ci/check-tools "$(PYTHON)" rust
-	@echo "== building the compiled module into .venv"
+	@echo "== building the compiled module into .venv, with debug assertions"
+	VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --locked --quiet >/dev/null
+endif
+
+# What users and measurements get. The next `make ext` puts the one for tests in its place.
+.PHONY: ext-release
+ext-release: $(VENV)/.installed
+	@.ci/check-tools "$(PYTHON)" rust
+	@echo "== building the compiled module into .venv, optimized"
 	VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --release --locked --quiet >/dev/null
 
+.PHONY: setup
+setup: check-tools $(VENV)/.installed $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION) $(ZRE_PEERS)/versions
+
 .PHONY: dev
-dev: check-tools ext ## Set up .venv with all packages, zwire installed in place
+dev: check-tools ext-release ## Set up .venv with all packages, zwire installed in place
 	@echo "ready: source .venv/bin/activate"
 
 # ---- Demo -------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: check-tools ext ## Simulated fleet -> hub -> Spark job and back, in two minutes
+demo: check-tools ext-release ## Simulated fleet -> hub -> Spark job and back, in two minutes
 	$(BIN)/zwire demo --out demo-out
 
 # ---- Testing ----------------------------------------------------------------------------------------
 
-.PHONY: test
-test: check-tools lint docs-html test-rust test-py test-interop test-zre test-spark fuzz-smoke bench-smoke ## All tests and checks, as in CI
-	@echo "== all tests passed"
+# Stages one after another, and a table of their seconds. KEEP_GOING=1: do not stop at the first that fails.
+STAGES = @MAKE="$(MAKE)" "$(PYTHON)" .ci/stages.py
 
-# Both commands use the same packages: zwire-proto alone would have other features, and compile a second time.
+.PHONY: test
+test: check-tools ## All tests and checks of a change, as in CI; a table of seconds at the end
+	$(STAGES) test
+
+.PHONY: quick
+quick: check-tools ## The fast part of it: measures, formats, unit tests, Python tests
+	$(STAGES) quick
+
+.PHONY: test-long
+test-long: check-tools ## Tests that take minutes each and are no part of make test
+	$(STAGES) test-long
+
+# All commands use the same packages: zwire-proto alone would have other features, and compile a second time.
+CARGO_TEST := cargo test --locked --workspace --exclude zwire-py
+
 .PHONY: test-rust
 test-rust: ## Rust: unit, vector, property, machine and engine tests
 	@.ci/check-tools "$(PYTHON)" rust
-	cargo test --locked --workspace --exclude zwire-py
-	cargo test --locked --workspace --exclude zwire-py --lib -- --ignored a_thousand_nodes three_hundred_nodes
+	$(CARGO_TEST)
+
+.PHONY: test-rust-quick
+test-rust-quick:
+	$(CARGO_TEST) --lib
+
+.PHONY: test-rust-long
+test-rust-long: ## Simulations of 300 and 1,000 nodes, compared with the tables of the documentation
+	@.ci/check-tools "$(PYTHON)" rust
+	$(CARGO_TEST) --lib -- --ignored a_thousand_nodes three_hundred_nodes
 
 .PHONY: test-py
 test-py: ext ## Python: API, guards, command line, examples of the documentation
-	$(BIN)/python -m pytest tests/python $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/python $(SIDE_BY_SIDE) 3 $(PYTEST_ARGS)
+
+.PHONY: test-py-quick
+test-py-quick: ext
+	$(BIN)/python -m pytest tests/python -m "not slow" $(SIDE_BY_SIDE) 3 $(PYTEST_ARGS)
 
 .PHONY: test-interop
-test-interop: ext $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION) ## Against eclipse-zenoh, newest and 1.0 era, also on failing networks
+test-interop: ext $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION) ## Against eclipse-zenoh, newest and 1.0 era
 	$(BIN)/python -m pytest tests/interop --timeout 120 $(SIDE_BY_SIDE) 4 $(PYTEST_ARGS)
+
+.PHONY: test-network
+test-network: ext ## Reconnecting on networks that fail, in network namespaces
 	$(BIN)/python -m pytest tests/network --timeout 120 $(PYTEST_ARGS)
 
 # Never fails: the script prints each unavailable peer, and the tests of that peer skip with the reason.
@@ -120,14 +171,14 @@ $(ZRE_PEERS)/versions: .ci/zre-peers
 
 # ZWIRE_CRASH_SEED=3 kills other processes at other moments; the default is 7.
 .PHONY: stress
-stress: ext ## Minutes of load and failing networks, with a table of figures at the end
+stress: ext-release ## Minutes of load and failing networks, with a table of figures at the end
 	ZWIRE_PAIRS=1000 $(BIN)/python -m pytest tests/python/test_readiness.py -k fresh_pairs --timeout 300 $(PYTEST_ARGS)
 	ZWIRE_CRASH_KILLS=30 $(BIN)/python -m pytest tests/spark/test_crash.py -k however -s --timeout 3600 $(PYTEST_ARGS)
 	ZWIRE_IDLE_TRIGGERS=1000 $(BIN)/python -m pytest tests/spark/test_spool_limits.py -k idle --timeout 600 $(PYTEST_ARGS)
 	$(BIN)/python -m pytest tests/network/stress_reconnect.py tests/network/stress_load.py --timeout 600 $(PYTEST_ARGS)
 
 .PHONY: leaks
-leaks: ext ## CYCLES (10000) sessions with all kinds of objects: memory, threads and descriptors stay constant
+leaks: ext-release ## CYCLES (10000) sessions with all kinds of objects: memory, threads and descriptors stay constant
 	$(BIN)/python tests/leaks/cycles.py --cycles $(CYCLES)
 
 .PHONY: sanitize
@@ -143,15 +194,26 @@ test-spark: ext ## Local Spark jobs
 	@.ci/check-tools "$(PYTHON)" java
 	$(BIN)/python -m pytest tests/spark --timeout 180 $(PYTEST_ARGS)
 
+# The sizes of `make stress`, for correctness: nothing is lost or doubled, no idle trigger makes a batch.
+.PHONY: test-spark-long
+test-spark-long: ext
+	@.ci/check-tools "$(PYTHON)" java
+	ZWIRE_CRASH_KILLS=30 ZWIRE_IDLE_TRIGGERS=1000 $(BIN)/python -m pytest tests/spark/test_crash.py \
+		tests/spark/test_spool_limits.py -k "however or idle" -s --timeout 3600 $(PYTEST_ARGS)
+
 .PHONY: smoke-spark
 smoke-spark: ext ## Sources and sinks of Spark on each release line (SPARK_VERSIONS), each in its .venv-spark-*
 	@.ci/check-tools "$(PYTHON)" java
 	.ci/smoke-spark "$(PYTHON)" $(CURDIR) constraints.txt $(SPARK_VERSIONS)
 
 .PHONY: fuzz-smoke
-fuzz-smoke: ## Each fuzz target for FUZZ_SECONDS (20)
+fuzz-smoke: ## Each fuzz target for FUZZ_SECONDS (5)
 	@.ci/check-tools "$(PYTHON)" rust
 	.ci/fuzz-smoke $(FUZZ_SECONDS)
+
+.PHONY: fuzz-long
+fuzz-long:
+	$(MAKE) --no-print-directory fuzz-smoke FUZZ_SECONDS=30
 
 # ---- Checking ---------------------------------------------------------------------------------------
 
@@ -162,15 +224,24 @@ fmt: $(VENV)/.installed ## Format Rust and Python
 	$(BIN)/ruff format .
 
 .PHONY: lint
-lint: lint-rust lint-py deny ## Formats, lints, types, stubs, dependencies; warnings are errors
+lint: house lint-rust lint-py ## Formats, lints, types, stubs; warnings are errors
+
+.PHONY: house
+house: ## Measures of the source tree with their bounds: names, circles, sizes, wording
+	@"$(PYTHON)" .ci/house.py
 
 .PHONY: lint-rust
 lint-rust:
 	@.ci/check-tools "$(PYTHON)" rust
 	cargo fmt --all --check
-	PYO3_PYTHON=$$(command -v "$(PYTHON)") cargo clippy --locked --workspace --all-targets -- --deny warnings
-	PYO3_PYTHON=$$(command -v "$(PYTHON)") RUSTDOCFLAGS="--deny warnings" \
-		cargo doc --locked --workspace --no-deps --quiet
+	$(LIKE_MATURIN) cargo clippy --locked --workspace --all-targets -- --deny warnings
+	$(LIKE_MATURIN) RUSTDOCFLAGS="--deny warnings" cargo doc --locked --workspace --no-deps --quiet
+
+.PHONY: lint-quick
+lint-quick: $(VENV)/.installed
+	cargo fmt --all --check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 
 # PYTHONPATH: --verifytypes does not follow the link of an in-place installation.
 .PHONY: lint-py
@@ -180,23 +251,24 @@ lint-py: ext
 	$(BIN)/mypy
 	$(BIN)/mypy tests/typing
 	$(BIN)/mypy examples
+	$(BIN)/mypy .ci/*.py
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	PYTHONPATH=$(CURDIR)/python $(BIN)/pyright --pythonpath $(BIN)/python --verifytypes zwire --ignoreexternal \
 		| grep -E "error:|completeness"
 	$(BIN)/python -m mypy.stubtest zwire._zwire
 
 .PHONY: deny
-deny: $(TOOLS)/.cargo-deny-$(CARGO_DENY_VERSION)
+deny: $(TOOLS)/.cargo-deny-$(CARGO_DENY_VERSION) ## Licences, advisories and bans of what the wheel links to
 	.ci/deny $(TOOLS)/bin/cargo-deny
 
 # ---- Measuring --------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: check-tools ext ## One table: each row a ratio to a peer, measured in one run
+bench: check-tools ext-release ## One table: each row a ratio to a peer, measured in one run
 	$(BIN)/python benches/run.py
 
 .PHONY: bench-long
-bench-long: check-tools ext ## Benchmarks that take minutes: latency through Spark, memory over 150 million rows
+bench-long: check-tools ext-release ## Benchmarks that take minutes: latency through Spark, memory over 150 million rows
 	$(BIN)/python benches/run.py --long
 
 .PHONY: bench-smoke
@@ -207,7 +279,7 @@ bench-smoke: ext
 
 .PHONY: docs
 docs: docs-html ## HTML documentation in docs/_build/html and target/doc, warnings are errors
-	PYO3_PYTHON=$(BIN)/python RUSTDOCFLAGS="--deny warnings" cargo doc --locked --workspace --no-deps --quiet
+	$(LIKE_MATURIN) RUSTDOCFLAGS="--deny warnings" cargo doc --locked --workspace --no-deps --quiet
 	@echo "docs/_build/html/index.html"
 
 .PHONY: docs-html

@@ -119,7 +119,7 @@ def test_periods_are_seconds_or_differences_of_time():
 
 
 def test_a_cache_needs_something_that_tells_samples_apart(client):
-    with pytest.raises(UsageError, match="timestamping/enabled, or sample_miss_detection"):
+    with pytest.raises(UsageError, match="timestamping/enabled=true or pass sample_miss_detection"):
         ext.declare_advanced_publisher(client, "a", cache=ext.CacheConfig(3))
     with pytest.raises(UsageError, match="must not be zero"):
         numbered(client, "a", cache=0)

@@ -137,7 +137,7 @@ LEFT_OPEN = {
 # What goes wrong in some of them is said, each in one line.
 WARNINGS = {
     "a link that is stuck": ["the queue of a link is full"],
-    "a hub that went away": ["the connection is lost"],
+    "a hub that went away": ["connection lost; publications are dropped until it is re-established"],
 }
 
 

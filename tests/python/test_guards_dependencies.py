@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,40 @@ def test_no_product_crate_links_to_wire_code_of_others(crate):
     tree = dependencies(crate)
     assert len(tree) > 3, "the guard has read the wrong tree"
     assert forbidden(tree, NOT_IN_PRODUCT) == []
+
+
+def version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.split(r"[-+]", text)[0].split("."))
+
+
+def banned(packages: set[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The packages, by name and version, that `deny.toml` bans; `make deny` runs cargo-deny itself."""
+    bans = tomllib.loads((ROOT / "deny.toml").read_text())["bans"]["deny"]
+    assert len(bans) > 10, "the guard has read the wrong table"
+    found = []
+    for ban in bans:
+        name, _, below = ban["crate"].partition(":<")
+        found += [
+            (package, has)
+            for package, has in packages
+            if package == name and (not below or version(has) < version(below))
+        ]
+    return sorted(found)
+
+
+def test_no_product_crate_links_to_what_deny_toml_bans():
+    names = {name for crate in PRODUCT for name in dependencies(crate)}
+    linked = {(p["name"], p["version"]) for p in metadata()["packages"] if p["name"] in names}
+    assert len(linked) > 50, "the guard has read the wrong tree"
+    assert banned(linked) == []
+
+
+def test_the_guard_of_bans_compares_versions():
+    assert banned({("pyo3", "0.29.1"), ("zmq", "1.0.0"), ("bytes", "1.0.0")}) == [
+        ("pyo3", "0.29.1"),
+        ("zmq", "1.0.0"),
+    ]
+    assert banned({("pyo3", "0.29.2"), ("pyo3", "0.30.0"), ("lz4_flex", "0.12.1")}) == []
 
 
 def test_the_guards_see_what_they_forbid():

@@ -248,7 +248,7 @@ def test_links_of_a_session_that_closes_are_told_of(heard):
         heard.records.clear()
         sessions = [client(hub), client(hub)]
         eventually(lambda: len(hub.info.links()) == 2)
-    lost = "the connection is lost"
+    lost = "connection lost; publications are dropped"
     heard.wait("disconnected", 2)
     heard.wait(lost, 2)
     for session in sessions:

@@ -136,7 +136,7 @@ impl RecoveryConfig {
             (Some(period), false) => Recovery::Periodic(duration("periodic_queries", period)?),
             (None, true) => Recovery::Heartbeat,
             _ => {
-                let what = "give either periodic_queries or heartbeat=True, not both";
+                let what = "give one of periodic_queries and heartbeat=True, and not both";
                 return Err(PyValueError::new_err(what));
             }
         }))

@@ -88,13 +88,15 @@ impl Layer {
         }
         let mut path = target.split("::");
         let ours = path.next().is_some_and(|name| name.starts_with("zwire"));
-        ours.then(|| match path.next() {
-            Some("zmtp") => Self::Zmtp,
-            Some("zre") => Self::Zre,
-            Some("scouting" | "interfaces") => Self::Scouting,
-            Some("queue") => Self::Queue,
-            Some("core") => Self::Routing,
-            Some("session" | "shared" | "config" | "admin" | "advanced") => Self::Session,
+        ours.then(|| match (path.next().unwrap_or_default(), path.next().unwrap_or_default()) {
+            ("zmtp", _) => Self::Zmtp,
+            ("zre", _) => Self::Zre,
+            ("zenoh", "scouting") | ("net", "interfaces") => Self::Scouting,
+            ("rt", "queue") => Self::Queue,
+            ("zenoh", "core") => Self::Routing,
+            ("zenoh", "session" | "shared" | "admin" | "advanced" | "advanced_entities") | ("config", _) => {
+                Self::Session
+            }
             _ => Self::Link,
         })
     }

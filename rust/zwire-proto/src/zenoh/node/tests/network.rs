@@ -579,7 +579,7 @@ fn the_table_of_thirty_nodes() {
 }
 
 #[test]
-#[ignore = "takes its time; `make test-rust` runs it"]
+#[ignore = "takes its time; `make test-long` runs it"]
 fn three_hundred_nodes_keep_their_promises() {
     compare(Size { routers: 40, peers: 60, clients: 200 }, 40);
 }

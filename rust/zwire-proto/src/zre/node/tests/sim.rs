@@ -98,19 +98,19 @@ fn the_table_of_convergence() {
 }
 
 #[test]
-#[ignore = "takes its time; `make test-rust` runs it"]
+#[ignore = "takes its time; `make test-long` runs it"]
 fn a_thousand_nodes_without_loss() {
     compare(&[(1000, 0)]);
 }
 
 #[test]
-#[ignore = "takes its time; `make test-rust` runs it"]
+#[ignore = "takes its time; `make test-long` runs it"]
 fn a_thousand_nodes_with_5_percent_loss() {
     compare(&[(1000, 5)]);
 }
 
 #[test]
-#[ignore = "takes its time; `make test-rust` runs it"]
+#[ignore = "takes its time; `make test-long` runs it"]
 fn a_thousand_nodes_with_20_percent_loss() {
     compare(&[(1000, 20)]);
 }
@@ -176,7 +176,7 @@ fn a_hundred_nodes_through_churn_and_partition() {
 }
 
 #[test]
-#[ignore = "takes its time; `make test-rust` runs it"]
+#[ignore = "takes its time; `make test-long` runs it"]
 fn a_thousand_nodes_through_churn_and_partition() {
     assert_eq!(documented("## Churn", &[1000]), live(1000));
 }
