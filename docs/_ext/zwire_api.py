@@ -33,6 +33,8 @@ from zwire_text import (
     union,
 )
 
+from zwire.columns import RowSchema
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -178,6 +180,21 @@ class Writer:
             if annotation is not None and "TypeAlias" not in ast.unparse(annotation):
                 self.add(1, f":type: {union(type_of(home, annotation))}")
             self.add(0, "")
+            self.columns(obj)
+
+    def columns(self, obj: object) -> None:
+        """Show the columns of a schema of rows."""
+        if not isinstance(obj, RowSchema):
+            return
+        self.add(
+            1, ".. list-table::", "   :header-rows: 1", "", "   * - Column", "     - Type", "     - Holds"
+        )
+        for name, kind in obj.columns:
+            meaning = _CODE.sub(
+                lambda found: f"``{found[1]}``" if found[1] else found[0], obj.meanings.get(name, "")
+            )
+            self.add(1, f"   * - ``{name}``", f"     - ``{kind}``", f"     - {meaning}")
+        self.add(0, "")
 
     def function(
         self, kind: str, depth: int, path: str, home: Source, overloads: list[Function], obj: object

@@ -25,6 +25,7 @@ _ORDER = (
     "zwire.capture",
     "zwire.spool",
     "zwire.recording",
+    "zwire.columns",
     "zwire.spark",
     "zwire.spark.schema",
 )

@@ -74,7 +74,7 @@ class Robot:
 def score_all(spark: SparkSession, endpoint: str, spool: str, checkpoint: str) -> None:
     """Score the readings in the spool that are not scored yet."""
     stream = spark.readStream.format("zwire").option("spool", spool).option("startingOffsets", "earliest")
-    readings = zwire.spark.decode_payload(stream.load().where("kind = 0"), SCHEMA, format="json")
+    readings = zwire.spark.decode_payload(stream.load().where("kind = 'put'"), SCHEMA, format="json")
     scored = (
         readings.where("error is null")
         .select("key", "shard", "offset", "battery", "motor")

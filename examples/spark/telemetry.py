@@ -59,7 +59,7 @@ def main(spark: SparkSession, options: argparse.Namespace) -> None:
         spooler.flush()
 
     stream = spark.readStream.format("zwire").option("spool", kept).option("startingOffsets", "earliest")
-    readings = zwire.spark.decode_payload(stream.load().where("kind = 0"), SCHEMA, format="json")
+    readings = zwire.spark.decode_payload(stream.load().where("kind = 'put'"), SCHEMA, format="json")
     minutes = (
         readings.where("error is null")
         .withWatermark("at", "2 minutes")

@@ -17,15 +17,16 @@ QUIET = {"beacons": False, "bind": "127.0.0.1", "mailbox": 0}
 SECONDS = 10.0
 
 BY_NODE = """
-select coalesce(name, hex(node)) as name,
+select coalesce(name, hex(node_hash)) as name,
        count_if(event = 1) as joined, count_if(event = 2) as left,
        count_if(event = 3) as entered, count_if(event = 4) as gone,
        count_if(event = 5) as sent, count_if(event = 6) as received
-from log left join nodes using (node) where level = 3 group by all order by name
+from log left join nodes using (node_hash) where level = 3 group by all order by name
 """
 WORST = """
-select coalesce(name, hex(node)) as name, case level when 1 then 'error' else 'warning' end as level, data
-from log left join nodes using (node) where level < 3 order by time
+select coalesce(name, hex(node_hash)) as name,
+       case level when 1 then 'error' else 'warning' end as level, data
+from log left join nodes using (node_hash) where level < 3 order by timestamp
 """
 
 
@@ -89,7 +90,7 @@ def main(spark: SparkSession, options: argparse.Namespace) -> None:
             time.sleep(options.listen)
     else:
         names = talk(spool, options.nodes)
-    spark.createDataFrame(names, "node int, name string").createOrReplaceTempView("nodes")
+    spark.createDataFrame(names, "node_hash int, name string").createOrReplaceTempView("nodes")
     spark.sql(f"create or replace temporary view log using zre.log options (path '{spool}')")
     spark.sql(BY_NODE).show()
     spark.sql(WORST).show(truncate=False)

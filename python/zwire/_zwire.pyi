@@ -882,6 +882,9 @@ def put_batch(
 ) -> PutSummary:
     """Publish every row of a record batch."""
 
+def column_tables() -> dict[str, tuple[list[tuple[str, str, str]], dict[str, str]]]:
+    """Give name, SQL type and meaning of the columns of each table, and their former names."""
+
 @type_check_only
 class _ArrowArray(Protocol):
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
@@ -1954,9 +1957,9 @@ class Session:
                 ``key_expr`` is given), ``payload`` (binary or texts), and optionally ``encoding``,
                 ``attachment``, ``kind`` (``put`` or ``del``), ``priority`` (1 to 7), ``congestion``
                 (``drop``, ``block``, ``block_first``), ``express``. The time stamp is ``timestamp``, as in
-                ``recv_batch``, or ``ts`` (instants with a time zone), or ``hlc``, all 64 bits, which takes
-                precedence; ``hlc_id`` is the id of its clock, that of this session where it is null. Other
-                columns are an error.
+                ``recv_batch`` (instants with a time zone), or ``hlc``, all 64 bits, which takes precedence;
+                ``hlc_id`` is the id of its clock, that of this session where it is null. ``ts``, the former
+                name of ``timestamp``, is accepted for one release. Other columns are an error.
             key_expr: The key of all rows.
             congestion_control: Default for rows; ``BLOCK`` if left out, since a batch fills queues at once.
             priority: Default for rows.

@@ -31,7 +31,10 @@ Column              Holds
 ``payload``         bytes; base64 in JSON Lines, as are ``attachment`` and ``content``. Of a ZMTP command what
                     follows its name: the topic of ``subscribe`` and ``cancel``, the context of ``ping``
 ``encoding``        ``name`` or ``name;schema``
-``timestamp``       ``instant/zid``, the instant as in RFC 3339; of a log the instant
+``timestamp``       the time stamp, of a log its time; in JSON Lines ``instant/zid``, the instant as in
+                    RFC 3339, and no ``hlc`` and ``hlc_id``
+``hlc``,            all 64 bits of the time stamp, and the id of its clock as on the wire; null of a log
+``hlc_id``
 ``attachment``      bytes
 ``priority``        0 (control) to 7 (background)
 ``congestion``      ``drop``, ``block``, ``block_first``

@@ -19,7 +19,7 @@ ROWS = [
     {
         "key": "replay/put",
         "payload": b"\x00one",
-        "kind": 0,
+        "kind": "put",
         "encoding": "application/protobuf;demo.Pose",
         "hlc": int(STAMP.get_time_as_ntp64()),
         "hlc_id": b"\x42",
@@ -27,7 +27,7 @@ ROWS = [
         "priority": 2,
         "recv_ts": BEGIN,
     },
-    {"key": "replay/del", "payload": None, "kind": 1, "attachment": b"why", "recv_ts": BEGIN},
+    {"key": "replay/del", "payload": None, "kind": "del", "attachment": b"why", "recv_ts": BEGIN},
 ]
 
 

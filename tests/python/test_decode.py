@@ -22,6 +22,7 @@ import pytest
 
 import truth
 from terminal import shown
+from zwire import zenoh
 from zwire.capture import Decoder, decode
 from zwire.cli import main
 from zwire.errors import DecodeError
@@ -39,6 +40,8 @@ FIELDS = [
     "payload",
     "encoding",
     "timestamp",
+    "hlc",
+    "hlc_id",
     "attachment",
     "priority",
     "congestion",
@@ -98,6 +101,14 @@ def table(decoder):
 def as_json(row):
     """A row of a table as the line that says the same."""
     row = dict(row)
+    # Lines have the time stamp as one text.
+    hlc, clock = row.pop("hlc"), row.pop("hlc_id")
+    if hlc is not None:
+        stamp = zenoh.Timestamp(zenoh.NTP64.from_int(hlc & (1 << 64) - 1), clock)
+        assert row["timestamp"] == stamp.get_time()
+        row["timestamp"] = stamp.to_string_rfc3339_lossy()
+    elif row["timestamp"] is not None:
+        row["timestamp"] = row["timestamp"].strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
     row["ts"] = pytest.approx(row["ts"].timestamp(), abs=1e-6)
     for field in ("payload", "attachment"):
         if row[field] is not None:
@@ -115,7 +126,8 @@ def test_batches_and_lines_say_the_same(name):
     rows = table(decode(path(name))).to_pylist()
     assert len(rows) == len(expected) > 20
     for row, line in zip(rows, expected, strict=True):
-        assert list(line) == FIELDS == list(row)
+        assert list(row) == FIELDS
+        assert list(line) == [name for name in FIELDS if name not in ("hlc", "hlc_id")]
         assert as_json(row) == line
 
 
@@ -126,6 +138,9 @@ def test_the_types_are_those_that_spark_takes():
     assert all(field.nullable for field in schema)
     expected = dict.fromkeys(FIELDS, text) | {
         "ts": pa.timestamp("us", "UTC"),
+        "timestamp": pa.timestamp("us", "UTC"),
+        "hlc": number,
+        "hlc_id": pa.binary(),
         "payload": pa.binary(),
         "attachment": pa.binary(),
         "priority": pa.int8(),

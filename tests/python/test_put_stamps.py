@@ -36,12 +36,11 @@ def published(pair, given):
         return [subscriber.recv(PATIENCE) for _ in range(given.num_rows)]
 
 
-@pytest.mark.parametrize("name", ["timestamp", "ts"])
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_instants_of_any_unit(pair, name, unit):
+def test_instants_of_any_unit(pair, unit):
     when = WHEN.replace(microsecond={"s": 0, "ms": 123_000}.get(unit, 123_457))
     kind = pa.timestamp(unit, "Europe/Berlin")
-    first, second = published(pair, batch(**{name: pa.array([when, None], kind)}))
+    first, second = published(pair, batch(timestamp=pa.array([when, None], kind)))
     assert first.timestamp == zenoh.Timestamp(when, bytes(pair[0].zid()))
     assert second.timestamp is None
 
@@ -50,7 +49,7 @@ def test_instants_of_any_unit(pair, name, unit):
 def test_all_bits_of_a_stamp_and_whose_it_is(pair, kind):
     bits = pa.array([BITS, None, BITS + 1], pa.uint64()).view(kind)
     ids = pa.array([b"\x42", b"\x42", None], pa.binary())
-    given = batch(hlc=bits, hlc_id=ids, ts=pa.array([None, WHEN, WHEN], UTC))
+    given = batch(hlc=bits, hlc_id=ids, timestamp=pa.array([None, WHEN, WHEN], UTC))
     own = bytes(pair[0].zid())
     assert [sample.timestamp for sample in published(pair, given)] == [
         zenoh.Timestamp(zenoh.NTP64.from_int(BITS), b"\x42"),
@@ -61,7 +60,7 @@ def test_all_bits_of_a_stamp_and_whose_it_is(pair, kind):
 
 def test_slices_and_deletions_keep_theirs(pair):
     times = pa.array([WHEN + dt.timedelta(seconds=row) for row in range(9)], UTC)
-    given = batch(ts=times, hlc_id=[b"%d" % row for row in range(9)], kind=["put", "del", "put"] * 3)
+    given = batch(timestamp=times, hlc_id=[b"%d" % row for row in range(9)], kind=["put", "del", "put"] * 3)
     got = published(pair, given.slice(3, 5))
     assert [str(sample.key_expr) for sample in got] == [f"a/{row}" for row in range(3, 8)]
     assert [sample.timestamp for sample in got] == [
@@ -93,7 +92,7 @@ def test_rows_without_a_stamp_of_their_own_are_stamped_as_ever():
         nodes.opened("peer", timestamping__enabled=True) as session,
         session.declare_subscriber("a/*") as subscriber,
     ):
-        session.put_batch(batch(ts=pa.array([None, WHEN, None], UTC)))
+        session.put_batch(batch(timestamp=pa.array([None, WHEN, None], UTC)))
         got = [subscriber.recv(PATIENCE).timestamp.get_time() for _ in range(3)]
     assert got[1] == WHEN
     assert abs(got[0] - dt.datetime.now(dt.UTC)) < dt.timedelta(hours=1)
@@ -104,8 +103,11 @@ def test_rows_without_a_stamp_of_their_own_are_stamped_as_ever():
     ("columns", "words"),
     [
         ({"timestamp": ["now"]}, "'timestamp' must be a timestamp with a time zone"),
-        ({"ts": [7]}, "'ts' must be a timestamp with a time zone"),
-        ({"ts": pa.array([WHEN], pa.timestamp("us"))}, "'ts' must be a timestamp with a time zone"),
+        ({"timestamp": [7]}, "'timestamp' must be a timestamp with a time zone"),
+        (
+            {"timestamp": pa.array([WHEN], pa.timestamp("us"))},
+            "'timestamp' must be a timestamp with a time zone",
+        ),
         ({"hlc": [0.5]}, "'hlc' must be int64 or uint64"),
         ({"hlc": [1], "hlc_id": ["0a"]}, "'hlc_id' must be binary"),
     ],
@@ -117,14 +119,24 @@ def test_a_wrong_type_names_its_column(pair, columns, words):
 
 def test_one_instant_only(pair):
     times = pa.array([WHEN], UTC)
-    with pytest.raises(ValueError, match="one of them only"):
+    with (
+        pytest.warns(DeprecationWarning, match="is called"),
+        pytest.raises(ValueError, match="one of them only"),
+    ):
         pair[0].put_batch(batch(timestamp=times, ts=times))
+
+
+def test_a_former_name_is_accepted_with_a_warning(pair):
+    given = batch(ts=pa.array([WHEN], UTC))
+    with pytest.warns(DeprecationWarning, match='"ts" is called "timestamp" now'):
+        (sample,) = published(pair, given)
+    assert sample.timestamp.get_time() == WHEN
 
 
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"ts": pa.array([0, -1], pa.int64()).cast(UTC)}, "'ts': the time lies before 1970"),
+        ({"timestamp": pa.array([0, -1], pa.int64()).cast(UTC)}, "'timestamp': the time lies before 1970"),
         (
             {"timestamp": pa.array([0, 1 << 32]).cast(pa.timestamp("s", "UTC"))},
             "'timestamp': .* in February 2106",

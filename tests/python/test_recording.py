@@ -42,16 +42,16 @@ def row(number, **other):
     return {
         "key": f"robot/{number % 3}/pose",
         "payload": b"%d" % number,
-        "kind": 0,
+        "kind": "put",
         "encoding": "application/protobuf;demo.Pose" if number % 2 else "text/plain",
-        "ts": when,
+        "timestamp": when,
         "hlc": hlc(when),
         "hlc_id": b"\x07\x01",
         "source_zid": b"\x05",
         "source_eid": 3,
         "source_sn": number,
         "priority": 1 + number % 7,
-        "congestion_block": number % 2 == 0,
+        "congestion": "drop" if number % 2 else "block",
         "express": False,
         "reliable": True,
         "link": "tcp/127.0.0.1:7447",
@@ -75,8 +75,8 @@ def path(request, tmp_path):
 
 def test_what_is_written_is_read(path):
     rows = [row(number) for number in range(50)]
-    rows[7] |= {"kind": 1, "payload": None, "encoding": None}
-    rows[8] |= {"hlc_id": None, "hlc": None, "ts": None, "priority": None, "link": None}
+    rows[7] |= {"kind": "del", "payload": None, "encoding": None}
+    rows[8] |= {"hlc_id": None, "hlc": None, "timestamp": None, "priority": None, "link": None}
     written = write(table(rows).to_batches(max_chunksize=20), path)
     assert (written.rows, written.lost) == (50, {})
     assert written.bytes == sum(len(each["payload"] or b"") for each in rows)
@@ -143,9 +143,9 @@ def test_an_mcap_of_others_is_read(tmp_path, compression, chunks):
         writer.finish()
     first, second = pa.table(read(path)).to_pylist()
     assert (first["key"], first["encoding"]) == ("imu/data", "application/cdr;sensor_msgs/msg/Imu")
-    assert (first["payload"], first["kind"], first["source_sn"]) == (b"\x00\x01", 0, None)
+    assert (first["payload"], first["kind"], first["source_sn"]) == (b"\x00\x01", "put", None)
     assert first["recv_ts"] == dt.datetime.fromtimestamp(2, dt.UTC)
-    assert first["ts"] == dt.datetime.fromtimestamp(1, dt.UTC)
+    assert first["timestamp"] == dt.datetime.fromtimestamp(1, dt.UTC)
     assert (second["key"], second["encoding"]) == ("status", "application/json")
 
 
@@ -182,10 +182,43 @@ def test_columns_of_others_are_understood(tmp_path):
     )
     pq.write_table(found, tmp_path / "other.parquet")
     first, second, third = pa.table(read(tmp_path / "other.parquet")).to_pylist()
-    assert (first["key"], first["payload"], first["kind"], first["hlc"]) == ("a", b"1", 0, 1 - 2**63)
-    assert first["ts"] == dt.datetime.fromtimestamp(1, dt.UTC)
-    assert (second["payload"], second["kind"], second["congestion_block"]) == (None, 1, True)
-    assert (third["payload"], third["kind"], third["congestion_block"]) == (b"3", 0, None)
+    assert (first["key"], first["payload"], first["kind"], first["hlc"]) == ("a", b"1", "put", 1 - 2**63)
+    assert first["timestamp"] == dt.datetime.fromtimestamp(1, dt.UTC)
+    assert (second["payload"], second["kind"], second["congestion"]) == (None, "del", "block_first")
+    assert (third["payload"], third["kind"], third["congestion"]) == (b"3", "put", None)
+
+
+def test_files_with_former_names_are_read(tmp_path):
+    former = {
+        "key": ["a", "b"],
+        "payload": pa.array([b"1", None], pa.binary()),
+        "kind": pa.array([0, 1], pa.int8()),
+        "ts": pa.array([5, None], pa.timestamp("us", "UTC")),
+        "congestion_block": [True, False],
+    }
+    pq.write_table(pa.table(former), tmp_path / "old.parquet")
+    found = pa.table(read(tmp_path / "old.parquet"))
+    assert found.column("kind").to_pylist() == ["put", "del"]
+    assert found.column("timestamp").to_pylist() == former["ts"].to_pylist()
+    assert found.column("congestion").to_pylist() == ["block", "drop"]
+    with pytest.warns(DeprecationWarning, match="'ts' is called 'timestamp' now"):
+        only = pa.table(read(tmp_path / "old.parquet", columns=["key", "ts"]))
+    assert only.column_names == ["key", "timestamp"]
+    with pytest.warns(DeprecationWarning, match="is called"):
+        assert pa.Table.from_batches([conform(pa.record_batch(former))]).equals(found)
+
+
+def test_an_mcap_with_former_metadata_is_read(tmp_path):
+    path = tmp_path / "old.mcap"
+    with path.open("wb") as file:
+        writer = mcap.writer.Writer(file)
+        writer.start("", "zwire")
+        said = {"zwire.kind": "1", "zwire.congestion_block": "true"}
+        channel = writer.register_channel("a/b", "", 0, said)
+        writer.add_message(channel, 1_000, b"", 1_000)
+        writer.finish()
+    (row,) = pa.table(read(path)).to_pylist()
+    assert (row["kind"], row["congestion"], row["payload"]) == ("del", "block", None)
 
 
 def test_what_a_subscriber_gets_is_written():
@@ -195,11 +228,11 @@ def test_what_a_subscriber_gets_is_written():
         batch = subscriber.recv_batch(timeout=5)
     found = conform(batch, recv_ts=BEGIN).to_pylist()
     assert [(each["key"], each["payload"], each["kind"]) for each in found] == [
-        ("a/b", b"x", 0),
-        ("a/c", None, 1),
+        ("a/b", b"x", "put"),
+        ("a/c", None, "del"),
     ]
     assert (found[0]["encoding"], found[0]["attachment"]) == ("text/plain", b"y")
-    assert (found[0]["priority"], found[0]["congestion_block"]) == (5, False)
+    assert (found[0]["priority"], found[0]["congestion"]) == (5, "drop")
     assert {each["recv_ts"] for each in found} == {BEGIN}
 
 
@@ -211,10 +244,9 @@ def test_publications_of_a_capture_are_read():
     assert len(found) == len(pushed) > 3
     for ours, theirs in zip(found, pushed, strict=True):
         assert (ours["key"], ours["recv_ts"], ours["link"]) == (theirs["key"], theirs["ts"], theirs["src"])
-        assert ours["payload"] == (theirs["payload"] if ours["kind"] == 0 else None)
-        stamp = theirs["timestamp"] and zenoh.Timestamp.parse_rfc3339(theirs["timestamp"])
-        assert ours["hlc"] == (stamp and int(stamp.get_time_as_ntp64()))
-        assert ours["hlc_id"] == (stamp and bytes(stamp.get_id()))
+        assert ours["payload"] == (theirs["payload"] if ours["kind"] == "put" else None)
+        for name in ("timestamp", "hlc", "hlc_id"):
+            assert ours[name] == theirs[name]
     link = found[0]["link"]
     only = pa.table(read(source, link=f"{link[:-1]}*"))
     assert set(only.column("link").to_pylist()) <= {each["link"] for each in found}
@@ -266,11 +298,11 @@ def test_a_spool_is_read_with_all_its_shards(tmp_path):
     with spool.Appender(tmp_path / "spool", shards=3) as appender:
         for batch in made(200).drop_columns(["shard", "offset"]).to_batches(max_chunksize=30):
             appender.append_batch(batch)
-        appender.append(key="robot/9/pose", payload=None, kind=1)
+        appender.append(key="robot/9/pose", payload=None, kind="del")
         appender.flush()
         found = pa.table(read(tmp_path / "spool", columns=["source_sn", "kind", "shard", "offset"]))
     assert sorted(found.column("source_sn").to_pylist()[:-1]) == list(range(200))
-    assert found.column("kind").to_pylist()[-1] == 1
+    assert found.column("kind").to_pylist()[-1] == "del"
     places = list(zip(found.column("shard").to_pylist(), found.column("offset").to_pylist(), strict=True))
     assert len(set(places)) == 201
     for shard in range(3):
@@ -281,7 +313,7 @@ def test_a_spool_is_read_with_all_its_shards(tmp_path):
 
 
 def test_what_is_earlier_than_the_row_before_stays_behind_it(tmp_path):
-    rows = [row(5), row(1), row(9, recv_ts=None, ts=None), row(3)]
+    rows = [row(5), row(1), row(9, recv_ts=None, timestamp=None), row(3)]
     write(table(rows).to_batches(), tmp_path / "a.arrow")
     write(table([row(4), row(6)]).to_batches(), tmp_path / "b.arrow")
     found = pa.table(read(tmp_path / "a.arrow", tmp_path / "b.arrow"))
@@ -406,8 +438,10 @@ def test_what_cannot_be_written_is_refused(tmp_path):
         write([], tmp_path / "run.csv")
     with pytest.raises(ValueError, match="columns cannot be chosen"):
         write([], tmp_path / "run.mcap", columns=["key"])
-    timeless = table([row(0), row(1, ts=None, hlc=None, recv_ts=None)])
-    with pytest.raises(RecordingError, match="row 1, key 'robot/1/pose': neither recv_ts nor ts") as raised:
+    timeless = table([row(0), row(1, timestamp=None, hlc=None, recv_ts=None)])
+    with pytest.raises(
+        RecordingError, match="row 1, key 'robot/1/pose': neither recv_ts nor timestamp"
+    ) as raised:
         write(timeless.to_batches(), tmp_path / "run.mcap")
     assert raised.value.rows == 1
     # What came before is a whole file.

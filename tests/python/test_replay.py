@@ -32,7 +32,7 @@ def at(seconds):
 def batches(*times, size=7):
     """A row for each time (seconds), numbered, in batches of a few rows."""
     rows = [
-        {"key": f"a/{number % 2}", "payload": b"%d" % number, "kind": 0, "recv_ts": at(when)}
+        {"key": f"a/{number % 2}", "payload": b"%d" % number, "kind": "put", "recv_ts": at(when)}
         for number, when in enumerate(times)
     ]
     return pa.Table.from_pylist(rows, schema=schema.SAMPLE.arrow()).to_batches(max_chunksize=size)
@@ -131,7 +131,7 @@ def test_times_that_fall_or_are_missing_go_with_the_row_before():
 
 
 def test_without_a_time_of_receiving_the_time_stamp_counts():
-    rows = [{"key": "a", "payload": b"%d" % number, "ts": at(number)} for number in range(3)]
+    rows = [{"key": "a", "payload": b"%d" % number, "timestamp": at(number)} for number in range(3)]
     world = World()
     world.play([pa.RecordBatch.from_pylist(rows)])
     assert [round(when, 2) for when, _ in world.sent] == [0, 1, 2]
@@ -249,19 +249,19 @@ ROWS = [
     {
         "key": "a/put",
         "payload": b"one",
-        "kind": 0,
+        "kind": "put",
         "encoding": "text/plain;x",
-        "ts": at(0.25),
+        "timestamp": at(0.25),
         "hlc": int(zenoh.NTP64(1_772_600_767, 250_000_000)) + 5,
         "hlc_id": b"\x42",
         "attachment": b"beside",
         "priority": 2,
-        "congestion_block": False,
+        "congestion": "drop",
         "express": True,
         "recv_ts": at(0),
     },
-    {"key": "a/del", "payload": None, "kind": 1, "attachment": b"why", "recv_ts": at(0.01)},
-    {"key": "a/plain", "payload": b"", "kind": 0, "ts": at(1), "recv_ts": at(0.02)},
+    {"key": "a/del", "payload": None, "kind": "del", "attachment": b"why", "recv_ts": at(0.01)},
+    {"key": "a/plain", "payload": b"", "kind": "put", "timestamp": at(1), "recv_ts": at(0.02)},
 ]
 
 

@@ -64,22 +64,22 @@ def test_what_is_published_is_in_the_spool_with_everything_that_goes_with_it(hub
         full, empty, gone = rows(view)
         assert spooler.stats()["rows"] == 3
     assert full["key"] == "robot/1"
-    assert (full["payload"], full["kind"], full["encoding"]) == (b"full", 0, "application/json;v1")
-    assert (full["priority"], full["congestion_block"], full["express"], full["reliable"]) == (
+    assert (full["payload"], full["kind"], full["encoding"]) == (b"full", "put", "application/json;v1")
+    assert (full["priority"], full["congestion"], full["express"], full["reliable"]) == (
         1,
-        True,
+        "block",
         True,
         True,
     )
     assert full["attachment"] == b"more"
-    assert abs(full["ts"].timestamp() - stamp.get_time().timestamp()) < 2e-6
+    assert abs(full["timestamp"].timestamp() - stamp.get_time().timestamp()) < 2e-6
     assert full["hlc"] is not None
     assert full["hlc_id"] == bytes.fromhex(str(publisher.zid()).zfill(32))[::-1].rstrip(b"\0")
     assert full["source_zid"] == full["hlc_id"]
     assert full["source_sn"] == 41
-    assert (empty["payload"], empty["kind"], empty["attachment"]) == (b"", 0, None)
+    assert (empty["payload"], empty["kind"], empty["attachment"]) == (b"", "put", None)
     assert empty["source_sn"] is None
-    assert (gone["key"], gone["payload"], gone["kind"]) == ("robot/1", None, 1)
+    assert (gone["key"], gone["payload"], gone["kind"]) == ("robot/1", None, "del")
 
 
 def test_a_stream_is_whole_and_in_order_in_every_shard(hub, tmp_path):

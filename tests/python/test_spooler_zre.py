@@ -77,14 +77,14 @@ def test_what_happens_is_in_the_spool_with_everything_that_goes_with_it(tmp_path
             stored(spooler, 6)
         stored(spooler, 7)
         assert spooler.stats()["bytes"] == 2
-        endpoint = rows(tmp_path)[0]["endpoint"]
+        endpoint = rows(tmp_path)[0]["address"]
         assert endpoint.startswith("tcp://127.0.0.1:")
     view = spool.open(tmp_path)
     assert view.table == "zre"
     found = rows(tmp_path)
-    assert [row["event"] for row in found] == ["ENTER", "JOIN", "JOIN", "SHOUT", "WHISPER", "LEAVE", "EXIT"]
-    assert {row["peer"] for row in found} == {uuid.UUID(one.uuid).bytes}
-    assert {row["peer_name"] for row in found} == {"one"}
+    assert [row["type"] for row in found] == ["ENTER", "JOIN", "JOIN", "SHOUT", "WHISPER", "LEAVE", "EXIT"]
+    assert {row["peer"] for row in found} == {one.uuid}
+    assert {row["name"] for row in found} == {"one"}
     assert {row["version"] for row in found} == {2}
     assert [row["group"] for row in found] == [None, "G", "OTHER", "G", None, "OTHER", None]
     assert [row["content"] for row in found[3:5]] == [[b"a", b""], [b"w"]]
@@ -110,7 +110,7 @@ def test_numbers_that_are_missing_and_peers_that_come_back_are_rows(tmp_path):
             rude.hello("rude")
             rude.whisper(2, b"again")
             stored(spooler, 5)
-    assert [row["event"] for row in rows(tmp_path)[:5]] == ["ENTER", "WHISPER", "EXIT", "ENTER", "WHISPER"]
+    assert [row["type"] for row in rows(tmp_path)[:5]] == ["ENTER", "WHISPER", "EXIT", "ENTER", "WHISPER"]
     lost, back = gaps(tmp_path)
     assert (lost["kind"], lost["count"], lost["sn_from"], lost["sn_to"]) == ("gap", 3, 3, 5)
     assert lost["source_zid"] == back["source_zid"] == who.bytes
@@ -149,7 +149,7 @@ def test_it_goes_on_where_it_was_and_says_what_it_missed(tmp_path):
             one.wait_for_peers(1, 10, group="G")
             one.shout("G", str(number))
             stored(spooler, 2)
-    assert [row["content"] for row in rows(tmp_path) if row["event"] == "SHOUT"] == [[b"0"], [b"1"]]
+    assert [row["content"] for row in rows(tmp_path) if row["type"] == "SHOUT"] == [[b"0"], [b"1"]]
     assert [row["kind"] for row in gaps(tmp_path)] == ["epoch"]
     view = spool.open(tmp_path)
     assert view.end()[0] == len(rows(tmp_path))
@@ -157,15 +157,15 @@ def test_it_goes_on_where_it_was_and_says_what_it_missed(tmp_path):
 
 def test_a_node_of_ones_own_is_used_and_left_running(tmp_path):
     with zre.Node("mine", QUIET) as node:
-        with spool.ZreSpooler(tmp_path, "G", node=node, columns=["peer_name"]) as spooler:
+        with spool.ZreSpooler(tmp_path, "G", node=node, columns=["name"]) as spooler:
             assert spooler.node is node
             with peer(spooler, "one"):
                 stored(spooler, 1)
         assert node.running
         assert spool.open(tmp_path).columns == [
-            "event",
+            "type",
             "peer",
-            "peer_name",
+            "name",
             "content",
             "recv_ts",
             "shard",
@@ -195,10 +195,10 @@ def test_what_nodes_log_is_in_the_spool(tmp_path):
         stored(spooler, 2)
         assert spooler.stats()["malformed"] == 0
     first, second = rows(tmp_path)
-    assert (first["level"], first["event"], first["peer"], first["data"]) == (3, 1, 7, "group=G")
-    assert first["node"] == second["node"] == zre.log_hash("10.0.0.1:5670")
-    assert first["time"].timestamp() == 1_700_000_000.5
-    assert (second["level"], second["event"], second["peer"], second["data"]) == (1, 0, 0, "overheated")
+    assert (first["level"], first["event"], first["peer_hash"], first["data"]) == (3, 1, 7, "group=G")
+    assert first["node_hash"] == second["node_hash"] == zre.log_hash("10.0.0.1:5670")
+    assert first["timestamp"].timestamp() == 1_700_000_000.5
+    assert (second["level"], second["event"], second["peer_hash"], second["data"]) == (1, 0, 0, "overheated")
     with pytest.raises(errors.ConfigError, match="log senders never wait"):
         spool.ZreLogSpooler(tmp_path, overflow="block")  # type: ignore[arg-type]
 

@@ -127,9 +127,9 @@ def two_schema() -> list[pa.Field]:
         pa.field("address", pa.string()),
         pa.field("group", pa.string()),
         pa.field("headers", pa.map_(pa.string(), pa.string())),
-        pa.field("content", pa.list_(pa.binary())),
-        pa.field("lost", pa.uint16()),
-        pa.field("time", pa.timestamp("us", "UTC")),
+        pa.field("content", pa.list_(pa.field("element", pa.binary()))),
+        pa.field("lost", pa.int32()),
+        pa.field("recv_ts", pa.timestamp("us", "UTC")),
     ]
 
 

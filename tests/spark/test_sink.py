@@ -26,6 +26,7 @@ from zwire.idempotence import Filter, Identity, commit_key
 from zwire.spark._pace import Pace
 from zwire.spark._send import Sender, put_options
 from zwire.spark.sources import _sink
+from zwire.spark.sources._columns import check, to_put
 from zwire.spark.sources._writers import row_schema
 
 STUCK = "transport/link/tx/queue/congestion_control/block/wait_before_close"
@@ -133,10 +134,10 @@ def test_rows_arrive_with_all_that_they_say(spark, endpoint, client, collected):
     subscriber = client.declare_subscriber("a/*")
     df = spark.sql(
         "select * from values"
-        " ('a/1', cast('x' as binary), 'text/plain', cast('at' as binary), 0, 2, false, true),"
-        " ('a/2', null, null, null, 1, null, null, null),"
-        " ('a/3', cast('' as binary), null, null, null, 7, true, false)"
-        " as t(key, payload, encoding, attachment, kind, priority, congestion_block, express)"
+        " ('a/1', cast('x' as binary), 'text/plain', cast('at' as binary), 'put', 2, 'drop', true),"
+        " ('a/2', null, null, null, 'del', null, null, null),"
+        " ('a/3', cast('' as binary), null, null, null, 7, 'block', false)"
+        " as t(key, payload, encoding, attachment, kind, priority, congestion, express)"
     )
     sink(df, endpoint).save()
     got = {str(s.key_expr): s for s in collected(subscriber, 3)}
@@ -160,11 +161,15 @@ def test_rows_bring_their_time_stamps(spark, endpoint, client, collected):
         "select * from values"
         " ('a/1', timestamp '2026-03-04T05:06:07.25Z', null, x'42'),"
         " ('a/2', timestamp '2026-03-04T05:06:07.25Z', 7613311700000000005, null)"
-        " as t(key, ts, hlc, hlc_id)"
+        " as t(key, timestamp, hlc, hlc_id)"
     )
     sink(df.selectExpr("*", "'x' as payload"), endpoint).save()
-    sink(df.selectExpr("'b' as payload", "'a/3' as key", "ts"), endpoint, idempotence="attachment").save()
-    zs.put(df.limit(1).selectExpr("'a/4' as key", "'c' as payload", "ts", "hlc_id"), endpoint).collect()
+    sink(
+        df.selectExpr("'b' as payload", "'a/3' as key", "timestamp"), endpoint, idempotence="attachment"
+    ).save()
+    zs.put(
+        df.limit(1).selectExpr("'a/4' as key", "'c' as payload", "timestamp", "hlc_id"), endpoint
+    ).collect()
     got = {str(s.key_expr): s.timestamp for s in collected(subscriber, 5)}
     when = dt.datetime(2026, 3, 4, 5, 6, 7, 250_000, dt.UTC)
     assert got["a/1"] == got["a/4"] == zenoh.Timestamp(when, b"\x42")
@@ -421,8 +426,12 @@ def test_a_stream_gives_each_row_once(spark, endpoint, once, tmp_path, small_bat
         ("key string", {}, "no column 'payload'"),
         ("key string, payload int", {}, "'payload' must be string or binary, not int"),
         ("key string, payload binary, priority string", {}, "'priority' must be tinyint"),
-        ("key string, payload binary, ts string", {}, "'ts' must be timestamp, not string"),
-        ("key string, payload binary, ts timestamp_ntz", {}, "'ts' must be timestamp, not timestamp_ntz"),
+        ("key string, payload binary, timestamp string", {}, "'timestamp' must be timestamp, not string"),
+        (
+            "key string, payload binary, timestamp timestamp_ntz",
+            {},
+            "'timestamp' must be timestamp, not timestamp_ntz",
+        ),
         ("key string, payload binary, hlc double", {}, "'hlc' must be bigint, not double"),
         ("key string, payload binary, congestion string, congestion_block boolean", {}, "one of them only"),
         ("key string, payload binary", {"acks": "all"}, "did you mean 'ack'"),
@@ -512,6 +521,38 @@ def test_what_a_policy_of_the_hop_forbids_is_missed(counting):
     assert (caught.value.rows, caught.value.missing) == (5, 5)
     with pytest.raises(Undelivered, match="while 5 rows were sent: its link has dropped 3"):
         Hop(Hub(), 5).check(5, 3)
+
+
+def test_former_columns_are_sent_as_the_present_ones():
+    former = _parse_datatype_string(
+        "key string, payload binary, kind tinyint, congestion_block boolean, ts timestamp"
+    )
+    with pytest.warns(DeprecationWarning, match="next release") as warned:
+        check(former, key=None)
+    assert {str(each.message).split("'")[1] for each in warned} == {"kind", "congestion_block", "ts"}
+    batch = pa.record_batch(
+        {
+            "key": ["a", "b"],
+            "payload": [b"", None],
+            "kind": pa.array([0, 1], pa.int8()),
+            "congestion_block": [True, False],
+            "ts": pa.array([1, 2], pa.timestamp("us", "UTC")),
+        }
+    )
+    sent = to_put(batch).to_pydict()
+    assert (sent["kind"], sent["congestion"]) == (["put", "del"], ["block", "drop"])
+    assert sent["timestamp"] == batch.column("ts").to_pylist()
+
+
+def test_rows_of_a_read_are_sent_without_a_conversion():
+    rows = zs.schema.SAMPLE.select(zs.schema.PUT.names).arrow()
+    given = {"key": "a", "payload": b"x", "kind": "put", "congestion": "block", "priority": 5}
+    batch = pa.RecordBatch.from_pylist([given], schema=rows)
+    sent = to_put(batch)
+    assert sent.equals(batch)
+    for name in given:
+        theirs, ours = batch.column(name).buffers(), sent.column(name).buffers()
+        assert [one and one.address for one in theirs] == [one and one.address for one in ours]
 
 
 def test_numbers_out_of_range_name_their_column(endpoint):

@@ -74,7 +74,7 @@ def test_a_spool_is_a_table(spark, tmp_path):
         "payload",
         "kind",
         "encoding",
-        "ts",
+        "timestamp",
         "attachment",
         "recv_ts",
         "shard",
@@ -86,7 +86,7 @@ def test_a_spool_is_a_table(spark, tmp_path):
     whole = spark.read.format("zwire").option("spool", f"file:{tmp_path}").option("columns", "all").load()
     assert whole.columns == [*zs.schema.SAMPLE.names, "spool"]
     assert {tuple(each) for each in whole.select("spool", "kind", "hlc").distinct().collect()} == {
-        (view.id, 0, None)
+        (view.id, "put", None)
     }
     ends = {
         each.shard: each.end for each in whole.groupBy("shard").agg(f.max("offset").alias("end")).collect()
@@ -200,8 +200,8 @@ def test_gaps_are_a_table_and_a_stream(spark, tmp_path):
 
 def test_spools_of_zre_have_formats_of_their_own(spark, tmp_path):
     for table, row in (
-        ("zre", {"event": "SHOUT", "peer": bytes(16), "headers": {"a": "b"}, "content": [b"x", b""]}),
-        ("zre.log", {"level": 2, "event": 6, "node": 65_535, "data": "text"}),
+        ("zre", {"type": "SHOUT", "peer": "0A" * 16, "headers": {"a": "b"}, "content": [b"x", b""]}),
+        ("zre.log", {"level": 2, "event": 6, "node_hash": 65_535, "data": "text"}),
     ):
         folder = str(tmp_path / table)
         with spool.Appender(folder, table=table) as appender:

@@ -7,7 +7,7 @@
 >>> recording.replay(session, recording.read("run.parquet"), rate=2)  # doctest: +SKIP
 
 :func:`read` gives Parquet, Arrow IPC, MCAP, captures and spools as record batches of the columns of
-``zwire.spark.schema.SAMPLE``, :func:`write` makes Parquet, Arrow IPC and MCAP of such batches and of those
+``zwire.columns.SAMPLE``, :func:`write` makes Parquet, Arrow IPC and MCAP of such batches and of those
 that ``recv_batch`` gives, :func:`replay` publishes them. All of it needs pyarrow (``zwire[arrow]``), MCAP its
 own library (``zwire[record]``).
 """

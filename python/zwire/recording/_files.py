@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from zwire.columns import SAMPLE
 from zwire.errors import RecordingError, SpoolError
 from zwire.recording._rows import COLUMNS, arrow
 
@@ -21,8 +22,21 @@ MAX_ROWS = 8192
 MAX_BYTES = 8 << 20
 """Approximate bytes of a batch."""
 
-# Columns understood besides those of samples.
-_ALIASES = ("timestamp", "congestion")
+# Former names of columns, as in files of earlier releases.
+_FORMER = {new: old for old, new in SAMPLE.renamed.items()}
+
+# Columns that messages in captures share with samples.
+_CAPTURED = (
+    "payload",
+    "kind",
+    "encoding",
+    "timestamp",
+    "hlc",
+    "hlc_id",
+    "attachment",
+    "congestion",
+    "express",
+)
 
 _PCAP = {0xA1B2C3D4, 0xD4C3B2A1, 0xA1B23C4D, 0x4D3CB2A1, 0x0A0D0D0A}
 _SUFFIXES = {
@@ -122,17 +136,16 @@ def expand(path: Path, form: str | None) -> list[list[Source]]:
 
 
 def _chosen(names: list[str], wanted: set[str]) -> list[str]:
-    return [name for name in dict.fromkeys(names) if name in wanted]
+    known = wanted | {_FORMER[name] for name in wanted if name in _FORMER}
+    return [name for name in dict.fromkeys(names) if name in known]
 
 
 def needed(columns: set[str]) -> set[str]:
     """Return the columns to read from a file for some columns of samples."""
-    more = {*columns, "key", "recv_ts", "ts", *_ALIASES[:1]}
-    if "congestion_block" in columns:
-        more.add("congestion")
+    more = {*columns, "key", "recv_ts", "timestamp"}
     if columns & {"kind", "payload"}:
         more |= {"kind", "payload"}
-    return more & {*COLUMNS, *_ALIASES}
+    return more & {*COLUMNS}
 
 
 def _parquet(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
@@ -229,8 +242,7 @@ def _published(batch: pa.RecordBatch, wanted: set[str]) -> pa.RecordBatch:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    made = {name: batch.column(name) for name in ("payload", "kind", "encoding", "attachment", "express")}
-    made["congestion"] = batch.column("congestion")
+    made = {name: batch.column(name) for name in _CAPTURED}
     made["recv_ts"] = batch.column("ts")
     made["link"] = batch.column("src")
     # Key numbers declared before the capture began are unknown.
@@ -240,24 +252,8 @@ def _published(batch: pa.RecordBatch, wanted: set[str]) -> pa.RecordBatch:
     made["key"] = pc.coalesce(batch.column("key"), unknown)
     priority = batch.column("priority")
     made["priority"] = pc.if_else(pc.greater(priority, 0), priority, pa.scalar(None, priority.type))
-    made |= stamps(batch.column("timestamp").to_pylist())
     chosen = {name: column for name, column in made.items() if name in wanted}
     return pa.RecordBatch.from_pydict(chosen)
-
-
-def stamps(texts: list[str | None]) -> dict[str, Any]:
-    """Return the columns of time stamps written as ``instant/zid``."""
-    import pyarrow as pa
-
-    from zwire.zenoh import Timestamp
-
-    found = [None if text is None else Timestamp.parse_rfc3339(text) for text in texts]
-    numbers = [None if one is None else int(one.get_time_as_ntp64()) for one in found]
-    return {
-        "ts": pa.array([None if one is None else one.get_time() for one in found], pa.timestamp("us", "UTC")),
-        "hlc": pa.array(numbers, pa.uint64()).view(pa.int64()),
-        "hlc_id": pa.array([None if one is None else bytes(one.get_id()) for one in found], pa.binary()),
-    }
 
 
 def _mcap(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:

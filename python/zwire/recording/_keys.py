@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from zwire.spark._keys import REMEMBERED, unique
+from zwire._rows import REMEMBERED, unique
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,9 +6,9 @@ import errno
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from zwire.columns import SAMPLE
 from zwire.errors import RecordingError
 from zwire.recording._rows import COLUMNS, arrow
-from zwire.spark import schema
 from zwire.typed._codec import library
 
 if TYPE_CHECKING:
@@ -53,11 +53,16 @@ _FIXED = (
     "source_zid",
     "source_eid",
     "priority",
-    "congestion_block",
+    "congestion",
     "express",
     "reliable",
     "link",
 )
+# What channels have that were written when columns had other types: the column, and its value.
+_FORMER = {
+    "kind": ("kind", {"0": "put", "1": "del"}),
+    "congestion_block": ("congestion", {"true": "block", "false": "drop"}),
+}
 _TIMED = f"{_PREFIX}timestamp"
 _PLACE = ("shard", "offset")
 
@@ -160,7 +165,7 @@ class _Rows:
 
     def __init__(self, wanted: set[str]) -> None:
         self._fields = [
-            field for field in schema.SAMPLE.arrow() if field.name in wanted and field.name not in _PLACE
+            field for field in SAMPLE.arrow() if field.name in wanted and field.name not in _PLACE
         ]
         self._numbers: dict[int, int] = {}
         self._channels: list[_Fixed] = []
@@ -199,13 +204,13 @@ class _Rows:
             match field.name:
                 case "recv_ts":
                     column = _micros(logged)
-                case "ts":
+                case "timestamp":
                     column = where(timed, _micros(made))
                 case "hlc":
                     column = where(timed, _hlc(made))
                 case "payload":
                     column = pa.array([message.data for message in messages], field.type)
-                    column = where([channel.values["kind"] != 1 for channel in self._channels], column)
+                    column = where([channel.values["kind"] != "del" for channel in self._channels], column)
                 case "source_sn":
                     column = pa.array([message.sequence for message in messages], field.type)
                     column = where(["source_zid" in channel.values for channel in self._channels], column)
@@ -248,8 +253,11 @@ def _fixed(schema: Schema | None, channel: Channel) -> _Fixed:
         encoding = _ENCODINGS.get(channel.message_encoding, channel.message_encoding) or None
         if encoding is not None and schema is not None and schema.name:
             encoding = f"{encoding};{schema.name}"
-        values = {"key": channel.topic.strip("/"), "encoding": encoding, "kind": 0}
+        values = {"key": channel.topic.strip("/"), "encoding": encoding, "kind": "put"}
         return _Fixed(timed=True, values=values)
+    for name, (new, texts) in _FORMER.items():
+        if (text := texts.get(said.get(name, ""))) is not None:
+            said[new] = text
     made = {name: _value(name, said[name]) for name in _FIXED if name in said}
     return _Fixed(timed="timestamp" in said, values={"key": channel.topic, **made})
 
@@ -261,7 +269,7 @@ def _text(value: object) -> str:
 
 
 def _value(name: str, text: str) -> Any:  # noqa: ANN401 - of the column
-    kind = dict(schema.SAMPLE.columns)[name]
+    kind = dict(SAMPLE.columns)[name]
     if kind == "string":
         return text
     if kind == "binary":
@@ -306,12 +314,13 @@ class McapWriter:
             RecordingError: A row has no time, or there are too many channels.
         """
         cells = {name: batch.column(name) for name in COLUMNS if name not in _PLACE}
-        for name in ("ts", "recv_ts"):
+        for name in ("timestamp", "recv_ts"):
             cells[name] = cells[name].cast("int64")
         lists = {name: column.to_pylist() for name, column in cells.items()}
         fixed = zip(*(lists[name] for name in _FIXED), strict=True)
         rest = zip(
-            *(lists[name] for name in ("key", "payload", "ts", "hlc", "source_sn", "recv_ts")), strict=True
+            *(lists[name] for name in ("key", "payload", "timestamp", "hlc", "source_sn", "recv_ts")),
+            strict=True,
         )
         for same, (key, payload, ts, hlc, number, recv_ts) in zip(fixed, rest, strict=True):
             made = ts * 1000 if hlc is None and ts is not None else None
@@ -320,7 +329,7 @@ class McapWriter:
             logged = made if recv_ts is None else recv_ts * 1000
             if logged is None:
                 raise RecordingError(
-                    f"row {self.rows}, key {key!r}: neither recv_ts nor ts says when, and MCAP needs to know",
+                    f"row {self.rows}, key {key!r}: neither recv_ts nor timestamp is set, and MCAP needs one",
                     rows=self.rows,
                 )
             identity = (key, made is not None, *same)
@@ -348,7 +357,7 @@ class McapWriter:
             for name, value in zip(_FIXED, same, strict=True)
             if value is not None
         }
-        said.setdefault(f"{_PREFIX}kind", "0")
+        said.setdefault(f"{_PREFIX}kind", "put")
         if timed:
             said[_TIMED] = "true"
         encoding, _, name = said.get(f"{_PREFIX}encoding", "").partition(";")

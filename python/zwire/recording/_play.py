@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from zwire._rows import KeyFilter
     from zwire.recording._keys import Remap
-    from zwire.spark._keys import KeyFilter
 
 __all__ = ["PLAYED", "Due", "Player", "Ready", "prepared"]
 
@@ -25,12 +25,12 @@ PLAYED = (
     "payload",
     "kind",
     "encoding",
-    "ts",
+    "timestamp",
     "hlc",
     "hlc_id",
     "attachment",
     "priority",
-    "congestion_block",
+    "congestion",
     "express",
     "recv_ts",
 )

@@ -6,10 +6,10 @@ import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
+from zwire._rows import KeyFilter
+from zwire.columns import SAMPLE
 from zwire.recording._files import FORMATS, expand, needed
-from zwire.recording._rows import COLUMNS, arrow, conform, rising, times
-from zwire.spark import schema
-from zwire.spark._keys import KeyFilter
+from zwire.recording._rows import COLUMNS, arrow, conformed, rising, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -49,7 +49,7 @@ class Recording:
         columns, link = options.get("columns"), options.get("link")
         if format is not None and format not in FORMATS:
             raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
-        self._rows = schema.SAMPLE if columns is None else schema.SAMPLE.select(columns)
+        self._rows = SAMPLE if columns is None else SAMPLE.select(columns)
         self._wanted = needed({*self._rows.names, *(() if link is None else ("link",))})
         self._read = [name for name in COLUMNS if name in self._wanted]
         expressions = list(options.get("keys", ()))
@@ -62,7 +62,7 @@ class Recording:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns, as those of ``schema.SAMPLE``."""
+        """The columns, as those of ``zwire.columns.SAMPLE``."""
         arrow()
         return self._rows.arrow()
 
@@ -117,7 +117,7 @@ class Recording:
         for source in files:
             for batch in source.read(self._wanted):
                 if batch.num_rows:
-                    yield conform(batch, columns=self._read)
+                    yield conformed(batch, columns=self._read)
 
 
 def read(*sources: str | PathLike[str], **options: Unpack[ReadOptions]) -> Recording:
@@ -132,16 +132,16 @@ def read(*sources: str | PathLike[str], **options: Unpack[ReadOptions]) -> Recor
     Args:
         sources: Paths.
         **options: ``format``: ``parquet``, ``arrow``, ``mcap`` or ``pcap``; by the first bytes of a file if
-            left out. ``columns``: columns of ``schema.SAMPLE`` to read; all if left out. ``keys``: key
+            left out. ``columns``: columns of ``zwire.columns.SAMPLE`` to read; all if left out. ``keys``: key
             expressions; rows of other keys are left out. ``start``: the earliest time, an instant
             (without a zone: of local time) or seconds from the beginning of the recording; the time of a row
-            is its ``recv_ts``, or else its ``ts``, and rows without any are left out if a time is given.
-            ``stop``: the end of the times (exclusive). ``link``: origin of the samples, with
+            is its ``recv_ts``, or else its ``timestamp``, and rows without any are left out if a time is
+            given. ``stop``: the end of the times (exclusive). ``link``: origin of the samples, with
             ``*`` for any text: ``tcp/10.0.0.7:*``, in a capture ``10.0.0.7:*``.
 
     Returns:
         The recording; iterating over it yields record batches of pyarrow with the columns of
-        ``schema.SAMPLE``; columns missing in a file are null.
+        ``zwire.columns.SAMPLE``; columns missing in a file are null.
 
     Raises:
         RecordingError: A file is no recording, or, while iterating, is damaged: rows before the damage come

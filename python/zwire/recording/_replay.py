@@ -9,12 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
+from zwire._rows import KeyFilter, payload_bytes, unique
 from zwire.errors import RowError, TimedOut
 from zwire.recording._keys import Remap
 from zwire.recording._play import Due, Player, prepared
 from zwire.recording._rows import arrow
-from zwire.spark._keys import KeyFilter, unique
-from zwire.spark._pace import payload_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -271,28 +270,21 @@ def _publications(
 ) -> pa.RecordBatch:
     """Return the columns for `put_batch`: quality of service unless an option overrides it, and stamps."""
     import pyarrow as pa
-    import pyarrow.compute as pc
-
-    def named(column: pa.Array, if_true: str, if_false: str) -> pa.Array:
-        return pc.if_else(column, pa.scalar(if_true), pa.scalar(if_false))
 
     made = {"key": batch.column("key"), "payload": batch.column("payload")}
     for name, wanted in (
         ("encoding", True),
         ("attachment", True),
+        ("kind", True),
+        ("congestion", congestion),
         ("priority", priority),
         ("express", express),
-        ("ts", stamps),
+        ("timestamp", stamps),
         ("hlc", stamps),
         ("hlc_id", stamps),
     ):
         if wanted and batch.column(name).null_count < batch.num_rows:
             made[name] = batch.column(name)
-    kind = pc.fill_null(pc.equal(batch.column("kind"), 1), False)
-    if pc.any(kind).as_py():
-        made["kind"] = named(kind, "del", "put")
-    if congestion:
-        made["congestion"] = named(batch.column("congestion_block"), "block", "drop")
     return pa.RecordBatch.from_pydict(made)
 
 

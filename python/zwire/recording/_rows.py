@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zwire._rows import unique
+from zwire.columns import SAMPLE, renamed
 from zwire.errors import RecordingError
-from zwire.spark import schema
-from zwire.spark._keys import unique
 from zwire.typed import _codec
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-COLUMNS = schema.SAMPLE.names
+COLUMNS = SAMPLE.names
 
-_KINDS = {"put": 0, "del": 1, "delete": 1}
-_CONGESTION = {"drop": False, "block": True, "block_first": True}
+_KINDS = {"put": "put", "del": "del", "delete": "del"}
+_CONGESTION = {name: name for name in ("drop", "block", "block_first")}
 
 
 def arrow() -> Any:  # noqa: ANN401 - pyarrow
@@ -36,9 +36,9 @@ def conform(
 
     Args:
         batch: A batch with the Arrow C interface and a column ``key``. Columns are matched by name, those of
-            ``schema.SAMPLE`` and those of ``recv_batch``: ``timestamp`` becomes ``ts``, ``congestion``
-            becomes ``congestion_block``, and ``kind`` may be a text. Missing columns are null, other columns
-            are left out; a row without a kind is a deletion if its payload is null.
+            ``zwire.columns.SAMPLE``. Missing columns are null, other columns are left out; a row without a
+            kind is a deletion if its payload is null. Former names are accepted with a warning, and so are
+            former types: ``kind`` as 0 and 1, ``congestion_block`` as true and false.
         columns: Columns of the result, all if left out.
         recv_ts: Time of reception, for a batch without such a column.
 
@@ -48,7 +48,18 @@ def conform(
     """
     pa = arrow()
     batch = batch if isinstance(batch, pa.RecordBatch) else pa.record_batch(batch)
-    wanted = (schema.SAMPLE if columns is None else schema.SAMPLE.select(columns)).arrow()
+    for old, new in SAMPLE.renamed.items():
+        if old in batch.schema.names and new not in batch.schema.names:
+            renamed(old, new)
+    return conformed(batch, columns=columns, recv_ts=recv_ts)
+
+
+def conformed(
+    batch: pa.RecordBatch, *, columns: Iterable[str] | None = None, recv_ts: datetime | None = None
+) -> pa.RecordBatch:
+    """Do what :func:`conform` does, without a warning: files keep the names that they were written with."""
+    pa = arrow()
+    wanted = (SAMPLE if columns is None else SAMPLE.select(columns)).arrow()
     if batch.schema.equals(wanted):
         return batch
     if "key" not in batch.schema.names:
@@ -93,11 +104,14 @@ def _kind(batch: pa.RecordBatch) -> pa.Array | None:
     names = batch.schema.names
     implied = None
     if "payload" in names:
-        implied = batch.column("payload").is_null().cast(pa.int8())
+        implied = pc.if_else(batch.column("payload").is_null(), "del", "put")
     if "kind" not in names:
         return implied
     kind = batch.column("kind")
-    kind = _named(kind, _KINDS, pa.int8(), "kind") if _is_text(kind.type) else kind.cast(pa.int8())
+    if _is_text(kind.type):
+        kind = _named(kind, _KINDS, "kind")
+    else:
+        kind = pa.array(["put", "del"]).take(kind.cast(pa.int8()))
     return kind if implied is None or not kind.null_count else pc.coalesce(kind, implied)
 
 
@@ -108,34 +122,42 @@ def _payload(batch: pa.RecordBatch) -> pa.Array | None:
 
     if "payload" not in batch.schema.names:
         return None
-    payload = _cast(batch.column("payload"), schema.SAMPLE.arrow().field("payload"))
+    payload = _cast(batch.column("payload"), SAMPLE.arrow().field("payload"))
     kind = _kind(batch)
-    if kind is None or not pc.any(pc.not_equal(kind, 0)).as_py():
+    if kind is None or not pc.any(pc.equal(kind, "del")).as_py():
         return payload
-    return pc.if_else(pc.equal(kind, 1), pa.scalar(None, payload.type), payload)
+    return pc.if_else(pc.equal(kind, "del"), pa.scalar(None, payload.type), payload)
 
 
 def _congestion(batch: pa.RecordBatch) -> pa.Array | None:
+    import pyarrow.compute as pc
+
+    names = batch.schema.names
+    if "congestion" in names:
+        return _named(batch.column("congestion"), _CONGESTION, "congestion")
+    if "congestion_block" in names:
+        return pc.if_else(batch.column("congestion_block"), "block", "drop")
+    return None
+
+
+def _timestamp(batch: pa.RecordBatch) -> pa.Array | None:
+    # Files of other programs have texts under this name.
+    names = batch.schema.names
+    found = (name for name in ("timestamp", "ts") if name in names and not _is_text(batch.column(name).type))
+    field = SAMPLE.arrow().field("timestamp")
+    name = next(found, None)
+    if name is not None:
+        return _cast(batch.column(name), field)
     import pyarrow as pa
 
-    names = batch.schema.names
-    if "congestion_block" in names or "congestion" not in names:
-        return None
-    return _named(batch.column("congestion"), _CONGESTION, pa.bool_(), "congestion")
-
-
-def _ts(batch: pa.RecordBatch) -> pa.Array | None:
-    names = batch.schema.names
-    if "ts" in names or "timestamp" not in names or _is_text(batch.column("timestamp").type):
-        return None
-    return _cast(batch.column("timestamp"), schema.SAMPLE.arrow().field("ts"))
+    return pa.nulls(batch.num_rows, field.type)
 
 
 _MADE: dict[str, Callable[[pa.RecordBatch], pa.Array | None]] = {
     "kind": _kind,
     "payload": _payload,
-    "congestion_block": _congestion,
-    "ts": _ts,
+    "congestion": _congestion,
+    "timestamp": _timestamp,
 }
 
 
@@ -147,7 +169,7 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def _named(column: pa.Array, values: dict[str, Any], kind: pa.DataType, name: str) -> pa.Array:
+def _named(column: pa.Array, values: dict[str, str], name: str) -> pa.Array:
     """Map a few names to values."""
     import pyarrow as pa
 
@@ -155,19 +177,19 @@ def _named(column: pa.Array, values: dict[str, Any], kind: pa.DataType, name: st
     unknown = [text for text in names if text is not None and text not in values]
     if unknown:
         raise RecordingError(f"column {name!r} has {unknown[0]!r}, which is none of {', '.join(values)}")
-    return pa.array([None if text is None else values[text] for text in names], kind).take(indices)
+    return pa.array([None if text is None else values[text] for text in names], pa.string()).take(indices)
 
 
 def times(batch: pa.RecordBatch) -> pa.Array:
     """Return when each row was recorded: microseconds since 1970, null if unknown.
 
-    The time is ``recv_ts``, or else ``ts``.
+    The time is ``recv_ts``, or else ``timestamp``.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     found = pa.nulls(batch.num_rows, pa.int64())
-    for name in ("recv_ts", "ts"):
+    for name in ("recv_ts", "timestamp"):
         if found.null_count and name in batch.schema.names:
             found = pc.coalesce(found, batch.column(name).cast(pa.int64()))
     return found

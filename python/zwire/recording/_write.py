@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from zwire._rows import payload_bytes
+from zwire.columns import SAMPLE
 from zwire.recording._files import by_name
 from zwire.recording._mcap import McapWriter
 from zwire.recording._rows import arrow, conform
-from zwire.spark import schema
-from zwire.spark._pace import payload_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -56,13 +56,13 @@ def write(
     quality of service of a key; those are metadata of the channel, so that :func:`read` restores them.
     Fields that differ from message to message and are no time cannot be stored: ``attachment``, and
     ``shard`` and ``offset``. Of ``hlc`` it keeps nanoseconds, of ``source_sn`` 32 bits, and ``recv_ts`` is
-    never null: ``ts`` takes its place.
+    never null: ``timestamp`` takes its place.
 
     Args:
         batches: Batches with the Arrow C interface and the columns that :func:`conform` accepts.
         path: The file; an existing one is replaced.
         format: ``parquet``, ``arrow`` (a file of Arrow IPC) or ``mcap``; by the name if left out.
-        columns: Columns of ``schema.SAMPLE`` to write; all if left out. MCAP has all.
+        columns: Columns of ``zwire.columns.SAMPLE`` to write; all if left out. MCAP has all.
         schemas: For MCAP: definitions of the schemas named in encodings. Without, only the name is written.
         compress: Whether to compress by zstd.
 
@@ -81,7 +81,7 @@ def write(
     if columns is not None and form == "mcap":
         raise ValueError("columns cannot be chosen: MCAP has all that it has a place for")
     arrow()
-    rows = schema.SAMPLE if columns is None else schema.SAMPLE.select(columns)
+    rows = SAMPLE if columns is None else SAMPLE.select(columns)
     opened = (
         _mcap(path, schemas, compress=compress)
         if form == "mcap"

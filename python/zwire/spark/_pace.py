@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from zwire._rows import payload_bytes
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -48,12 +50,3 @@ class Pace:
         by_rows = 0.0 if self.rows is None else batch.num_rows / self.rows
         by_octets = 0.0 if self.octets is None else payload_bytes(batch) / self.octets
         return max(by_rows, by_octets)
-
-
-def payload_bytes(batch: pa.RecordBatch) -> int:
-    """Count the bytes of the payloads of a batch."""
-    import pyarrow.compute as pc
-
-    if "payload" not in batch.schema.names:
-        return 0
-    return int(pc.sum(pc.binary_length(batch.column("payload"))).as_py() or 0)

@@ -42,7 +42,9 @@ class DecodedRow(NamedTuple):
     suffix: str | None
     payload: bytes | None
     encoding: str | None
-    timestamp: str | None
+    timestamp: datetime | None
+    hlc: int | None
+    hlc_id: bytes | None
     attachment: bytes | None
     priority: int | None
     congestion: str | None

@@ -9,9 +9,10 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
 
+from zwire._rows import payload_bytes
 from zwire.errors import LinkClosed, RowError, SessionClosed, TimedOut
 from zwire.spark import schema
-from zwire.spark._pace import Pace, payload_bytes
+from zwire.spark._pace import Pace
 from zwire.spark._sessions import session
 from zwire.spark._settings import settings, value
 
@@ -267,7 +268,10 @@ def _with_deletions(batch: pa.RecordBatch) -> pa.RecordBatch:
 def check_columns(names: list[str], *, key: str | None) -> None:
     """Refuse unknown columns, and missing ones."""
     known = schema.PUT.names
-    unknown = [name for name in names if name not in known]
+    for old, new in schema.PUT.renamed.items():
+        if old in names and new in names:
+            raise ValueError(f"{old!r} is the former name of the column {new!r}: give one of them only")
+    unknown = [name for name in names if name not in known and name not in schema.PUT.renamed]
     if unknown:
         raise ValueError(f"column {unknown[0]!r} is not one of {', '.join(known)}")
     for name in ("payload",) if key is not None else ("key", "payload"):

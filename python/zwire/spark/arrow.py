@@ -76,11 +76,13 @@ def put(df: DataFrame, config: IntoConfig, **options: Unpack[PutKeywords]) -> Da
     # Cast here, since type errors of Spark are hard to read: an integer literal is an int, not a tinyint.
     wanted = dict(schema.PUT.columns)
     columns = []
-    for name, kind in df.dtypes:
+    for given, kind in df.dtypes:
+        name = schema.PUT.present(given)
         if wanted[name] == "binary" and kind not in ("string", "binary"):
             raise ValueError(f"column {name!r} must be string or binary, not {kind}")
         fits = wanted[name] in ("binary", kind)
-        columns.append(f.col(name) if fits else f.col(name).cast(wanted[name]))
+        column = f.col(given) if fits else f.col(given).cast(wanted[name])
+        columns.append(column if given == name else column.alias(name))
     return df.select(columns).mapInArrow(_Put(made), schema.SUMMARY.ddl)
 
 

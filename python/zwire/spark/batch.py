@@ -129,6 +129,13 @@ def to_arrow(
             return
 
 
+def _present(row: Row, columns: RowSchema) -> Row:
+    """Give a row the present names of its columns."""
+    if not isinstance(row, dict) or columns.renamed.keys().isdisjoint(row):
+        return row
+    return {columns.present(name): value for name, value in row.items()}
+
+
 def _cells(row: Row) -> Iterable[Any]:
     return row.values() if isinstance(row, dict) else islice(row, 1, None)
 
@@ -137,6 +144,7 @@ def _from_rows(rows: list[Row], columns: RowSchema, done: int) -> pa.RecordBatch
     import pyarrow as pa
 
     if isinstance(rows[0], dict):
+        rows = [_present(row, columns) for row in rows]
         names = [name for name in columns.names if any(name in row for row in rows)]
         for number, row in enumerate(rows):
             unknown = set(row) - set(columns.names) if isinstance(row, dict) else ["a tuple among dicts"]

@@ -93,8 +93,8 @@ class Appender:
     ) -> None:
         """Append a row, as a mapping or as keywords; missing fields are null.
 
-        ``recv_ts`` and ``ts`` are in microseconds since 1970; the former is now by default, and ``kind`` is 0
-        (a put). ``offset`` is assigned here.
+        ``recv_ts`` and ``timestamp`` are in microseconds since 1970; the former is now by default, and
+        ``kind`` is ``put``. ``offset`` is assigned here.
         """
         self._appender.append(shard, {**(row or {}), **columns})
 

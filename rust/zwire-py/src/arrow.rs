@@ -14,7 +14,7 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
 use arrow_data::ArrayData;
-use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use arrow_schema::{DataType, Schema};
 use bytes::Bytes;
 use core::ffi::CStr;
 use pyo3::{
@@ -31,25 +31,13 @@ use zwire_proto::zenoh::{
     CongestionControl, Timestamp,
     session::{Sample, SampleKind},
 };
+use zwire_spool::columns::RECEIVED;
 
 const SCHEMA_NAME: &CStr = c"arrow_schema";
 const ARRAY_NAME: &CStr = c"arrow_array";
 
-/// Columns of a batch of samples, in this order. All nullable, as Spark's DDL schemas are.
-static SAMPLE_SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
-    let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-    Arc::new(Schema::new(vec![
-        Field::new("key", DataType::Utf8, true),
-        Field::new("payload", DataType::Binary, true),
-        Field::new("kind", DataType::Utf8, true),
-        Field::new("encoding", DataType::Utf8, true),
-        Field::new("timestamp", utc, true),
-        Field::new("attachment", DataType::Binary, true),
-        Field::new("priority", DataType::Int8, true),
-        Field::new("congestion", DataType::Utf8, true),
-        Field::new("express", DataType::Boolean, true),
-    ]))
-});
+/// Columns of a batch of samples.
+static SAMPLE_SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| Arc::new(RECEIVED.schema()));
 
 /// A record batch that others read by the Arrow C interface.
 #[pyclass(module = "zwire", frozen)]

@@ -1,9 +1,9 @@
-//! [`Columns`]: records to Arrow columns, with the same fields and names as in JSON Lines.
+//! [`Columns`]: records to Arrow columns. JSON Lines have the same names, and a time stamp as one text.
 //!
 //! Each value is copied once, from the capture into its column. Values that repeat are written in
 //! runs, and most fields of most records are null: those are runs too.
 
-use crate::decode_zmtp::{self, ZmtpColumns};
+use crate::{arrow::micros, decode_zmtp::ZmtpColumns};
 use arrow_array::{
     ArrayRef, RecordBatch,
     builder::{
@@ -11,48 +11,19 @@ use arrow_array::{
         TimestampMicrosecondBuilder,
     },
 };
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{ArrowError, SchemaRef};
 use core::{fmt::Write as _, net::SocketAddr};
 use std::sync::{Arc, LazyLock};
 use zwire_proto::{
-    dissect::{Protocol, Record},
-    zenoh::Encoding,
+    dissect::{Protocol, Record, Stamp},
+    zenoh::{Encoding, ZenohId},
 };
+use zwire_spool::columns::RECORD;
 
 /// What a row costs beside its payload, about: enough that rows of nothing cannot grow without end.
 const ROW_BYTES: usize = 64;
 
-/// The columns, in this order. All nullable, as Spark's DDL schemas are, and of types that Spark takes
-/// as they are.
-static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
-    let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-    let columns = [
-        ("ts", utc),
-        ("src", DataType::Utf8),
-        ("dst", DataType::Utf8),
-        ("protocol", DataType::Utf8),
-        ("message", DataType::Utf8),
-        ("kind", DataType::Utf8),
-        ("key", DataType::Utf8),
-        ("scope", DataType::Int32),
-        ("suffix", DataType::Utf8),
-        ("payload", DataType::Binary),
-        ("encoding", DataType::Utf8),
-        ("timestamp", DataType::Utf8),
-        ("attachment", DataType::Binary),
-        ("priority", DataType::Int8),
-        ("congestion", DataType::Utf8),
-        ("express", DataType::Boolean),
-        ("request_id", DataType::Int64),
-        ("parameters", DataType::Utf8),
-        ("consolidation", DataType::Utf8),
-        ("target", DataType::Utf8),
-        ("sn", DataType::Int64),
-    ];
-    let last = [("error", DataType::Utf8), ("offset", DataType::Int64)];
-    let columns = columns.into_iter().chain(decode_zmtp::fields()).chain(last);
-    Arc::new(Schema::new(columns.map(|(name, kind)| Field::new(name, kind, true)).collect::<Vec<_>>()))
-});
+static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| Arc::new(RECORD.schema()));
 
 /// Rows in the making.
 pub(crate) struct Columns {
@@ -71,7 +42,9 @@ pub(crate) struct Columns {
     suffix: Column<StringBuilder>,
     payload: Column<BinaryBuilder>,
     encoding: Runs<Encoding, StringBuilder>,
-    timestamp: Column<StringBuilder>,
+    timestamp: Column<TimestampMicrosecondBuilder>,
+    hlc: Column<Int64Builder>,
+    hlc_id: Runs<ZenohId, BinaryBuilder>,
     attachment: Column<BinaryBuilder>,
     priority: Runs<u8, Int8Builder>,
     congestion: Runs<&'static str, StringBuilder>,
@@ -198,13 +171,13 @@ fn ends() -> Runs<End, StringBuilder> {
 
 impl Columns {
     pub(crate) fn new(max_rows: usize, max_bytes: usize) -> Self {
-        let times = TimestampMicrosecondBuilder::new().with_timezone("UTC");
+        let times = || TimestampMicrosecondBuilder::new().with_timezone("UTC");
         Self {
             max_rows,
             max_bytes,
             rows: 0,
             bytes: 0,
-            ts: Runs::new(times, |builder, time, count| builder.append_value_n(*time, count)),
+            ts: Runs::new(times(), |builder, time, count| builder.append_value_n(*time, count)),
             src: ends(),
             dst: ends(),
             protocol: words(),
@@ -217,7 +190,12 @@ impl Columns {
             encoding: Runs::new(StringBuilder::new(), |builder, encoding, count| {
                 builder.append_value_n(encoding.to_string(), count);
             }),
-            timestamp: Column::default(),
+            timestamp: Column { builder: times(), nulls: 0 },
+            hlc: Column::default(),
+            hlc_id: Runs::new(BinaryBuilder::new(), |builder, id, count| {
+                let octets = id.to_le_bytes();
+                (0..count).for_each(|_| builder.append_value(&octets[..id.wire_len()]));
+            }),
             attachment: Column::default(),
             // At most 7.
             priority: Runs::new(Int8Builder::new(), |builder, priority, count| {
@@ -287,11 +265,15 @@ impl Columns {
         self.suffix.put(unresolved, |builder, key| builder.append_value(key.suffix.as_str()));
         self.payload.put(payload, |builder, bytes| builder.append_value(bytes));
         self.encoding.put(record.encoding());
-        self.timestamp.put(record.stamp(), |builder, stamp| {
-            self.scratch.clear();
-            let _ = write!(self.scratch, "{stamp}");
-            builder.append_value(&self.scratch);
+        let stamp = record.stamp();
+        let time = stamp.as_ref().and_then(|stamp| match stamp {
+            Stamp::Zenoh(timestamp) => micros(**timestamp),
+            Stamp::Log(time) => i64::try_from(time.as_micros()).ok(),
         });
+        self.timestamp.put(time, TimestampMicrosecondBuilder::append_value);
+        let stamp = record.timestamp();
+        self.hlc.put(stamp, |builder, stamp| builder.append_value(stamp.time.0.cast_signed()));
+        self.hlc_id.put(stamp.map(|stamp| stamp.id).as_ref());
         self.attachment.put(attachment, |builder, bytes| builder.append_value(bytes));
         self.priority.put(record.priority().as_ref());
         self.congestion.put(record.congestion().as_ref());
@@ -328,6 +310,8 @@ impl Columns {
             self.payload.finish(),
             self.encoding.finish(),
             self.timestamp.finish(),
+            self.hlc.finish(),
+            self.hlc_id.finish(),
             self.attachment.finish(),
             self.priority.finish(),
             self.congestion.finish(),

@@ -4,36 +4,14 @@ use arrow_array::{
     ArrayRef,
     builder::{BinaryBuilder, Int32Builder, ListBuilder, MapBuilder, MapFieldNames, StringBuilder},
 };
-use arrow_schema::{DataType, Field};
+use arrow_schema::DataType;
 use core::fmt::Write as _;
 use std::sync::Arc;
 use zwire_proto::dissect::{Headers, Record, readable};
+use zwire_spool::columns::element_field;
 
 /// Approximate cost of an entry of a list or a map in addition to its bytes.
 const ENTRY_BYTES: usize = 16;
-
-/// Names and types of the columns, in this order.
-pub(crate) fn fields() -> [(&'static str, DataType); 9] {
-    let list = |kind| DataType::List(element(kind));
-    let entry = [Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Utf8, true)];
-    let entries = Field::new("entries", DataType::Struct(entry.to_vec().into()), false);
-    [
-        ("peer", DataType::Utf8),
-        ("name", DataType::Utf8),
-        ("address", DataType::Utf8),
-        ("group", DataType::Utf8),
-        ("sequence", DataType::Int32),
-        ("status", DataType::Int32),
-        ("groups", list(DataType::Utf8)),
-        ("headers", DataType::Map(Arc::new(entries), false)),
-        ("content", list(DataType::Binary)),
-    ]
-}
-
-/// The item field of a list, named as in Spark.
-fn element(kind: DataType) -> Arc<Field> {
-    Arc::new(Field::new("element", kind, true))
-}
 
 /// Columns under construction.
 pub(crate) struct ZmtpColumns {
@@ -62,9 +40,9 @@ impl ZmtpColumns {
             group: StringBuilder::new(),
             sequence: Int32Builder::new(),
             status: Int32Builder::new(),
-            groups: ListBuilder::new(StringBuilder::new()).with_field(element(DataType::Utf8)),
+            groups: ListBuilder::new(StringBuilder::new()).with_field(element_field(DataType::Utf8)),
             headers: MapBuilder::new(Some(names), StringBuilder::new(), StringBuilder::new()),
-            content: ListBuilder::new(BinaryBuilder::new()).with_field(element(DataType::Binary)),
+            content: ListBuilder::new(BinaryBuilder::new()).with_field(element_field(DataType::Binary)),
             scratch: String::new(),
         }
     }

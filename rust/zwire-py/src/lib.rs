@@ -5,6 +5,7 @@ mod advanced_publisher;
 mod advanced_subscriber;
 mod arrow;
 mod calling;
+mod columns;
 mod config;
 mod declared;
 mod decode;
@@ -72,6 +73,7 @@ mod _zwire {
         advanced_publisher::{AdvancedPublisher, declare_advanced_publisher},
         advanced_subscriber::{AdvancedSubscriber, SampleMissListener, declare_advanced_subscriber},
         arrow::ArrowBatch,
+        columns::column_tables,
         config::{PyConfig, config_defaults},
         decode::Decoder,
         decode_frames::FrameDecoder,

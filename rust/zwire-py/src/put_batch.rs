@@ -2,8 +2,9 @@
 
 use crate::{
     arrow::{Binaries, import, wrong_type},
+    columns::check_name,
     errors,
-    put_stamps::{COLUMNS, Stamps},
+    put_stamps::Stamps,
     session::{Handle, Session},
 };
 use arrow_array::{Array, BooleanArray, Int8Array, LargeStringArray, RecordBatch, StringArray, UInt8Array};
@@ -17,6 +18,7 @@ use zwire_proto::{
         wire::{Del, PushBody, Put},
     },
 };
+use zwire_spool::columns::PUT;
 
 /// The rows of a batch as publications.
 struct Rows {
@@ -198,9 +200,9 @@ impl PutSummary {
 ///
 /// Columns by name: `key` (string; not needed when `key_expr` is given), `payload` (binary or string),
 /// and optionally `encoding`, `attachment`, `kind` (`put` or `del`), `priority` (1 to 7), `congestion`
-/// (`drop`, `block`, `block_first`), `express`, and the time stamp: `timestamp` or `ts` (an instant with
-/// a time zone), `hlc` (all 64 bits of it, which take precedence) and `hlc_id` (the id of the clock; of
-/// this session if null). Other columns are an error. Waits as long as congestion control demands; the
+/// (`drop`, `block`, `block_first`), `express`, and the time stamp: `timestamp` (an instant with a
+/// time zone), `hlc` (all 64 bits of it, which take precedence) and `hlc_id` (the id of the clock; of
+/// this session if null). `ts`, the former name of `timestamp`, is accepted for one release. Other columns are an error. Waits as long as congestion control demands; the
 /// default here is `block`, since a batch fills queues at once. Raises `RowError`, which names row, key
 /// and reason, at the first invalid row; the rows before it are published. `Session.put_batch` is the
 /// same.
@@ -219,18 +221,22 @@ pub(crate) fn put_batch(
     let fixed_key = key_expr.map(crate::keyexpr::extract).transpose()?;
     let default = Qos::new(Priority::Data, CongestionControl::Block, false);
     let defaults = crate::session::qos(default, congestion_control, priority, express);
-    let rows = rows(batch, fixed_key, defaults, session.0.0.engine.zid())?;
+    let rows = rows(py, batch, fixed_key, defaults, session.0.0.engine.zid())?;
     publish(py, &session.0, rows)
 }
 
-fn rows(batch: RecordBatch, fixed_key: Option<KeyExpr>, defaults: Qos, own: ZenohId) -> PyResult<Rows> {
-    const KNOWN: [&str; 8] =
-        ["key", "payload", "kind", "encoding", "attachment", "priority", "congestion", "express"];
+fn rows(
+    py: Python<'_>,
+    batch: RecordBatch,
+    fixed_key: Option<KeyExpr>,
+    defaults: Qos,
+    own: ZenohId,
+) -> PyResult<Rows> {
     let schema = batch.schema();
     for field in schema.fields() {
-        let mut known = KNOWN.iter().chain(&COLUMNS);
-        if !known.any(|known| known == field.name()) {
-            let all: Vec<_> = KNOWN.into_iter().chain(COLUMNS).collect();
+        check_name(py, &PUT, field.name())?;
+        if PUT.column(field.name()).is_none() && PUT.present(field.name()).is_none() {
+            let all: Vec<_> = PUT.columns.iter().map(|column| column.name).collect();
             return Err(PyValueError::new_err(format!(
                 "column {:?} is not one of {}",
                 field.name(),

@@ -15,9 +15,6 @@ use core::time::Duration;
 use pyo3::{PyResult, exceptions::PyValueError};
 use zwire_proto::zenoh::{Ntp64, Timestamp, ZenohId, timestamp::TimestampError};
 
-/// The columns of a stamp: its time, twice, and whose clock it is of.
-pub(crate) const COLUMNS: [&str; 4] = ["timestamp", "ts", "hlc", "hlc_id"];
-
 /// Numbers of 64 bits, of which some are not there.
 struct Numbers {
     values: ScalarBuffer<i64>,
@@ -88,7 +85,7 @@ impl Stamps {
         };
         let times = match (times("timestamp")?, times("ts")?) {
             (Some(_), Some(_)) => {
-                let problem = "columns \"timestamp\" and \"ts\" say the same: one of them only";
+                let problem = "\"ts\" is the former name of the column \"timestamp\": give one of them only";
                 return Err(PyValueError::new_err(problem));
             }
             (timestamp, ts) => timestamp.or(ts),

@@ -2,6 +2,7 @@
 
 use crate::{
     arrow::{ArrowBatch, schema_capsule},
+    columns::check_name,
     errors,
     spool_range::SpoolReceiver,
 };
@@ -150,10 +151,14 @@ impl SpoolView {
         limits: (usize, usize),
     ) -> PyResult<SpoolRows> {
         let limits = BatchLimits { rows: limits.0, bytes: limits.1 };
+        let shard = self::shard(shard);
+        for name in columns.iter().flatten() {
+            check_name(py, self.0.layout(shard).table.rows, name)?;
+        }
         let rows = self.run(py, |spool| {
             let names: Option<Vec<&str>> =
                 columns.as_ref().map(|names| names.iter().map(String::as_str).collect());
-            spool.read(self::shard(shard), start, stop, names.as_deref(), limits)
+            spool.read(shard, start, stop, names.as_deref(), limits)
         })?;
         Ok(SpoolRows { schema: rows.schema(), from: From::Files(Box::new(Mutex::new(Some(rows)))) })
     }

@@ -1,10 +1,15 @@
 //! A spool that a program writes row by row or batch by batch, without any network.
 
-use crate::{arrow::import, errors};
+use crate::{
+    arrow::import,
+    columns::{check_name, deprecated},
+    errors,
+};
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Int8Array, Int16Array, Int32Array, Int64Array,
     LargeBinaryArray, LargeStringArray, ListArray, MapArray, StringArray, TimestampMicrosecondArray,
 };
+use arrow_schema::DataType;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use pyo3::{
@@ -18,8 +23,9 @@ use std::{
 };
 use zwire_engine::runtime::Birth;
 use zwire_spool::{
-    Durability, Error, Gap, Layout, Options, Rule, ShardWriter, Shards, Value, Wanted, Writer,
-    layout::{Kind, table},
+    Durability, Error, Gap, Layout, Options, Rule, ShardWriter, Shards, Value, Wanted, Writer, columns,
+    layout::{Column, Kind, table},
+    stored::{Form, Stored},
 };
 
 /// Now, in microseconds since 1970.
@@ -46,10 +52,13 @@ impl Settings {
     pub(crate) fn parse(&self, py: Python<'_>) -> PyResult<(Wanted, Options)> {
         let usage = |problem: String| PyValueError::new_err(problem);
         let table = table(&self.table).ok_or_else(|| usage(format!("no table {:?}", self.table)))?;
+        for name in self.columns.iter().flatten() {
+            check_name(py, table.rows, name)?;
+        }
         let layout = match &self.columns {
             None => Layout::whole(table),
             Some(names) => Layout::select(table, names).map_err(|name| {
-                let names: Vec<_> = table.columns.iter().map(|column| column.name).collect();
+                let names: Vec<_> = table.rows.columns.iter().map(|column| column.name).collect();
                 errors::option(py, "columns", &format!("{name:?} is not one of {}", names.join(", ")))
             })?,
         };
@@ -92,10 +101,36 @@ enum Owned {
     Map(Vec<(String, String)>),
 }
 
+/// Convert a text to its stored value; `None` where the column does not take it.
+fn word(form: Form, text: &str) -> Option<Owned> {
+    Some(match form.store(text)? {
+        Stored::Int(number) => Owned::Int(number),
+        Stored::Bool(flag) => Owned::Bool(flag),
+        Stored::Bytes(octets) => Owned::Bytes(octets.into()),
+        Stored::Text => Owned::Text(text.to_owned()),
+    })
+}
+
+/// Warn that a column has the type of files, not the type that readers see.
+fn as_stored(py: Python<'_>, name: &str, form: Form) -> PyResult<()> {
+    let wanted = form.texts();
+    deprecated(
+        py,
+        &format!("column {name:?} is a text ({wanted}); other types will be refused in the next release"),
+    )
+}
+
 /// What Python gives for a column.
-fn take(value: &Bound<'_, PyAny>, kind: Kind) -> PyResult<Owned> {
+fn take(value: &Bound<'_, PyAny>, column: &Column, name: &str) -> PyResult<Owned> {
     if value.is_none() {
         return Ok(Owned::Null);
+    }
+    let (kind, form) = (column.kind, column.form);
+    if form != Form::Same {
+        if let Ok(text) = value.extract::<String>() {
+            return word(form, &text).ok_or_else(|| not_taken(name, form, &text));
+        }
+        as_stored(value.py(), name, form)?;
     }
     let octets = |value: &Bound<'_, PyAny>| value.extract::<Vec<u8>>().map(Bytes::from);
     Ok(match kind {
@@ -133,8 +168,17 @@ impl Owned {
     }
 }
 
-/// What a batch has in a row of a column; `None` where the column is of another type.
-fn cell(array: &ArrayRef, kind: Kind, row: usize) -> Option<Owned> {
+fn not_taken(name: &str, form: Form, text: &str) -> PyErr {
+    PyValueError::new_err(format!("column {name:?} must be {}, not {text:?}", form.texts()))
+}
+
+fn is_text(array: &ArrayRef) -> bool {
+    matches!(array.data_type(), DataType::Utf8 | DataType::LargeUtf8)
+}
+
+/// What a batch has in a row of a column; `None` where the column is of another type, or has no such text.
+fn cell(array: &ArrayRef, column: &Column, row: usize) -> Option<Owned> {
+    let kind = column.kind;
     let any = array.as_any();
     macro_rules! value {
         ($array:ty) => {
@@ -149,6 +193,9 @@ fn cell(array: &ArrayRef, kind: Kind, row: usize) -> Option<Owned> {
         let array = array.as_any().downcast_ref::<StringArray>()?;
         Some(array.iter().map(|text| text.unwrap_or_default().to_owned()).collect())
     };
+    if column.form != Form::Same && is_text(array) {
+        return word(column.form, &text()?);
+    }
     match kind {
         Kind::Text => text().map(Owned::Text),
         Kind::Bytes => value!(BinaryArray)
@@ -209,13 +256,18 @@ impl SpoolAppender {
         }
     }
 
-    fn check(&self, name: &str) -> PyResult<()> {
+    fn check(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         // It is made here.
         if self.layout.position(name).is_some() && name != "offset" {
-            return Ok(());
+            return check_name(py, self.layout.table.rows, name);
         }
-        let names = self.layout.names().join(", ");
-        Err(PyTypeError::new_err(format!("column {name:?} is not one of {names}")))
+        let names: Vec<_> = self.columns().map(|(column, _)| column.name).collect();
+        Err(PyTypeError::new_err(format!("column {name:?} is not one of {}", names.join(", "))))
+    }
+
+    /// Columns as readers see them, each with its stored form.
+    fn columns(&self) -> impl Iterator<Item = (columns::Column, &Column)> {
+        self.layout.columns.iter().enumerate().map(|(at, stored)| (self.layout.read_column(at), stored))
     }
 }
 
@@ -251,14 +303,18 @@ impl SpoolAppender {
     /// Appends a row.
     fn append(&self, py: Python<'_>, shard: Option<u32>, row: &Bound<'_, PyDict>) -> PyResult<()> {
         for name in row.keys() {
-            self.check(&name.extract::<String>()?)?;
+            self.check(py, &name.extract::<String>()?)?;
         }
         let mut owned = Vec::with_capacity(self.layout.columns.len());
-        for column in &self.layout.columns {
-            owned.push(match row.get_item(column.name)? {
-                Some(value) => take(&value, column.kind)?,
+        for (column, stored) in self.columns() {
+            let given = match row.get_item(column.name)? {
+                None if stored.name != column.name => row.get_item(stored.name)?,
+                given => given,
+            };
+            owned.push(match given {
+                Some(value) => take(&value, stored, column.name)?,
                 None if column.name == "recv_ts" => Owned::Int(now()),
-                None if column.name == "kind" && column.kind == Kind::Int8 => Owned::Int(0),
+                None if stored.form == Form::Kind => Owned::Int(0),
                 None => Owned::Null,
             });
         }
@@ -270,10 +326,16 @@ impl SpoolAppender {
     fn append_batch(&self, py: Python<'_>, shard: Option<u32>, batch: &Bound<'_, PyAny>) -> PyResult<usize> {
         let batch = import(batch)?;
         for field in batch.schema().fields() {
-            self.check(field.name())?;
+            self.check(py, field.name())?;
         }
-        let arrays: Vec<_> =
-            self.layout.columns.iter().map(|column| (column, batch.column_by_name(column.name))).collect();
+        let mut arrays = Vec::with_capacity(self.layout.columns.len());
+        for (column, stored) in self.columns() {
+            let array = batch.column_by_name(column.name).or_else(|| batch.column_by_name(stored.name));
+            if stored.form != Form::Same && array.is_some_and(|array| !is_text(array)) {
+                as_stored(py, column.name, stored.form)?;
+            }
+            arrays.push((column, stored, array));
+        }
         let key = self.layout.position("key");
         let time = now();
         let mut wrong = None;
@@ -281,16 +343,14 @@ impl SpoolAppender {
             let mut row = Vec::with_capacity(arrays.len());
             for number in 0..batch.num_rows() {
                 row.clear();
-                for (column, array) in &arrays {
-                    let cell = array.map_or(Some(Owned::Null), |array| cell(array, column.kind, number));
+                for (column, stored, array) in &arrays {
+                    let cell = array.map_or(Some(Owned::Null), |array| cell(array, stored, number));
                     row.push(match cell {
                         Some(Owned::Null) if column.name == "recv_ts" => Owned::Int(time),
-                        Some(Owned::Null) if column.name == "kind" && column.kind == Kind::Int8 => {
-                            Owned::Int(0)
-                        }
+                        Some(Owned::Null) if stored.form == Form::Kind => Owned::Int(0),
                         Some(cell) => cell,
                         None => {
-                            wrong = Some(*column);
+                            wrong = Some((*column, stored.form));
                             return Ok(());
                         }
                     });
@@ -301,8 +361,11 @@ impl SpoolAppender {
         })?;
         match wrong {
             None => Ok(batch.num_rows()),
-            Some(column) => {
-                let (name, wanted) = (column.name, column.kind.data_type());
+            Some((columns::Column { name, .. }, form)) if form != Form::Same => {
+                Err(PyTypeError::new_err(format!("column {name:?} must be {}", form.texts())))
+            }
+            Some((columns::Column { name, kind, .. }, _)) => {
+                let wanted = kind.data_type();
                 Err(PyTypeError::new_err(format!("column {name:?} must be {wanted}")))
             }
         }

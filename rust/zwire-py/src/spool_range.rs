@@ -1,6 +1,6 @@
 //! Ranges of a spool over a network: the server, and the receiver that makes rows of the answers.
 
-use crate::{arrow::ArrowBatch, errors, spool::shard, zbytes::PyZBytes};
+use crate::{arrow::ArrowBatch, columns::check_name, errors, spool::shard, zbytes::PyZBytes};
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
@@ -126,6 +126,9 @@ impl SpoolReceiver {
         let names: Option<Vec<&str>> =
             columns.as_ref().map(|names| names.iter().map(String::as_str).collect());
         let shard = self::shard(shard);
+        for name in columns.iter().flatten() {
+            check_name(py, zwire_spool::wire::rows(table, shard), name)?;
+        }
         let receiver = Receiver::new(origin, (table, &kept), shard, range, names.as_deref(), limits);
         receiver.map(|receiver| Self(Mutex::new(receiver))).map_err(|error| errors::spool(py, &error))
     }

@@ -21,18 +21,13 @@ use std::{
 };
 use zwire_engine::zmtp::{Received, Socket};
 use zwire_proto::zmtp::link::Message;
+use zwire_spool::columns::{ZMTP, ZMTP_ROUTER, element_field};
 
-static FRAME: LazyLock<Arc<Field>> = LazyLock::new(|| Arc::new(Field::new("item", DataType::Binary, true)));
+static FRAME: LazyLock<Arc<Field>> = LazyLock::new(|| element_field(DataType::Binary));
 
-static SCHEMA: LazyLock<Arc<Schema>> =
-    LazyLock::new(|| Arc::new(Schema::new(vec![Field::new("frames", DataType::List(FRAME.clone()), true)])));
+static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| Arc::new(ZMTP.schema()));
 
-static ROUTER_SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
-    Arc::new(Schema::new(vec![
-        Field::new("identity", DataType::Binary, true),
-        Field::new("frames", DataType::List(FRAME.clone()), true),
-    ]))
-});
+static ROUTER_SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| Arc::new(ZMTP_ROUTER.schema()));
 
 /// Messages of an array: one frame each, or a list of frames; each behind `head`.
 pub(crate) fn messages(

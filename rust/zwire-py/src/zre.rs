@@ -485,7 +485,7 @@ impl Node {
 
     /// Takes up to `max_rows` events as an Arrow record batch, built without a Python object per event.
     ///
-    /// Columns: type, peer, name, address, group, headers (map), content (list of binary), lost, time.
+    /// Columns: type, peer, name, address, group, headers (map), content (list of binary), lost, recv_ts.
     /// Waits for the first event only; at the timeout the batch is empty.
     #[pyo3(signature = (max_rows=65536, timeout=None))]
     fn recv_batch(&self, py: Python<'_>, max_rows: usize, timeout: Option<f64>) -> PyResult<ArrowBatch> {

@@ -6,10 +6,10 @@ use crate::{
     zre_events::{content, group, word},
 };
 use arrow_array::{
-    Array, ArrayRef, ListArray, RecordBatch, TimestampMicrosecondArray, UInt16Array,
-    builder::{BinaryBuilder, ListBuilder, MapBuilder, StringBuilder},
+    Array, ArrayRef, Int32Array, ListArray, RecordBatch, TimestampMicrosecondArray,
+    builder::{BinaryBuilder, ListBuilder, MapBuilder, MapFieldNames, StringBuilder},
 };
-use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use arrow_schema::{DataType, Schema};
 use bytes::Bytes;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
@@ -21,28 +21,10 @@ use std::{
 };
 use zwire_engine::{Queue, zre::NodeEvent};
 use zwire_proto::zre::node::EventKind;
+use zwire_spool::columns::{ZRE_RECEIVED, element_field};
 
-/// Columns of a batch of events, in this order. All nullable, as Spark's DDL schemas are.
-static EVENT_SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| {
-    let utc = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-    let text = |name: &str| Field::new(name, DataType::Utf8, true);
-    let entry = Field::new_struct(
-        "entries",
-        vec![Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Utf8, true)],
-        false,
-    );
-    Arc::new(Schema::new(vec![
-        text("type"),
-        text("peer"),
-        text("name"),
-        text("address"),
-        text("group"),
-        Field::new("headers", DataType::Map(Arc::new(entry), false), true),
-        Field::new_list("content", Field::new("item", DataType::Binary, true), true),
-        Field::new("lost", DataType::UInt16, true),
-        Field::new("time", utc, true),
-    ]))
-});
+/// Columns of a batch of events.
+static EVENT_SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| Arc::new(ZRE_RECEIVED.schema()));
 
 /// Up to `max_rows` events of a queue; waits for the first one only.
 pub(crate) fn recv_batch(
@@ -61,8 +43,9 @@ fn to_batch(events: &VecDeque<NodeEvent>) -> Result<RecordBatch, String> {
     let mut names = StringBuilder::with_capacity(rows, rows * 8);
     let mut addresses = StringBuilder::with_capacity(rows, rows * 24);
     let mut groups = StringBuilder::with_capacity(rows, rows * 8);
-    let mut headers = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
-    let mut contents = ListBuilder::new(BinaryBuilder::new());
+    let names_of_map = MapFieldNames { entry: "entries".into(), key: "key".into(), value: "value".into() };
+    let mut headers = MapBuilder::new(Some(names_of_map), StringBuilder::new(), StringBuilder::new());
+    let mut contents = ListBuilder::new(BinaryBuilder::new()).with_field(element_field(DataType::Binary));
     let mut lost = Vec::with_capacity(rows);
     let mut times = Vec::with_capacity(rows);
     let mut last_peer = None;
@@ -95,7 +78,7 @@ fn to_batch(events: &VecDeque<NodeEvent>) -> Result<RecordBatch, String> {
             None => contents.append(false),
         }
         lost.push(match event.kind {
-            EventKind::MessagesLost { lost } => Some(lost),
+            EventKind::MessagesLost { lost } => Some(i32::from(lost)),
             _ => None,
         });
         times.push(i64::try_from(time.as_micros()).ok());
@@ -108,7 +91,7 @@ fn to_batch(events: &VecDeque<NodeEvent>) -> Result<RecordBatch, String> {
         Arc::new(groups.finish()),
         Arc::new(headers.finish()),
         Arc::new(contents.finish()),
-        Arc::new(UInt16Array::from(lost)),
+        Arc::new(Int32Array::from(lost)),
         Arc::new(TimestampMicrosecondArray::from(times).with_timezone("UTC")),
     ];
     RecordBatch::try_new(EVENT_SCHEMA.clone(), columns).map_err(|e| e.to_string())

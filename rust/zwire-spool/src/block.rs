@@ -129,7 +129,7 @@ impl BlockBuilder {
     pub fn new(shard: Shard, layout: &Layout) -> Self {
         Self {
             shard,
-            names: layout.names(),
+            names: (0..layout.columns.len()).map(|position| layout.read_column(position).name).collect(),
             columns: layout.columns.iter().map(|column| ColumnBuilder::new(column.kind)).collect(),
             offset: layout.position("offset").filter(|_| layout.table.placed),
             time: layout.position("recv_ts").unwrap_or(usize::MAX),
@@ -270,7 +270,7 @@ impl BlockBuilder {
 pub(crate) const fn entries(kind: Kind) -> (usize, usize) {
     match kind {
         Kind::Text | Kind::Bytes => (1, 3),
-        Kind::BytesList => (2, 5),
+        Kind::BytesList | Kind::TextList => (2, 5),
         Kind::TextMap => (4, 9),
         _ => (1, 2),
     }

@@ -5,7 +5,8 @@
 
 use crate::{
     block::{TRAILER, entries},
-    layout::{Column, Kind, Layout, element_field, entries_field, map_fields},
+    columns::{element_field, entries_field, map_fields},
+    layout::{Column, Kind, Layout},
 };
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Int8Array, Int32Array, Int64Array, ListArray, MapArray, StringArray,
@@ -15,6 +16,7 @@ use arrow_buffer::{
     ArrowNativeType, BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer,
 };
 use arrow_ipc::{RecordBatch as Head, root_as_message};
+use arrow_schema::DataType;
 use std::sync::Arc;
 
 type Result<T> = core::result::Result<T, String>;
@@ -39,7 +41,7 @@ impl Block {
         Ok(Self { octets, body, rows: rows as usize })
     }
 
-    /// Decodes some of its columns.
+    /// Decodes some of its columns, with the names and types that readers see.
     pub(crate) fn columns(&self, layout: &Layout, wanted: &[usize]) -> Result<Vec<ArrayRef>> {
         let head = aligned(self.octets.slice_with_length(8, self.body - 8));
         let message = root_as_message(&head).map_err(|error| error.to_string())?;
@@ -66,9 +68,10 @@ impl Block {
             .iter()
             .map(|&index| {
                 let (node, buffer) = first[index];
-                let Column { name, kind } = layout.columns[index];
+                let Column { name, kind, form } = layout.columns[index];
                 let mut reader = Reader { block: self, head, node, buffer };
-                reader.array(kind, Some(self.rows)).map_err(|problem| format!("column {name:?}: {problem}"))
+                let array = reader.array(kind, Some(self.rows));
+                array.map(|array| form.read(array)).map_err(|problem| format!("column {name:?}: {problem}"))
             })
             .collect()
     }
@@ -179,8 +182,12 @@ impl Reader<'_> {
             Kind::BytesList => {
                 let offsets = self.offsets(rows)?;
                 let items = self.array(Kind::Bytes, None)?;
-                Arc::new(ListArray::try_new(element_field(), offsets, items, nulls).map_err(text)?)
+                Arc::new(
+                    ListArray::try_new(element_field(DataType::Binary), offsets, items, nulls)
+                        .map_err(text)?,
+                )
             }
+            Kind::TextList => return Err("a list of texts, which no spool has".to_owned()),
             Kind::TextMap => {
                 let offsets = self.offsets(rows)?;
                 let (pairs, struct_nulls) = self.next_node()?;

@@ -8,8 +8,9 @@
 //! octets long.
 
 use crate::{
+    columns::schema,
     error::{Error, Result},
-    layout::{Layout, MAX_SHARDS, Shard, schema},
+    layout::{Layout, MAX_SHARDS, Shard},
     read_at::{ReadAt, read_exactly},
 };
 use arrow_ipc::{
@@ -95,7 +96,8 @@ impl Head {
             "follows": self.follows, "epoch": self.epoch, "table": layout.table.name, "columns": columns,
         });
         let metadata = HashMap::from([(KEY.to_owned(), about.to_string())]);
-        let schema = schema(&layout.columns).with_metadata(metadata);
+        let schema =
+            schema(layout.columns.iter().map(|column| (column.name, column.kind))).with_metadata(metadata);
         IpcSchemaEncoder::new().schema_to_fb_offset(builder, &schema)
     }
 

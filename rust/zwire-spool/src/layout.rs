@@ -1,8 +1,11 @@
-//! Which columns a spool has, and which shards.
+//! Which columns a spool keeps in its files, and which shards it has.
+//!
+//! Names and types here are those of format 1. Rows are read with the names and types of [`crate::columns`]; what
+//! differs is converted in [`crate::stored`].
 
-use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
+pub use crate::columns::Kind;
+use crate::{columns, stored::Form};
 use core::fmt;
-use std::sync::Arc;
 
 /// More shards than any machine has cores; a number in a damaged file is not taken for one.
 pub const MAX_SHARDS: u32 = 1024;
@@ -43,76 +46,15 @@ impl fmt::Display for Shard {
     }
 }
 
-/// What a column holds. Exactly what Spark takes from a data source: no unsigned numbers, no wide offsets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Kind {
-    /// Text.
-    Text,
-    /// Bytes.
-    Bytes,
-    /// Yes or no.
-    Bool,
-    /// A number of 8 bits.
-    Int8,
-    /// A number of 32 bits.
-    Int32,
-    /// A number of 64 bits.
-    Int64,
-    /// Microseconds since 1970, UTC.
-    Time,
-    /// Several byte strings.
-    BytesList,
-    /// Names with values.
-    TextMap,
-}
-
-impl Kind {
-    /// The type of Arrow.
-    pub fn data_type(self) -> DataType {
-        match self {
-            Self::Text => DataType::Utf8,
-            Self::Bytes => DataType::Binary,
-            Self::Bool => DataType::Boolean,
-            Self::Int8 => DataType::Int8,
-            Self::Int32 => DataType::Int32,
-            Self::Int64 => DataType::Int64,
-            Self::Time => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-            Self::BytesList => DataType::List(element_field()),
-            Self::TextMap => DataType::Map(entries_field(), false),
-        }
-    }
-
-    /// Octets of one value, where each has the same number.
-    pub(crate) const fn width(self) -> Option<usize> {
-        match self {
-            Self::Int8 => Some(1),
-            Self::Int32 => Some(4),
-            Self::Int64 | Self::Time => Some(8),
-            _ => None,
-        }
-    }
-}
-
-pub(crate) fn element_field() -> Arc<Field> {
-    Arc::new(Field::new("element", DataType::Binary, true))
-}
-
-pub(crate) fn map_fields() -> Fields {
-    Fields::from(vec![Field::new("key", DataType::Utf8, false), Field::new("value", DataType::Utf8, true)])
-}
-
-pub(crate) fn entries_field() -> Arc<Field> {
-    Arc::new(Field::new("entries", DataType::Struct(map_fields()), false))
-}
-
-/// A column of a table.
+/// A column, as files have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Column {
     /// Its name.
     pub name: &'static str,
     /// What it holds.
     pub kind: Kind,
+    /// Conversion when it is read.
+    pub form: Form,
 }
 
 /// The columns that rows of one sort have.
@@ -120,6 +62,8 @@ pub struct Column {
 pub struct Table {
     /// Its name in files.
     pub name: &'static str,
+    /// Columns of its rows as readers see them.
+    pub rows: &'static columns::Table,
     /// All columns, in their order.
     pub columns: &'static [Column],
     /// Columns that are always kept.
@@ -128,17 +72,36 @@ pub struct Table {
     pub placed: bool,
 }
 
+impl Table {
+    /// Column that readers see for a stored column.
+    fn read(&self, column: &Column) -> columns::Column {
+        let name = self.rows.present(column.name).unwrap_or(column.name);
+        let same = columns::Column { name, kind: column.kind, about: "" };
+        self.rows.column(name).copied().unwrap_or(same)
+    }
+
+    /// Match either name of a column: the one in files or the one that readers see.
+    fn is(&self, column: &Column, name: &str) -> bool {
+        column.name == name || self.read(column).name == name
+    }
+}
+
 macro_rules! columns {
-    ($($name:literal: $kind:ident),+ $(,)?) => { &[$(Column { name: $name, kind: Kind::$kind }),+] };
+    ($($name:literal: $kind:ident $(as $form:ident)?),+ $(,)?) => {
+        &[$(Column { name: $name, kind: Kind::$kind, form: columns!(form $($form)?) }),+]
+    };
+    (form) => { Form::Same };
+    (form $form:ident) => { Form::$form };
 }
 
 /// Samples of Zenoh.
 pub static SAMPLES: Table = Table {
     name: "samples",
+    rows: &columns::SAMPLE,
     columns: columns! {
-        "key": Text, "payload": Bytes, "kind": Int8, "encoding": Text, "ts": Time, "hlc": Int64,
+        "key": Text, "payload": Bytes, "kind": Int8 as Kind, "encoding": Text, "ts": Time, "hlc": Int64,
         "hlc_id": Bytes, "source_zid": Bytes, "source_eid": Int64, "source_sn": Int64, "attachment": Bytes,
-        "priority": Int8, "congestion_block": Bool, "express": Bool, "reliable": Bool, "link": Text,
+        "priority": Int8, "congestion_block": Bool as Blocks, "express": Bool, "reliable": Bool, "link": Text,
         "recv_ts": Time, "offset": Int64,
     },
     required: &["key", "payload", "kind", "recv_ts", "offset"],
@@ -148,8 +111,9 @@ pub static SAMPLES: Table = Table {
 /// Events of ZRE.
 pub static ZRE: Table = Table {
     name: "zre",
+    rows: &columns::ZRE,
     columns: columns! {
-        "event": Text, "peer": Bytes, "peer_name": Text, "group": Text, "headers": TextMap,
+        "event": Text, "peer": Bytes as Hex, "peer_name": Text, "group": Text, "headers": TextMap,
         "content": BytesList, "status": Int32, "sequence": Int32, "endpoint": Text, "version": Int32,
         "recv_ts": Time, "offset": Int64,
     },
@@ -160,6 +124,7 @@ pub static ZRE: Table = Table {
 /// Records of ZRE/LOG.
 pub static ZRE_LOG: Table = Table {
     name: "zre.log",
+    rows: &columns::ZRE_LOG,
     columns: columns! {
         "level": Int8, "event": Int8, "node": Int32, "peer": Int32, "time": Time, "data": Text,
         "recv_ts": Time, "offset": Int64,
@@ -171,6 +136,7 @@ pub static ZRE_LOG: Table = Table {
 /// What was lost, in which shard and in front of which offset.
 pub static GAPS: Table = Table {
     name: "gaps",
+    rows: &columns::GAP,
     columns: columns! {
         "shard": Int32, "offset": Int64, "kind": Text, "source_zid": Bytes, "source_eid": Int64,
         "sn_from": Int64, "sn_to": Int64, "count": Int64, "recv_ts": Time, "detail": Text,
@@ -205,7 +171,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The names of the columns that are kept, in their order.
+    /// The names that files have for the columns that are kept, in their order.
     pub fn names(&self) -> Vec<&'static str> {
         self.columns.iter().map(|column| column.name).collect()
     }
@@ -215,7 +181,7 @@ impl Layout {
         Self { table, columns: table.columns.to_vec() }
     }
 
-    /// These columns, and those that every spool keeps.
+    /// These columns, by either of their names, and those that every spool keeps.
     ///
     /// # Errors
     ///
@@ -226,33 +192,66 @@ impl Layout {
         if let Some(unknown) = names
             .iter()
             .map(S::as_ref)
-            .find(|name| !made(name) && !table.columns.iter().any(|column| column.name == *name))
+            .find(|name| !made(name) && !table.columns.iter().any(|column| table.is(column, name)))
         {
             return Err(unknown);
         }
         let kept = |column: &&Column| {
-            table.required.contains(&column.name) || names.iter().any(|name| name.as_ref() == column.name)
+            table.required.contains(&column.name) || names.iter().any(|name| table.is(column, name.as_ref()))
         };
         Ok(Self { table, columns: table.columns.iter().filter(kept).copied().collect() })
     }
 
-    /// Where a column stands.
+    /// Position of a column, by either of its names.
     pub fn position(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|column| column.name == name)
+        self.columns.iter().position(|column| self.table.is(column, name))
     }
 
-    /// What rows look like that are read: the kept columns, and `shard` in front of `offset`.
-    pub fn read_columns(&self) -> Vec<Column> {
-        let mut columns = self.columns.clone();
-        if self.table.placed {
-            let at = self.position("offset").unwrap_or(columns.len());
-            columns.insert(at, Column { name: "shard", kind: Kind::Int32 });
+    /// Column that readers see for a kept column.
+    pub fn read_column(&self, position: usize) -> columns::Column {
+        self.table.read(&self.columns[position])
+    }
+
+    /// Columns that readers see: the kept ones, and `shard` in front of `offset`. Each with its position among the
+    /// kept columns; `None` for `shard`, which is made on reading.
+    pub(crate) fn places(&self) -> Vec<(columns::Column, Option<usize>)> {
+        let mut places: Vec<_> =
+            (0..self.columns.len()).map(|position| (self.read_column(position), Some(position))).collect();
+        if self.table.placed
+            && let Some(shard) = self.table.rows.column("shard")
+        {
+            places.insert(self.position("offset").unwrap_or(places.len()), (*shard, None));
         }
-        columns
+        places
+    }
+
+    /// Columns that readers see.
+    pub fn read_columns(&self) -> Vec<columns::Column> {
+        self.places().into_iter().map(|(column, _)| column).collect()
     }
 }
 
-/// The schema of Arrow for some columns. All may be null, as in schemas that Spark makes of text.
-pub fn schema(columns: &[Column]) -> Schema {
-    Schema::new(columns.iter().map(|c| Field::new(c.name, c.kind.data_type(), true)).collect::<Vec<_>>())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_rows_are_read_with_the_columns_of_their_table() {
+        for table in [&SAMPLES, &ZRE, &ZRE_LOG, &GAPS] {
+            assert_eq!(Layout::whole(table).read_columns(), table.rows.columns, "{}", table.name);
+            for column in table.columns {
+                let read = table.read(column);
+                assert_eq!(column.form == Form::Same, column.kind == read.kind, "{}", column.name);
+            }
+        }
+    }
+
+    #[test]
+    fn columns_are_selected_by_either_name() {
+        let names = |names: &[&str]| Layout::select(&SAMPLES, names).map(|layout| layout.names()).unwrap();
+        assert_eq!(names(&["timestamp", "congestion"]), names(&["ts", "congestion_block", "shard"]));
+        assert_eq!(Layout::select(&SAMPLES, &["key", "time"]), Err("time"));
+        let all = Layout::whole(&ZRE);
+        assert_eq!((all.position("peer_name"), all.position("name")), (Some(2), Some(2)));
+    }
 }

@@ -6,7 +6,8 @@
 //!
 //! | Module | Content |
 //! |---|---|
-//! | [`layout`] | tables, columns, shards |
+//! | [`columns`] | names, types and meanings of columns, of all rows of zwire |
+//! | [`layout`], [`stored`] | which of them files keep, and how; shards |
 //! | [`block`] | encoding of rows as blocks |
 //! | [`shard`], [`writer`] | appending, exclusive access, recovery after a crash |
 //! | [`reader`], [`plan`] | reading, limiting and splitting of ranges |
@@ -17,6 +18,7 @@
 
 pub mod block;
 mod column;
+pub mod columns;
 mod consumers;
 mod cursor;
 mod decode;
@@ -37,6 +39,7 @@ mod rows;
 mod segment;
 pub mod shard;
 mod slots;
+pub mod stored;
 pub mod wire;
 pub mod writer;
 

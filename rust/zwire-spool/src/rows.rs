@@ -2,10 +2,11 @@
 
 use crate::{
     block::verify,
+    columns::{Column, schema},
     cursor::{Cursor, Place},
     decode::Block,
     error::{Error, Result},
-    layout::{Column, Layout, Shard, schema},
+    layout::{Layout, Shard},
     reader::BatchLimits,
 };
 use arrow_array::{ArrayRef, Int32Array, RecordBatch, RecordBatchOptions};
@@ -49,14 +50,18 @@ impl Batches {
         if start > stop {
             return Err(Error::Usage(format!("{shard}: a range from {start} to {stop}")));
         }
-        let known = layout.read_columns();
-        let chosen: Vec<Column> = match columns {
+        let known = layout.places();
+        let chosen: Vec<(Column, Option<usize>)> = match columns {
             None => known,
             Some(names) => names
                 .iter()
                 .map(|name| {
-                    known.iter().copied().find(|column| column.name == *name).ok_or_else(|| {
-                        let names: Vec<_> = known.iter().map(|column| column.name).collect();
+                    let former = layout.position(name);
+                    let is = |(column, place): &&(Column, Option<usize>)| {
+                        column.name == *name || (former.is_some() && former == *place)
+                    };
+                    known.iter().find(is).copied().ok_or_else(|| {
+                        let names: Vec<_> = known.iter().map(|(column, _)| column.name).collect();
                         Error::Usage(format!("column {name:?}: this spool has {}", names.join(", ")))
                     })
                 })
@@ -64,8 +69,8 @@ impl Batches {
         };
         Ok(Self {
             shard,
-            schema: Arc::new(schema(&chosen)),
-            stored: chosen.iter().map(|column| layout.position(column.name)).collect(),
+            schema: Arc::new(schema(chosen.iter().map(|(column, _)| (column.name, column.kind)))),
+            stored: chosen.iter().map(|(_, place)| *place).collect(),
             layout,
             next: start,
             stop,

@@ -12,6 +12,7 @@
 //! arrives.
 
 use crate::{
+    columns,
     cursor::{Cursor, Place},
     error::{Error, Result},
     layout::{GAPS, Layout, Shard, table},
@@ -161,6 +162,14 @@ impl Answer {
     /// Returns the cursor for another answer.
     pub fn into_cursor(self) -> Cursor {
         self.cursor
+    }
+}
+
+/// Columns that readers see of a shard of a spool with this table.
+pub fn rows(name: &str, shard: Shard) -> &'static columns::Table {
+    match (shard, table(name)) {
+        (Shard::Data(_), Some(table)) => table.rows,
+        _ => GAPS.rows,
     }
 }
 

@@ -202,7 +202,8 @@ fn same(dir: &Path, meta: &Meta, wanted: &Wanted) -> Result<()> {
     }
     if meta.layout != wanted.layout {
         let names = |layout: &Layout| {
-            let names = layout.names();
+            let names: Vec<_> =
+                (0..layout.columns.len()).map(|position| layout.read_column(position).name).collect();
             format!("{} ({})", layout.table.name, names.join(", "))
         };
         return differs(format!("this spool has {}, not {}", names(&meta.layout), names(&wanted.layout)));

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
+from zwire.columns import deprecated, renamed
 from zwire.spark import schema
 from zwire.spark.sources._writers import plain
 
@@ -14,24 +15,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-_TEXT, _OCTETS = ("string",), ("string", "binary")
+_OCTETS = ("string", "binary")
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 
-SINK = {
-    "key": _TEXT,
-    "payload": _OCTETS,
-    "kind": (*_TEXT, *_WHOLE),
-    "encoding": _TEXT,
-    "attachment": _OCTETS,
-    "priority": _WHOLE,
-    "congestion": _TEXT,
-    "congestion_block": ("boolean",),
-    "express": ("boolean",),
-    "ts": ("timestamp",),
-    "hlc": ("bigint",),
-    "hlc_id": ("binary",),
-}
-"""What the sink takes, and of which types. ``kind`` and ``congestion_block`` may be as a read gives them."""
+_WIDER = {"binary": _OCTETS, "tinyint": _WHOLE}
+"""Types that are taken as well for a type of a column."""
+
+SINK = {name: _WIDER.get(kind, (kind,)) for name, kind in schema.PUT.columns} | {"hlc_id": ("binary",)}
+"""Columns that the sink takes, and of which types: those of ``PUT``."""
+
+_FORMER = {"ts": ("timestamp", ("timestamp",)), "congestion_block": ("congestion", ("boolean",))}
+"""Former columns: the present one, and the types of the former."""
 
 _KINDS = ["put", "del"]
 
@@ -55,18 +49,26 @@ def check(given: StructType, *, key: str | None, ids: Sequence[str] = ()) -> Non
     for name, kind in kinds.items():
         if name in ids:
             continue
+        if name in _FORMER:
+            new, allowed = _FORMER[name]
+            if new in kinds:
+                raise ValueError(f"{name!r} is the former name of the column {new!r}: give one of them only")
+            if plain(kind) not in allowed:
+                raise ValueError(f"column {name!r} must be {' or '.join(allowed)}, not {kind}")
+            renamed(name, new)
+            continue
         if name not in SINK:
             near = difflib.get_close_matches(name.lower(), SINK, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ValueError(f"column {name!r} is not one of {', '.join(SINK)}{hint}")
-        if plain(kind) not in SINK[name]:
+        if name == "kind" and kind in _WHOLE:
+            deprecated("column 'kind' is a string, put or del; numbers will be refused in the next release")
+        elif plain(kind) not in SINK[name]:
             raise ValueError(f"column {name!r} must be {' or '.join(SINK[name])}, not {kind}")
     for name in ("payload",) if key is not None else ("key", "payload"):
         if name not in kinds:
             missing = " and no option 'key'" if name == "key" else ""
             raise ValueError(f"there is no column {name!r}{missing}")
-    if "congestion" in kinds and "congestion_block" in kinds:
-        raise ValueError("columns 'congestion' and 'congestion_block' say the same: one of them only")
 
 
 def to_put(batch: pa.RecordBatch, ids: Sequence[str] = ()) -> pa.RecordBatch:
@@ -87,12 +89,12 @@ def to_put(batch: pa.RecordBatch, ids: Sequence[str] = ()) -> pa.RecordBatch:
             made = _chosen(name, column, _KINDS)
         elif name == "congestion_block":
             made = pc.if_else(column, "block", "drop")
-        elif name == "priority":
+        elif name == "priority" and column.type != pa.int8():
             try:
                 made = column.cast(pa.int8())
             except pa.ArrowInvalid as error:
                 raise ValueError(f"column 'priority': {error}") from None
-        names.append("congestion" if name == "congestion_block" else name)
+        names.append(_FORMER[name][0] if name in _FORMER else name)
         columns.append(made)
     return pa.RecordBatch.from_arrays(columns, names=names)
 
@@ -106,6 +108,3 @@ def _chosen(name: str, column: pa.Array, words: list[str]) -> pa.Array:
         if number is not None and not 0 <= number < len(words):
             raise ValueError(f"column {name!r} has {number}, and {len(words) - 1} is the highest")
     return pc.take(pa.array(words), column)
-
-
-assert set(schema.PUT.names) <= set(SINK)  # noqa: S101 - what put takes, the sink takes

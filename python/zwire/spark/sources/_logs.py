@@ -40,7 +40,7 @@ TABLES = {"samples": rows.SAMPLE, "zre": rows.ZRE, "zre.log": rows.ZRE_LOG, "gap
 
 def columns_of(table: RowSchema) -> RowSchema:
     """Return the columns with which rows of a table are read."""
-    return rows.RowSchema((*table.columns, (SPOOL, "string")))
+    return table.extended(**{SPOOL: ("string", "id of the spool")})
 
 
 _WORTH = 4 << 20

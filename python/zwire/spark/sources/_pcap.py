@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from zwire._rows import KeyFilter
 from zwire.spark import schema as rows
-from zwire.spark._keys import KeyFilter
 from zwire.spark._read import Capture, decode_options, read
 from zwire.spark._secrets import fetch
 from zwire.spark.sources._files import FILES, listed, packed

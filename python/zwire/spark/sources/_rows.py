@@ -18,6 +18,10 @@ def chosen(source: str, rows: RowSchema, schema: StructType) -> RowSchema:
     Raises:
         ConfigError: A column is unknown, of another type, or must not be null.
     """
+    for name in schema.fieldNames():
+        if name in rows.renamed:
+            problem = f"{source}: column {name!r} is called {rows.renamed[name]!r} now"
+            raise ConfigError(problem, path="columns")
     try:
         found = rows.select(schema.fieldNames())
     except ValueError as error:

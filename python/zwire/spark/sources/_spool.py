@@ -52,7 +52,7 @@ DEFAULT = {
         "payload",
         "kind",
         "encoding",
-        "ts",
+        "timestamp",
         "attachment",
         "recv_ts",
         "shard",

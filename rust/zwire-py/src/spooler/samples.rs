@@ -40,6 +40,7 @@ enum Field {
     Other,
 }
 
+/// Map column names of files to fields: rows are written in stored form.
 fn fields(layout: &Layout) -> Vec<Field> {
     let field = |name: &str| match name {
         "key" => Field::Key,

@@ -54,6 +54,7 @@ impl Gone {
 
 /// What a node has.
 pub(super) struct Events {
+    /// Column names of files: rows are written in stored form.
     columns: Vec<&'static str>,
     gone: Gone,
 }

@@ -1,4 +1,4 @@
-"""Selection of rows by key."""
+"""Keys and sizes of rows in batches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["REMEMBERED", "KeyFilter", "unique"]
+__all__ = ["REMEMBERED", "KeyFilter", "payload_bytes", "unique"]
 
 REMEMBERED = 65_536
 """Most keys with a cached answer; a stream of ever new keys costs time, not memory."""
@@ -61,3 +61,12 @@ class KeyFilter:
         except ValueError:
             return False
         return any(expression.intersects(key) for expression in self._expressions)
+
+
+def payload_bytes(batch: pa.RecordBatch) -> int:
+    """Count the bytes of the payloads of a batch."""
+    import pyarrow.compute as pc
+
+    if "payload" not in batch.schema.names:
+        return 0
+    return int(pc.sum(pc.binary_length(batch.column("payload"))).as_py() or 0)

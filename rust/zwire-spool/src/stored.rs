@@ -1,0 +1,160 @@
+//! Conversion between stored columns and the columns that readers see, in this one place.
+//!
+//! Files of format 1 keep some values in fewer octets than rows show, and under the names that the columns had when
+//! the format was made. [`Form`] says which; batches are converted when they are read, words when they are stored.
+
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, Int8Array, StringArray, builder::StringBuilder,
+    cast::AsArray as _, types::Int8Type,
+};
+use arrow_buffer::OffsetBuffer;
+use std::sync::Arc;
+
+/// Conversion between a stored value and the value that readers see.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// No conversion.
+    Same,
+    /// Stored as a number, read as `put` (0) or `del` (1).
+    Kind,
+    /// Stored as a flag, read as `block` or `drop`. `block_first` is stored as `block`.
+    Blocks,
+    /// Stored as bytes, read as upper-case hexadecimal digits.
+    Hex,
+}
+
+/// Stored value of a text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Stored {
+    /// A number.
+    Int(i64),
+    /// A flag.
+    Bool(bool),
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// The text as it is.
+    Text,
+}
+
+const KINDS: [&str; 2] = ["put", "del"];
+const CONGESTION: [&str; 2] = ["drop", "block"];
+
+impl Form {
+    /// Convert a text to its stored value; `None` for a text that the column does not take.
+    pub fn store(self, text: &str) -> Option<Stored> {
+        Some(match (self, text) {
+            (Self::Same, _) => Stored::Text,
+            (Self::Kind, "put") => Stored::Int(0),
+            (Self::Kind, "del" | "delete") => Stored::Int(1),
+            (Self::Blocks, "drop") => Stored::Bool(false),
+            (Self::Blocks, "block" | "block_first") => Stored::Bool(true),
+            (Self::Hex, text) => Stored::Bytes(unhex(text)?),
+            _ => return None,
+        })
+    }
+
+    /// Texts that a column takes, for error messages.
+    pub const fn texts(self) -> &'static str {
+        match self {
+            Self::Same => "any text",
+            Self::Kind => "put or del",
+            Self::Blocks => "drop, block or block_first",
+            Self::Hex => "hexadecimal digits",
+        }
+    }
+
+    /// Convert a stored column to the column that readers see.
+    pub(crate) fn read(self, stored: ArrayRef) -> ArrayRef {
+        match self {
+            Self::Same => stored,
+            Self::Kind => {
+                let numbers: &Int8Array = stored.as_primitive::<Int8Type>();
+                words(numbers.len(), &KINDS, |row| {
+                    numbers.is_valid(row).then(|| usize::try_from(numbers.value(row)).ok()).flatten()
+                })
+            }
+            Self::Blocks => {
+                let flags: &BooleanArray = stored.as_boolean();
+                words(flags.len(), &CONGESTION, |row| flags.is_valid(row).then(|| flags.value(row).into()))
+            }
+            Self::Hex => {
+                let octets: &BinaryArray = stored.as_binary::<i32>();
+                let mut texts = StringBuilder::with_capacity(octets.len(), octets.value_data().len() * 2);
+                let mut text = String::new();
+                for octets in octets {
+                    texts.append_option(octets.map(|octets| {
+                        hex(octets, &mut text);
+                        text.as_str()
+                    }));
+                }
+                Arc::new(texts.finish())
+            }
+        }
+    }
+}
+
+/// Column of a few words; filled instead of collected where all rows have the same word.
+fn words(rows: usize, known: &[&str; 2], word: impl Fn(usize) -> Option<usize>) -> ArrayRef {
+    let of = |row| word(row).and_then(|number| known.get(number).copied());
+    if let Some(first) = (rows > 0).then(|| of(0)).flatten()
+        && (1..rows).all(|row| of(row) == Some(first))
+    {
+        let offsets = OffsetBuffer::from_lengths(core::iter::repeat_n(first.len(), rows));
+        return Arc::new(StringArray::new(offsets, first.repeat(rows).into_bytes().into(), None));
+    }
+    Arc::new((0..rows).map(of).collect::<StringArray>())
+}
+
+fn hex(octets: &[u8], text: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    text.clear();
+    for octet in octets {
+        text.push(DIGITS[usize::from(octet >> 4)].into());
+        text.push(DIGITS[usize::from(octet & 15)].into());
+    }
+}
+
+/// The octets of hexadecimal digits, between which hyphens may stand.
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.bytes().filter(|digit| *digit != b'-');
+    let digits: Option<Vec<u8>> =
+        digits.map(|digit| (digit as char).to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
+    let (pairs, rest) = digits.as_deref()?.as_chunks::<2>();
+    rest.is_empty().then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(form: Form, stored: impl Array + 'static) -> Vec<Option<String>> {
+        let read = form.read(Arc::new(stored));
+        read.as_string::<i32>().iter().map(|text| text.map(str::to_owned)).collect()
+    }
+
+    fn texts(texts: &[Option<&str>]) -> Vec<Option<String>> {
+        texts.iter().map(|text| text.map(str::to_owned)).collect()
+    }
+
+    #[test]
+    fn stored_columns_are_read_as_texts() {
+        let numbers = Int8Array::from(vec![Some(0), Some(1), None, Some(7), Some(-1)]);
+        assert_eq!(read(Form::Kind, numbers), texts(&[Some("put"), Some("del"), None, None, None]));
+        assert_eq!(read(Form::Kind, Int8Array::from(vec![1; 3])), texts(&[Some("del"); 3]));
+        assert_eq!(read(Form::Kind, Int8Array::from(Vec::<i8>::new())), texts(&[]));
+        let flags = BooleanArray::from(vec![Some(true), None, Some(false)]);
+        assert_eq!(read(Form::Blocks, flags), texts(&[Some("block"), None, Some("drop")]));
+        let ids = BinaryArray::from(vec![Some(&[0x0a, 0xff][..]), None, Some(&[])]);
+        assert_eq!(read(Form::Hex, ids), texts(&[Some("0AFF"), None, Some("")]));
+    }
+
+    #[test]
+    fn texts_are_stored_as_they_are_read() {
+        assert_eq!(Form::Kind.store("del"), Some(Stored::Int(1)));
+        assert_eq!(Form::Kind.store("query"), None);
+        assert_eq!(Form::Blocks.store("block_first"), Some(Stored::Bool(true)));
+        assert_eq!(Form::Hex.store("0a-FF"), Some(Stored::Bytes(vec![0x0a, 0xff])));
+        assert_eq!((Form::Hex.store("0aF"), Form::Hex.store("xy")), (None, None));
+        assert_eq!(Form::Same.store("x"), Some(Stored::Text));
+    }
+}
