@@ -353,7 +353,7 @@ impl OutboundInner {
     /// Whether to try again after a connection ended or failed for `reason`.
     fn goes_on(&self, reason: &CloseReason) -> bool {
         let mut state = self.state.lock();
-        // "ERROR: fatal. Do not retry with the same credentials" (`zmtp` 11). Failures due to the local
+        // "Fatal: close and do not retry with the same credentials" (`zmtp` 11). Failures due to the local
         // configuration are retried if `again` is set, since the other side may be reconfigured.
         let refused = reason.is_final() && (!self.reconnect.again || reason.is_told());
         if refused {

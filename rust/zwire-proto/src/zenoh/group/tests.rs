@@ -386,7 +386,7 @@ fn only_what_is_equal_is_accepted() {
         node.hear(Now::at(START), addr(1), encode(&TransportMessage::Join(join.clone())));
     }
     assert_eq!((node.members.len(), node.rx.stats().unfit), (0, 5));
-    // E59 and E66 of `zenoh-wire`.
+    // `zenoh-wire` E59, E66.
     for (n, hex) in [
         "a70931a4a3a2a10a9e9fe01bc2f08c5b2701",
         "e70931a5a3a2a10a00200a0102d110010201020102010201020102010201022701",

@@ -95,7 +95,7 @@ pub struct NodeConfig {
 }
 
 impl NodeConfig {
-    /// The defaults of Eclipse Zenoh (`zenoh-behaviour` 2.14): a router stamps, a peer does not.
+    /// The defaults of Eclipse Zenoh (`zenoh-behaviour` 1.3, 2.14): a router stamps, a peer does not.
     #[must_use]
     pub fn new(zid: ZenohId, mode: NodeMode) -> Self {
         Self {

@@ -446,7 +446,7 @@ impl Handshake {
         session: Option<Session>,
     ) -> Result<Step, HandshakeError> {
         let ours = self.config.socket_type;
-        // A peer that does not tell its type is accepted, as libzmq does (`zmtp` 8.2).
+        // A peer that does not tell its type is accepted, as libzmq does (`zmtp` 8.1).
         let socket_type = match metadata.get(Metadata::SOCKET_TYPE) {
             None => None,
             Some(name) => match SocketType::from_name(name).filter(|theirs| ours.accepts(*theirs)) {

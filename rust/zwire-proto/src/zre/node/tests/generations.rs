@@ -234,7 +234,8 @@ fn secure_and_plain_nodes_never_meet() {
     assert_eq!(world.places[0].node.peers().count(), before);
 }
 
-/// "zyre does not compare them; zwire should" (`zre` 14): the key of the connection and that of the HELLO.
+/// "zyre does not compare them; an implementation should" (`zre` 14): the key of the connection and that
+/// of the HELLO.
 #[test]
 fn nobody_speaks_with_the_key_of_another() {
     let secure = NodeConfig { public_key: Some([1; 32]), ..config(0, Generations::default()) };

@@ -1,4 +1,4 @@
-//! "Nothing that kills a real peer can leave us" (`zre` 21): simulated peers check all that a node
+//! No message that kills a real peer (`zre` 21) leaves a node: simulated peers check all that a node
 //! sends them as strictly as the strictest real implementation, and die where that one dies. Whatever
 //! the application commands, whatever peers do and whichever connections break, none may die.
 

@@ -164,7 +164,7 @@ fn problem_28_any_text() {
     }
 }
 
-/// `zre` 17, 7: "accept 3 with identical layout as 2".
+/// `zre` 17.7: "accept 3 with identical layout as 2".
 #[test]
 fn version_3_has_the_layout_of_version_2() {
     let (two, three) = (Generation::Rfc36, Generation::Rfc43);
