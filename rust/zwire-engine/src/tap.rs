@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use zwire_proto::capture::{Direction, FrameBuilder, PcapWriter};
+use zwire_proto::pcap::{Direction, FrameBuilder, PcapWriter};
 
 /// From this many collected bytes on they are written to the file.
 const WRITE_BYTES: usize = 256 * 1024;

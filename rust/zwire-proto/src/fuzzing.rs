@@ -27,7 +27,6 @@ use core::fmt::Debug;
 
 mod advanced;
 mod discovery;
-mod dissect;
 mod gossip;
 mod group;
 mod intercept;
@@ -36,7 +35,6 @@ mod zmtp;
 
 pub use advanced::advanced;
 pub use discovery::discovery;
-pub use dissect::dissect;
 pub use gossip::zre_gossip;
 pub use group::group;
 pub use intercept::intercept;

@@ -14,10 +14,8 @@ use arrow_array::{
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use core::{fmt::Write as _, net::SocketAddr};
 use std::sync::{Arc, LazyLock};
-use zwire_proto::{
-    dissect::{Protocol, Record},
-    zenoh::Encoding,
-};
+use zwire_dissect::{Protocol, Record};
+use zwire_proto::zenoh::Encoding;
 
 /// What a row costs beside its payload, about: enough that rows of nothing cannot grow without end.
 const ROW_BYTES: usize = 64;

@@ -7,7 +7,7 @@ use arrow_array::{
 use arrow_schema::{DataType, Field};
 use core::fmt::Write as _;
 use std::sync::Arc;
-use zwire_proto::dissect::{Headers, Record, readable};
+use zwire_dissect::{Headers, Record, readable};
 
 /// What an entry of a list or a map costs beside its bytes, about.
 const ENTRY_BYTES: usize = 16;

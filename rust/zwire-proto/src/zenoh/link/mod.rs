@@ -32,11 +32,10 @@ mod tx;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use compression::Decompressor;
-
 pub use super::Remote;
 pub use announce::JOIN_GAP;
 pub use auth::Credentials;
+pub use compression::Decompressor;
 pub use framer::{StreamFramer, close_batch, frame_batch};
 pub use handshake::{Acceptor, AuthFailure, HandshakeConfig, HandshakeError, Opener, Step};
 pub use qos_link::QosLink;

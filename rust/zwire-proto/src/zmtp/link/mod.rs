@@ -16,7 +16,7 @@
 //! afterwards, and under CURVE the open copy of a frame beside the sealed one. A size that it claims costs
 //! nothing. What is wrong with its bytes ends its connection.
 
-pub(crate) mod curve;
+pub mod curve;
 mod handshake;
 mod message;
 mod rx;

@@ -1,0 +1,41 @@
+//! A packet analyser: captured traffic to records, one per message.
+//!
+//! Without IO: the caller hands in the chunks of a file and takes out records. No part of the crate can reach
+//! a socket, a clock, a file, a thread, a random source or Python. The codecs are those of `zwire-proto`;
+//! nothing of a node or a session of a program depends on this crate.
+//!
+//! ```text
+//!                                               ┌─▶ zenoh::Stream (TCP, WebSocket) ─┬─▶ Session ─▶ Record
+//!  chunks ─▶ CaptureReader ─▶ Flows ─┬─▶ Follower ─┴─▶ zmtp::Stream ─▶ ZRE ─▶ Record   │
+//!                                    └─▶ beacons, zenoh::Datagrams (UDP) ───────────────┘
+//! ```
+//!
+//! [`Dissector`] finds the Zenoh and the ZMTP in a capture on whatever port they are and leaves everything
+//! else alone. It follows each session of Zenoh through compression, fragments and declared keys, and each
+//! connection of ZMTP through its handshake to the messages of ZRE, ZRE/LOG and zgossip in it. Bytes that
+//! belong to one of them and do not decode become a record too ([`Message::Error`]), and reading goes on
+//! at the next batch or frame. Nothing that a capture holds ends the reading of it, and what is remembered
+//! of it is bounded by [`limits`]. [`FrameDissector`] does the same with bytes of Zenoh that are in no
+//! capture.
+
+pub mod capture;
+mod dissector;
+mod follower;
+mod frames;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+mod json;
+pub mod limits;
+mod record;
+mod said;
+mod shared;
+mod text;
+mod zenoh;
+mod zmtp;
+
+pub use dissector::{Dissector, Options};
+pub use frames::{Frame, FrameDissector, Framing};
+pub use json::write_jsonl;
+pub use record::{Cause, Fault, Key, Message, Protocol, Record, Torn};
+pub use said::{Handshake, Headers, Said, Stamp, ZreMessage, readable};
+pub use text::write_text;

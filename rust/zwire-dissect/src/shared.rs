@@ -1,0 +1,98 @@
+//! What everything that reads one capture has in common.
+
+use super::{
+    limits::MAX_BATCH,
+    record::{Cause, Fault, Message, Protocol, Record},
+    zenoh::{Budget, Total},
+};
+use crate::capture::Direction;
+use core::{net::SocketAddr, time::Duration};
+use std::collections::VecDeque;
+use zwire_proto::{zenoh::link::Decompressor, zmtp::crypto::KeyPair};
+
+/// What the sessions of a capture share.
+pub(super) struct Shared {
+    pub(super) out: VecDeque<Record>,
+    pub(super) budget: Budget,
+    pub(super) decompressor: Decompressor,
+    pub(super) declared: Total,
+    /// Bytes of streams that wait for the decision where batches begin.
+    pub(super) undecided: usize,
+    /// Bytes of ZMTP messages that wait for their rest.
+    pub(super) held: usize,
+    /// Keys that open boxes of CURVE.
+    pub(super) keys: Vec<KeyPair>,
+}
+
+/// Bytes of a connection that wait: for a decision, or for the rest of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) undecided: usize,
+    pub(super) held: usize,
+}
+
+impl Shared {
+    pub(super) const fn claim(&mut self, waiting: Waiting) {
+        self.undecided += waiting.undecided;
+        self.held += waiting.held;
+    }
+
+    pub(super) const fn release(&mut self, waiting: Waiting) {
+        self.undecided -= waiting.undecided;
+        self.held -= waiting.held;
+    }
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self {
+            out: VecDeque::new(),
+            budget: Budget::default(),
+            decompressor: Decompressor::new(MAX_BATCH),
+            declared: Total::default(),
+            undecided: 0,
+            held: 0,
+            keys: Vec::new(),
+        }
+    }
+}
+
+pub(super) const DIRECTIONS: [Direction; 2] = [Direction::ToServer, Direction::ToClient];
+
+/// What has come of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A batch, a frame or a decision: there may be more.
+    Again,
+    /// Nothing more without more bytes.
+    Done,
+    /// This is another protocol.
+    Foreign,
+}
+
+/// Where a batch or a frame was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) time: Duration,
+    pub(super) src: SocketAddr,
+    pub(super) dst: SocketAddr,
+    /// Offset of the batch or frame, behind its length, in the stream or the datagram.
+    pub(super) offset: u64,
+}
+
+impl Place {
+    /// A record of this place.
+    pub(super) fn record(&self, message: Message) -> Record {
+        let (src, dst) = (Some(self.src), Some(self.dst));
+        Record { time: self.time, src, dst, sn: None, prefix: None, message }
+    }
+
+    /// What is wrong with Zenoh here.
+    pub(super) fn fault(&self, offset: u64, cause: Cause) -> Record {
+        self.fault_of(Protocol::Zenoh, offset, cause)
+    }
+
+    pub(super) fn fault_of(&self, protocol: Protocol, offset: u64, cause: Cause) -> Record {
+        self.record(Message::Error(Fault { protocol: Some(protocol), offset, cause }))
+    }
+}
