@@ -3,7 +3,7 @@
 use super::{
     keys::{Declared, Total, entity, owned},
     limits::MAX_DECLARED_BYTES,
-    reassembly::{Channels, Lost, Whole},
+    reassembly::{Channels, Lost},
     recent::Recent,
     record::{Cause, Message, Record, declared_key},
     shared::{Place, Shared},
@@ -14,6 +14,7 @@ use zwire_proto::{
     buf::Reader,
     zenoh::{
         Priority, Reliability,
+        link::defrag::{FragmentRules, WholeMessage},
         wire::{
             BatchItem, BatchReader, Declaration, Fragment, Init, Mapping, NetworkMessage, Resolution,
             TransportMessage, WireExpr,
@@ -135,17 +136,17 @@ impl Session {
         self.guess = Some(format);
     }
 
-    /// Whether first fragments are marked, and the mask of sequence numbers.
-    fn fragments(&self) -> (Option<bool>, Option<u32>) {
+    /// How this session's fragments are written.
+    fn fragment_rules(&self) -> FragmentRules {
         match (&self.sides[0].offer, &self.sides[1].offer) {
             (Some(a), Some(b)) => {
                 let ack = if a.ack { a } else { b };
-                (Some(a.marks && b.marks), Some(ack.resolution.sn_mask()))
+                FragmentRules { marks: Some(a.marks && b.marks), sn_mask: Some(ack.resolution.sn_mask()) }
             }
             (Some(only), None) | (None, Some(only)) if only.ack => {
-                (Some(only.marks), Some(only.resolution.sn_mask()))
+                FragmentRules { marks: Some(only.marks), sn_mask: Some(only.resolution.sn_mask()) }
             }
-            _ => (None, None),
+            _ => FragmentRules { marks: None, sn_mask: None },
         }
     }
 
@@ -188,9 +189,11 @@ impl Session {
                     if repeated {
                         continue;
                     }
+                    let rules = self.fragment_rules();
                     let lost = self.sides[side].channels.interrupt(
                         frame.priority,
                         frame.reliability,
+                        rules,
                         &mut shared.budget,
                     );
                     report(lost, &place, shared);
@@ -272,11 +275,11 @@ impl Session {
         place: &Place,
         shared: &mut Shared,
     ) {
-        let known = self.fragments();
+        let rules = self.fragment_rules();
         let channels = &mut self.sides[side].channels;
-        let (whole, lost) = channels.push(fragment, data, place.offset, known, &mut shared.budget);
+        let (whole, lost) = channels.push(fragment, data, place.offset, rules, &mut shared.budget);
         report(lost, place, shared);
-        let Some(Whole { bytes, offset, marked }) = whole else { return };
+        let Some(WholeMessage { bytes, place: offset, marked }) = whole else { return };
         let mut reader = Reader::new(&bytes).with_shared_memory();
         match NetworkMessage::decode(&mut reader) {
             // A receiver ignores what follows the message; a wrong guess must not look like one.

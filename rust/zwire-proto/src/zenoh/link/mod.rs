@@ -20,7 +20,7 @@ mod announce;
 mod auth;
 mod batch;
 mod compression;
-mod defrag;
+pub mod defrag;
 mod framer;
 mod handshake;
 mod lane;
