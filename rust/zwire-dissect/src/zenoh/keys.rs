@@ -4,13 +4,13 @@ use super::limits::{ENTRY_BYTES, MAX_DECLARED_BYTES, MAX_DECLARED_TOTAL};
 use hashbrown::HashMap;
 use zwire_proto::{
     Text,
-    zenoh::wire::{Declaration, WireExpr},
+    zenoh::{KeyTable, wire::Declaration},
 };
 
 /// Numbers for key strings, and the keys of declared entities.
 #[derive(Debug, Default)]
 pub(crate) struct Declared {
-    keys: HashMap<u16, Text>,
+    keys: KeyTable<Text>,
     entities: HashMap<(Noun, u32), Text>,
     /// What the strings and their places cost.
     bytes: usize,
@@ -38,23 +38,21 @@ impl Declared {
     /// The string of a scope.
     #[inline]
     pub(crate) fn prefix(&self, scope: u16) -> Option<&Text> {
-        self.keys.get(&scope)
+        self.keys.get(scope)
     }
 
     /// D_KEYEXPR. As with the peers, an id in use keeps its string.
     pub(crate) fn declare_key(&mut self, id: u16, key: Text, total: &mut Total) -> Result<(), Full> {
-        if id == 0 || (self.keys.contains_key(&id) && !self.lossy) {
-            return Ok(());
+        if self.lossy {
+            self.undeclare_key(id, total);
         }
-        self.undeclare_key(id, total);
-        self.pay(key.len(), total)?;
-        self.keys.insert(id, key);
-        Ok(())
+        let bytes = &mut self.bytes;
+        self.keys.declare(id, key, |key| pay(bytes, key.len(), total)).map(drop)
     }
 
     /// U_KEYEXPR: the string that the id had.
     pub(crate) fn undeclare_key(&mut self, id: u16, total: &mut Total) -> Option<Text> {
-        let old = self.keys.remove(&id);
+        let old = self.keys.undeclare(id);
         self.refund(old.as_ref(), total);
         old
     }
@@ -71,7 +69,7 @@ impl Declared {
             return Ok(());
         }
         self.undeclare_entity(noun, id, total);
-        self.pay(key.len(), total)?;
+        pay(&mut self.bytes, key.len(), total)?;
         self.entities.insert((noun, id), key);
         Ok(())
     }
@@ -89,21 +87,22 @@ impl Declared {
         *self = Self::default();
     }
 
-    fn pay(&mut self, len: usize, total: &mut Total) -> Result<(), Full> {
-        let cost = len + ENTRY_BYTES;
-        if self.bytes + cost > MAX_DECLARED_BYTES || total.0 + cost > MAX_DECLARED_TOTAL {
-            return Err(Full);
-        }
-        self.bytes += cost;
-        total.0 += cost;
-        Ok(())
-    }
-
     fn refund(&mut self, old: Option<&Text>, total: &mut Total) {
         let cost = old.map_or(0, |old| old.len() + ENTRY_BYTES);
         self.bytes -= cost;
         total.0 -= cost;
     }
+}
+
+/// Adds what a string of this length costs to what one side and all of them use.
+fn pay(bytes: &mut usize, len: usize, total: &mut Total) -> Result<(), Full> {
+    let cost = len + ENTRY_BYTES;
+    if *bytes + cost > MAX_DECLARED_BYTES || total.0 + cost > MAX_DECLARED_TOTAL {
+        return Err(Full);
+    }
+    *bytes += cost;
+    total.0 += cost;
+    Ok(())
 }
 
 /// Kind and id of the entity that a declaration is about.
@@ -118,14 +117,6 @@ pub(crate) const fn entity(body: &Declaration) -> Option<(Noun, u32)> {
         Declaration::Token { id, .. } | Declaration::UndeclareToken { id, .. } => Some((Noun::Token, id)),
         Declaration::KeyExpr { .. } | Declaration::UndeclareKeyExpr { .. } | Declaration::Final => None,
     }
-}
-
-/// A string of its own: what is remembered must not keep a whole piece of the capture alive.
-pub(crate) fn owned(prefix: &str, key: &WireExpr) -> Text {
-    let mut text = String::with_capacity(prefix.len() + key.suffix.len());
-    text.push_str(prefix);
-    text.push_str(&key.suffix);
-    text.into()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! [`Session`]: what both sides of a link have said, and the records of a batch.
 
 use super::{
-    keys::{Declared, Total, entity, owned},
+    keys::{Declared, Total, entity},
     limits::MAX_DECLARED_BYTES,
     reassembly::{Channels, Lost},
     recent::Recent,
@@ -346,7 +346,8 @@ impl Session {
         let declared = &mut self.sides[side].declared;
         match body {
             Declaration::KeyExpr { id, key } => {
-                let full = prefix.as_ref().map(|prefix| declared.declare_key(*id, owned(prefix, key), total));
+                let full =
+                    prefix.as_ref().map(|prefix| declared.declare_key(*id, key.joined_to(prefix), total));
                 (prefix, full.is_some_and(|result| result.is_err()))
             }
             Declaration::UndeclareKeyExpr { id } => (declared.undeclare_key(*id, total), false),
@@ -355,7 +356,7 @@ impl Session {
             | Declaration::Token { key, .. } => {
                 let full = match (&prefix, entity(body)) {
                     (Some(prefix), Some((noun, id))) => {
-                        declared.declare_entity(noun, id, owned(prefix, key), total).is_err()
+                        declared.declare_entity(noun, id, key.joined_to(prefix), total).is_err()
                     }
                     _ => false,
                 };

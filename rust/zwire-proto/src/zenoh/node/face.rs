@@ -14,6 +14,7 @@ use crate::{
     limits::MAX_WILD_KEYEXPR_LEN,
     zenoh::{
         KeyExpr, Remote, WhatAmI, ZenohId,
+        key_table::{KeyTable, NumberUse, NumbersByKey},
         wire::{Mapping, QueryableInfo, WireExpr},
     },
 };
@@ -95,10 +96,8 @@ pub(super) struct Face {
     pub(super) up_since: Duration,
     pub(super) in_group: InGroup,
 
-    /// The numbers that the face gave to keys.
-    keys: BTreeMap<u16, KeyExpr>,
-    /// The other way round, for what is sent to it.
-    numbers: BTreeMap<KeyExpr, u16>,
+    /// The numbers that the face gave to keys; the other way round for what is sent to it.
+    keys: KeyTable<KeyExpr, NumbersByKey<KeyExpr>>,
 
     pub(super) entities: [BTreeMap<EntityId, ResourceId>; 3],
     pub(super) watches: BTreeMap<u32, Watch>,
@@ -159,8 +158,7 @@ impl Face {
             },
             finalized: !(mode == NodeMode::Peer && region == Region::Peers),
             up_since: now,
-            keys: BTreeMap::new(),
-            numbers: BTreeMap::new(),
+            keys: KeyTable::default(),
             entities: Default::default(),
             watches: BTreeMap::new(),
             announced: Default::default(),
@@ -194,17 +192,14 @@ impl Face {
         }
         // We give no numbers to keys, so a number of ours, M=0, is always unknown.
         let prefix = match wire.mapping {
-            Mapping::Sender => self.keys.get(&wire.scope)?,
+            Mapping::Sender => self.keys.get(wire.scope)?,
             Mapping::Receiver => return None,
         };
         if wire.suffix.is_empty() {
             return Some(prefix.clone());
         }
         // Plain concatenation, no `/` inserted; the result has to be canonical.
-        let mut text = String::with_capacity(prefix.len() + wire.suffix.len());
-        text.push_str(prefix);
-        text.push_str(&wire.suffix);
-        KeyExpr::new(text).ok()
+        KeyExpr::from_text(wire.joined_to(prefix)).ok()
     }
 
     /// As [`Self::resolve`], in memory of its own: what is kept must not keep a receive buffer alive.
@@ -222,42 +217,26 @@ impl Face {
         key: KeyExpr,
         limits: &FaceLimits,
     ) -> Result<bool, FaceError> {
-        if id == 0 || self.keys.contains_key(&id) {
-            return Ok(false);
-        }
-        self.charge(&key, limits)?;
-        // Of two numbers for one key the first is used.
-        self.numbers.entry(key.clone()).or_insert(id);
-        self.keys.insert(id, key);
-        Ok(true)
+        let used = &mut self.table_bytes;
+        let number = self.keys.declare(id, key, |key| charge(used, key, limits))?;
+        Ok(number == NumberUse::New)
     }
 
     /// U_KEYEXPR. Returns whether something changed.
     pub(super) fn undeclare_key(&mut self, id: u16) -> bool {
-        let Some(key) = self.keys.remove(&id) else { return false };
+        let Some(key) = self.keys.undeclare(id) else { return false };
         self.refund(&key);
-        if self.numbers.get(&key) == Some(&id) {
-            self.numbers.remove(&key);
-        }
         true
     }
 
     /// How `key` is written to this face: with the longest prefix that it has a number for.
     pub(super) fn wire_expr(&self, key: &KeyExpr) -> WireExpr {
-        if !self.numbers.is_empty() {
-            let mut prefix = key.as_str();
-            loop {
-                if let Some(id) = self.numbers.get(prefix) {
-                    let suffix = Text::from(&key[prefix.len()..]);
-                    return WireExpr { scope: *id, mapping: Mapping::Receiver, suffix };
-                }
-                match prefix.rfind('/') {
-                    Some(slash) => prefix = &prefix[..slash],
-                    None => break,
-                }
+        match self.keys.longest_prefix(key) {
+            Some((scope, len)) => {
+                WireExpr { scope, mapping: Mapping::Receiver, suffix: Text::from(&key[len..]) }
             }
+            None => WireExpr::full(key.text().clone()),
         }
-        WireExpr::full(key.text().clone())
     }
 
     // ---- declarations ----
@@ -350,12 +329,7 @@ impl Face {
 
     /// Takes what something on `key` costs.
     pub(super) fn charge(&mut self, key: &str, limits: &FaceLimits) -> Result<(), FaceError> {
-        let needed = self.table_bytes + cost(key);
-        if needed > limits.table_bytes {
-            return Err(FaceError::TableFull { needed, bound: limits.table_bytes });
-        }
-        self.table_bytes = needed;
-        Ok(())
+        charge(&mut self.table_bytes, key, limits)
     }
 
     /// What all that the face declared takes.
@@ -368,6 +342,16 @@ impl Face {
     pub(super) fn refund(&mut self, key: &str) {
         self.table_bytes -= cost(key);
     }
+}
+
+/// Adds what something on `key` costs to what is `used`.
+fn charge(used: &mut usize, key: &str, limits: &FaceLimits) -> Result<(), FaceError> {
+    let needed = *used + cost(key);
+    if needed > limits.table_bytes {
+        return Err(FaceError::TableFull { needed, bound: limits.table_bytes });
+    }
+    *used = needed;
+    Ok(())
 }
 
 /// Whether what `from` declares and sends is `to`'s business (`zenoh-behaviour` 5.1, 5.3, 5.5).
