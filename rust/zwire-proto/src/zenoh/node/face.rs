@@ -2,8 +2,8 @@
 
 use super::{
     FaceError, FaceId, FaceKind, FaceLimits, NodeMode,
-    gateway::Forwarded,
-    group::InGroup,
+    forwarded::Forwarded,
+    group_table::InGroup,
     routes::RouteCache,
     tables::{EntityId, Kind, ResourceId},
     trie,

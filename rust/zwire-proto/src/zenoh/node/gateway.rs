@@ -4,6 +4,7 @@
 //! once more, and what it declares in answer counts like the declarations of any face. Data and
 //! queries go to it unless it has said, for exactly that key, that nobody there wants them.
 
+use super::forwarded::Forwarded;
 use super::{
     FaceId, Node, NodeMode,
     face::{Face, Region, Watch, relays},
@@ -13,18 +14,6 @@ use crate::zenoh::{
     KeyExpr, Reliability,
     wire::{Interest, InterestMode, InterestOptions, NetworkMessage, WireExpr},
 };
-
-/// An interest of one of our clients, asked at a gateway.
-#[derive(Debug)]
-pub(super) struct Forwarded {
-    asker: FaceId,
-    /// The id that the asker chose.
-    id: u32,
-    mode: InterestMode,
-    watch: Watch,
-    /// The gateway has told what there was.
-    finished: bool,
-}
 
 /// What becomes of a declaration.
 pub(super) enum Fate {

@@ -18,35 +18,11 @@ use crate::{
     zenoh::wire::{QueryableInfo, WireExpr},
 };
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// So long after somebody has joined the group hears all our declarations again: those who join
 /// together, or a flood of them, hear them once.
 const RETELL_AFTER: Duration = Duration::from_millis(100);
-
-/// What a face has to do with groups.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct InGroup {
-    /// Of a member: its group.
-    pub(super) group: Option<FaceId>,
-    /// Of a link: its node is a member, too. Of a member: its node has a link, too.
-    pub(super) twice: bool,
-    /// Of a group: it has members who hear us only there.
-    pub(super) wanted: bool,
-}
-
-/// The groups of a node, and when each is told everything again.
-#[derive(Debug, Default)]
-pub(super) struct Groups {
-    groups: BTreeSet<FaceId>,
-    retell: BTreeMap<FaceId, Duration>,
-}
-
-impl Groups {
-    pub(super) fn next_deadline(&self) -> Option<Duration> {
-        self.retell.values().min().copied()
-    }
-}
 
 impl Node {
     /// A face is up: a group, a member of one, or something that changes who is where.

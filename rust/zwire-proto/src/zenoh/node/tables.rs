@@ -1,6 +1,6 @@
 //! What all faces declared, by key.
 
-use super::{FaceId, network::RouterIx, trie::Trie};
+use super::{FaceId, ids::RouterIx, trie::Trie};
 use crate::zenoh::{KeyExpr, wire::QueryableInfo};
 use std::collections::BTreeMap;
 

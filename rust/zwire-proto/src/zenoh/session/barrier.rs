@@ -4,8 +4,6 @@
 //! takes what comes by one channel of a link in order. The key of the question is one on which nobody
 //! declares anything, so that the answer is D_FINAL alone.
 
-use std::collections::{BTreeMap, HashMap};
-
 use super::{
     Result, Session,
     error::SessionError,
@@ -19,15 +17,6 @@ use crate::{
         wire::{Interest, InterestMode, InterestOptions, NetworkMessage, WireExpr},
     },
 };
-
-/// All round trips under way.
-#[derive(Debug, Default)]
-pub(super) struct Barriers {
-    pending: BTreeMap<BarrierId, Barrier>,
-    /// From the ids of this link.
-    by_id: HashMap<u32, BarrierId>,
-    last: u64,
-}
 
 impl Session {
     /// Asks the north to say when it has taken what was sent until now: [`Event::Passed`].

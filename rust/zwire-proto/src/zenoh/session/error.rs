@@ -5,6 +5,8 @@ use thiserror::Error;
 use super::types::{EntityId, QueryId};
 use crate::zenoh::{KeyExpr, keyexpr::KeyExprError, wire::CloseReason};
 
+pub(super) type Result<T> = core::result::Result<T, SessionError>;
+
 /// A command that was not carried out; always the caller's affair.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]

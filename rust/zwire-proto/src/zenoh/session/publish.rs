@@ -1,10 +1,11 @@
 //! Publications, out and in (`zenoh-behaviour` 3.2, 3.4, 4.5). This is the hot path: for a key that
 //! repeats, nothing is looked for and nothing allocated.
 
+use super::route::{InRoute, OutRoute};
 use super::{
     Result, Session,
     error::SessionError,
-    interest::Kind,
+    interest_table::Kind,
     sample::Sample,
     stamps::Stamps,
     types::{EntityId, Event, Locality, Publication, Published, stamp},
@@ -17,22 +18,6 @@ use crate::{
     },
 };
 use std::collections::VecDeque;
-
-/// Where a publication of ours on some key goes.
-#[derive(Debug)]
-pub(super) struct OutRoute {
-    wire: WireExpr,
-    /// Whether the write-side filter lets it pass.
-    leaves: bool,
-    subscribers: Box<[EntityId]>,
-}
-
-/// Where a PUSH on some key goes.
-#[derive(Debug)]
-pub(super) struct InRoute {
-    key: KeyExpr,
-    subscribers: Box<[EntityId]>,
-}
 
 /// Takes publications and samples at once, where they would else wait in the queues of outputs. For
 /// drivers that have drained [`Session::poll_transmit`] and [`Session::poll_event`].

@@ -4,7 +4,7 @@
 //! All routers of a network work out the same trees for themselves, so each number here is exactly the
 //! number of the reference: another formula makes loops and holes.
 
-use super::RouterIx;
+use super::super::ids::RouterIx;
 use crate::zenoh::ZenohId;
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;

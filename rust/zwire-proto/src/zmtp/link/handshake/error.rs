@@ -1,6 +1,5 @@
 //! Why there is no connection.
 
-use super::Denial;
 use crate::{
     error::{DecodeError, Origin},
     zmtp::{
@@ -9,7 +8,40 @@ use crate::{
     },
 };
 use bytes::Bytes;
+use core::fmt;
 use thiserror::Error;
+
+/// Why the authenticator does not let a peer in (`zmtp` 7): the status codes of ZAP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// 300: not now. The peer is told nothing, closed, and may try again.
+    Temporary,
+    /// 400: its credentials are wrong.
+    Refused,
+    /// 500: the authenticator failed.
+    Internal,
+}
+
+impl Denial {
+    /// The reason in ERROR. To libzmq it means never to come back: not for what may pass.
+    pub(super) const fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::Temporary => None,
+            Self::Refused => Some("400"),
+            Self::Internal => Some("500"),
+        }
+    }
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Temporary => "temporarily (300)",
+            Self::Refused => "wrong credentials (400)",
+            Self::Internal => "the authenticator failed (500)",
+        })
+    }
+}
 
 /// Why there is no connection. What there is to transmit has to be, then the connection is closed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
