@@ -3,7 +3,7 @@
 use super::{
     follower::Follower,
     record::{Cause, Fault, Message, Protocol, Record},
-    shared::{Place, Shared, Step},
+    shared::{Place, Shared, StreamStep},
     zenoh::{Datagram, Datagrams},
 };
 use crate::capture::{CaptureReader, Connection, ConnectionId, FlowEvent, FlowStats, Flows};
@@ -46,11 +46,11 @@ pub struct Dissector {
     packets: u64,
     /// Time of the last packet.
     time: Duration,
-    state: State,
+    state: DissectorState,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum DissectorState {
     Reading,
     /// There are no more chunks, but there may be packets.
     Finishing,
@@ -80,7 +80,7 @@ impl Dissector {
             lent: 0,
             packets: 0,
             time: Duration::ZERO,
-            state: State::Reading,
+            state: DissectorState::Reading,
         }
     }
 
@@ -128,8 +128,8 @@ impl Dissector {
 
     /// Says that the file ends here; poll on for the last records.
     pub const fn finish(&mut self) {
-        if matches!(self.state, State::Reading) {
-            self.state = State::Finishing;
+        if matches!(self.state, DissectorState::Reading) {
+            self.state = DissectorState::Finishing;
         }
     }
 
@@ -148,9 +148,9 @@ impl Dissector {
     /// Whether there is something to read still, now that every packet was read.
     fn end(&mut self) -> Result<bool, DecodeError> {
         match self.state {
-            State::Reading | State::Ended => return Ok(false),
-            State::Finishing => {
-                self.state = State::Flushing;
+            DissectorState::Reading | DissectorState::Ended => return Ok(false),
+            DissectorState::Finishing => {
+                self.state = DissectorState::Flushing;
                 let nothing = self.reader.position() == 0;
                 if let Err(error) = self.reader.finish() {
                     if nothing {
@@ -160,8 +160,8 @@ impl Dissector {
                 }
                 self.flows.finish();
             }
-            State::Flushing => {
-                self.state = State::Ended;
+            DissectorState::Flushing => {
+                self.state = DissectorState::Ended;
                 self.datagrams.finish(&mut self.shared);
             }
         }
@@ -264,10 +264,10 @@ impl Dissector {
         let step = if *ended { stream.finish(&mut self.shared) } else { stream.step(&mut self.shared) };
         self.shared.release(before);
         self.shared.claim(stream.waiting());
-        if step == Step::Again {
+        if step == StreamStep::Again {
             return;
         }
-        let foreign = step == Step::Foreign;
+        let foreign = step == StreamStep::Foreign;
         if foreign {
             self.flows.ignore(connection);
         }

@@ -8,7 +8,7 @@
 
 use super::{
     limits::MAX_GREETING,
-    shared::{Shared, Step, Waiting},
+    shared::{Shared, StreamStep, Waiting},
     zenoh, zmtp,
 };
 use crate::capture::{Connection, Direction};
@@ -19,21 +19,21 @@ use core::time::Duration;
 #[derive(Debug)]
 pub(super) struct Follower {
     connection: Connection,
-    kind: Kind,
+    kind: Carried,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum Carried {
     /// At most a greeting on each side: nothing is decided yet.
-    Start(Vec<Piece>),
-    Zenoh(Box<zenoh::Stream>),
-    Zmtp(Box<zmtp::Stream>),
+    Start(Vec<EarlyPiece>),
+    Zenoh(Box<zenoh::ZenohStream>),
+    Zmtp(Box<zmtp::ZmtpStream>),
     /// `None`: it is not Zenoh.
-    Joined(Option<Box<zenoh::Stream>>, Box<zmtp::Stream>),
+    Joined(Option<Box<zenoh::ZenohStream>>, Box<zmtp::ZmtpStream>),
 }
 
 #[derive(Debug)]
-struct Piece {
+struct EarlyPiece {
     time: Duration,
     direction: Direction,
     data: Bytes,
@@ -43,33 +43,33 @@ impl Follower {
     /// Everything on a `forced` connection is Zenoh.
     pub(super) fn new(connection: Connection, from_start: bool, forced: bool) -> Self {
         let kind = if forced {
-            Kind::Zenoh(Box::new(zenoh::Stream::new(connection, from_start, true)))
+            Carried::Zenoh(Box::new(zenoh::ZenohStream::new(connection, from_start, true)))
         } else if from_start {
-            Kind::Start(Vec::new())
+            Carried::Start(Vec::new())
         } else {
             Self::joined(connection, false)
         };
         Self { connection, kind }
     }
 
-    fn joined(connection: Connection, from_start: bool) -> Kind {
-        let zenoh = zenoh::Stream::new(connection, from_start, false);
-        Kind::Joined(Some(Box::new(zenoh)), Box::new(zmtp::Stream::joined(connection)))
+    fn joined(connection: Connection, from_start: bool) -> Carried {
+        let zenoh = zenoh::ZenohStream::new(connection, from_start, false);
+        Carried::Joined(Some(Box::new(zenoh)), Box::new(zmtp::ZmtpStream::joined(connection)))
     }
 
     /// Takes in the next bytes. Call [`Self::step`] until there is nothing more.
     pub(super) fn handle_data(&mut self, time: Duration, direction: Direction, data: Bytes) {
         match &mut self.kind {
-            Kind::Zenoh(stream) => stream.handle_data(time, direction, data),
-            Kind::Zmtp(stream) => stream.handle_data(time, direction, data),
-            Kind::Joined(zenoh, zmtp) => {
+            Carried::Zenoh(stream) => stream.handle_data(time, direction, data),
+            Carried::Zmtp(stream) => stream.handle_data(time, direction, data),
+            Carried::Joined(zenoh, zmtp) => {
                 if let Some(zenoh) = zenoh {
                     zenoh.handle_data(time, direction, data.clone());
                 }
                 zmtp.handle_data(time, direction, data);
             }
-            Kind::Start(pieces) => {
-                pieces.push(Piece { time, direction, data });
+            Carried::Start(pieces) => {
+                pieces.push(EarlyPiece { time, direction, data });
                 match greets(pieces, false) {
                     Some(zmtp) => self.decide(zmtp),
                     // Some bytes are not to keep all of the file that was read with them.
@@ -92,17 +92,17 @@ impl Follower {
         missing: u64,
         shared: &mut Shared,
     ) {
-        if let Kind::Start(pieces) = &mut self.kind {
+        if let Carried::Start(pieces) = &mut self.kind {
             // The greeting may be in the gap.
             let pieces = core::mem::take(pieces);
             self.kind = Self::joined(self.connection, true);
             self.replay(pieces);
         }
         match &mut self.kind {
-            Kind::Start(_) => {}
-            Kind::Zenoh(stream) => stream.handle_gap(time, direction, offset, missing, shared),
-            Kind::Zmtp(stream) => stream.handle_gap(time, direction, offset, missing, shared),
-            Kind::Joined(zenoh, zmtp) => {
+            Carried::Start(_) => {}
+            Carried::Zenoh(stream) => stream.handle_gap(time, direction, offset, missing, shared),
+            Carried::Zmtp(stream) => stream.handle_gap(time, direction, offset, missing, shared),
+            Carried::Joined(zenoh, zmtp) => {
                 if let Some(zenoh) = zenoh {
                     zenoh.handle_gap(time, direction, offset, missing, shared);
                 }
@@ -112,66 +112,68 @@ impl Follower {
     }
 
     /// Handles at most one batch or frame.
-    pub(super) fn step(&mut self, shared: &mut Shared) -> Step {
+    pub(super) fn step(&mut self, shared: &mut Shared) -> StreamStep {
         match &mut self.kind {
-            Kind::Start(_) => Step::Done,
-            Kind::Zenoh(stream) => stream.step(shared),
-            Kind::Zmtp(stream) => stream.step(shared),
-            Kind::Joined(..) => self.step_joined(false, shared),
+            Carried::Start(_) => StreamStep::Done,
+            Carried::Zenoh(stream) => stream.step(shared),
+            Carried::Zmtp(stream) => stream.step(shared),
+            Carried::Joined(..) => self.step_joined(false, shared),
         }
     }
 
     /// The same, knowing that nothing follows. `Done`: everything was told.
-    pub(super) fn finish(&mut self, shared: &mut Shared) -> Step {
+    pub(super) fn finish(&mut self, shared: &mut Shared) -> StreamStep {
         match &mut self.kind {
-            Kind::Start(pieces) => {
+            Carried::Start(pieces) => {
                 let zmtp = greets(pieces, true) == Some(true);
                 self.decide(zmtp);
-                Step::Again
+                StreamStep::Again
             }
-            Kind::Zenoh(stream) => stream.finish(shared),
-            Kind::Zmtp(stream) => stream.finish(shared),
-            Kind::Joined(..) => self.step_joined(true, shared),
+            Carried::Zenoh(stream) => stream.finish(shared),
+            Carried::Zmtp(stream) => stream.finish(shared),
+            Carried::Joined(..) => self.step_joined(true, shared),
         }
     }
 
     /// Gives back what it holds of what all connections share.
     pub(super) fn forget(self, shared: &mut Shared) {
         match self.kind {
-            Kind::Zenoh(stream) | Kind::Joined(Some(stream), _) => stream.forget(shared),
-            Kind::Start(_) | Kind::Zmtp(_) | Kind::Joined(None, _) => {}
+            Carried::Zenoh(stream) | Carried::Joined(Some(stream), _) => stream.forget(shared),
+            Carried::Start(_) | Carried::Zmtp(_) | Carried::Joined(None, _) => {}
         }
     }
 
     /// How many bytes wait.
     pub(super) fn waiting(&self) -> Waiting {
         let undecided = match &self.kind {
-            Kind::Start(pieces) => pieces.iter().map(|piece| piece.data.len()).sum(),
-            Kind::Zenoh(stream) => stream.waiting(),
-            Kind::Zmtp(stream) => return Waiting { held: stream.waiting(), undecided: 0 },
-            Kind::Joined(zenoh, zmtp) => zenoh.as_ref().map_or(0, |zenoh| zenoh.waiting()) + zmtp.waiting(),
+            Carried::Start(pieces) => pieces.iter().map(|piece| piece.data.len()).sum(),
+            Carried::Zenoh(stream) => stream.waiting(),
+            Carried::Zmtp(stream) => return Waiting { held: stream.waiting(), undecided: 0 },
+            Carried::Joined(zenoh, zmtp) => {
+                zenoh.as_ref().map_or(0, |zenoh| zenoh.waiting()) + zmtp.waiting()
+            }
         };
         Waiting { undecided, held: 0 }
     }
 
-    fn step_joined(&mut self, end: bool, shared: &mut Shared) -> Step {
-        let Kind::Joined(zenoh, zmtp) = &mut self.kind else { return Step::Again };
+    fn step_joined(&mut self, end: bool, shared: &mut Shared) -> StreamStep {
+        let Carried::Joined(zenoh, zmtp) = &mut self.kind else { return StreamStep::Again };
         if let Some(stream) = zenoh {
             let step = if end { stream.finish(shared) } else { stream.step(shared) };
             if stream.is_known() {
                 if let Some(stream) = zenoh.take() {
-                    self.kind = Kind::Zenoh(stream);
+                    self.kind = Carried::Zenoh(stream);
                 }
                 return step;
             }
             match step {
-                Step::Again => return Step::Again,
-                Step::Foreign => {
+                StreamStep::Again => return StreamStep::Again,
+                StreamStep::Foreign => {
                     if let Some(stream) = zenoh.take() {
                         stream.forget(shared);
                     }
                 }
-                Step::Done => {}
+                StreamStep::Done => {}
             }
         }
         let step = if end { zmtp.finish(shared) } else { zmtp.step(shared) };
@@ -179,39 +181,39 @@ impl Follower {
             if let Some(stream) = zenoh.take() {
                 stream.forget(shared);
             }
-            let zmtp = core::mem::replace(zmtp, Box::new(zmtp::Stream::new(self.connection)));
-            self.kind = Kind::Zmtp(zmtp);
+            let zmtp = core::mem::replace(zmtp, Box::new(zmtp::ZmtpStream::new(self.connection)));
+            self.kind = Carried::Zmtp(zmtp);
             return step;
         }
         match step {
             // Zenoh may be found still.
-            Step::Foreign if zenoh.is_some() => Step::Done,
+            StreamStep::Foreign if zenoh.is_some() => StreamStep::Done,
             step => step,
         }
     }
 
     fn decide(&mut self, zmtp: bool) {
-        let Kind::Start(pieces) = &mut self.kind else { return };
+        let Carried::Start(pieces) = &mut self.kind else { return };
         let pieces = core::mem::take(pieces);
         self.kind = if zmtp {
-            Kind::Zmtp(Box::new(zmtp::Stream::new(self.connection)))
+            Carried::Zmtp(Box::new(zmtp::ZmtpStream::new(self.connection)))
         } else {
-            Kind::Zenoh(Box::new(zenoh::Stream::new(self.connection, true, false)))
+            Carried::Zenoh(Box::new(zenoh::ZenohStream::new(self.connection, true, false)))
         };
         self.replay(pieces);
     }
 
-    fn replay(&mut self, pieces: Vec<Piece>) {
-        for Piece { time, direction, data } in pieces {
+    fn replay(&mut self, pieces: Vec<EarlyPiece>) {
+        for EarlyPiece { time, direction, data } in pieces {
             self.handle_data(time, direction, data);
         }
     }
 }
 
 /// Whether one side begins with a greeting. With `end` nothing follows.
-fn greets(pieces: &[Piece], end: bool) -> Option<bool> {
+fn greets(pieces: &[EarlyPiece], end: bool) -> Option<bool> {
     let mut first = [const { Vec::new() }; 2];
-    for Piece { direction, data, .. } in pieces {
+    for EarlyPiece { direction, data, .. } in pieces {
         let start = &mut first[direction.index()];
         let room: usize = MAX_GREETING - start.len();
         start.extend_from_slice(&data[..data.len().min(room)]);

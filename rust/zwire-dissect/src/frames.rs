@@ -2,8 +2,8 @@
 
 use super::{
     record::Record,
-    shared::{Shared, Step},
-    zenoh::{Datagram, Datagrams, Stream},
+    shared::{Shared, StreamStep},
+    zenoh::{Datagram, Datagrams, ZenohStream},
 };
 use crate::capture::{Connection, ConnectionId, Direction, MAX_CONNECTIONS};
 use bytes::Bytes;
@@ -41,7 +41,7 @@ pub struct Frame {
 /// After each [`push`](Self::push), and after [`finish`](Self::finish), call
 /// [`poll_records`](Self::poll_records) until it gives nothing.
 pub struct FrameDissector {
-    kind: Kind,
+    kind: FrameSessions,
     shared: Shared,
     /// What waits to be handled after the active session.
     waiting: VecDeque<Frame>,
@@ -51,21 +51,21 @@ pub struct FrameDissector {
 }
 
 #[allow(clippy::large_enum_variant, reason = "there is one of it")]
-enum Kind {
+enum FrameSessions {
     Streams(Streams),
     Batches(Datagrams),
 }
 
 /// The two ends of a session, the smaller address first.
-type Pair = (SocketAddr, SocketAddr);
+type FrameEnds = (SocketAddr, SocketAddr);
 
 #[derive(Default)]
 struct Streams {
-    open: HashMap<Pair, Stream>,
+    open: HashMap<FrameEnds, ZenohStream>,
     /// Their ends in the order in which they began.
-    age: VecDeque<Pair>,
+    age: VecDeque<FrameEnds>,
     /// What has just got bytes, or is to end.
-    active: Option<(Pair, bool)>,
+    active: Option<(FrameEnds, bool)>,
 }
 
 impl FrameDissector {
@@ -76,8 +76,8 @@ impl FrameDissector {
     #[must_use]
     pub fn new(framing: Framing) -> Self {
         let kind = match framing {
-            Framing::Stream => Kind::Streams(Streams::default()),
-            Framing::Batch => Kind::Batches(Datagrams::default()),
+            Framing::Stream => FrameSessions::Streams(Streams::default()),
+            Framing::Batch => FrameSessions::Batches(Datagrams::default()),
         };
         Self { kind, shared: Shared::default(), waiting: VecDeque::new(), lent: 0, finishing: false }
     }
@@ -104,8 +104,8 @@ impl FrameDissector {
     /// The ends of all sessions that are remembered.
     pub fn ends(&self) -> impl Iterator<Item = SocketAddr> {
         let (streams, batches) = match &self.kind {
-            Kind::Streams(streams) => (Some(streams.open.keys().copied()), None),
-            Kind::Batches(datagrams) => (None, Some(datagrams.pairs())),
+            FrameSessions::Streams(streams) => (Some(streams.open.keys().copied()), None),
+            FrameSessions::Batches(datagrams) => (None, Some(datagrams.pairs())),
         };
         let pairs = streams.into_iter().flatten().chain(batches.into_iter().flatten());
         let waiting = self.waiting.iter().map(|frame| (frame.src, frame.dst));
@@ -114,7 +114,7 @@ impl FrameDissector {
 
     /// Does a step; false if there is none to do.
     fn advance(&mut self) -> bool {
-        if let Kind::Streams(streams) = &mut self.kind
+        if let FrameSessions::Streams(streams) = &mut self.kind
             && streams.step(&mut self.shared)
         {
             return true;
@@ -123,13 +123,13 @@ impl FrameDissector {
             let Frame { time, src, dst, data } = frame;
             let time = time.unwrap_or(Self::UNKNOWN);
             match &mut self.kind {
-                Kind::Streams(streams) => {
+                FrameSessions::Streams(streams) => {
                     // What had to end first made room; then the frame is looked at again.
                     if let Some(data) = streams.handle(time, src, dst, data, &mut self.shared) {
                         self.waiting.push_front(Frame { time: Some(time), src, dst, data });
                     }
                 }
-                Kind::Batches(datagrams) => {
+                FrameSessions::Batches(datagrams) => {
                     let datagram = Datagram { time, src, dst, data, missing: 0 };
                     datagrams.handle(datagram, true, &mut self.shared);
                 }
@@ -140,8 +140,8 @@ impl FrameDissector {
             return false;
         }
         match &mut self.kind {
-            Kind::Streams(streams) => streams.end_oldest(),
-            Kind::Batches(datagrams) => {
+            FrameSessions::Streams(streams) => streams.end_oldest(),
+            FrameSessions::Batches(datagrams) => {
                 self.finishing = false;
                 datagrams.finish(&mut self.shared);
                 true
@@ -176,7 +176,7 @@ impl Streams {
         let stream = self.open.entry(pair).or_insert_with(|| {
             self.age.push_back(pair);
             let connection = Connection { id: ConnectionId(0), client: src, server: dst };
-            Stream::new(connection, false, true)
+            ZenohStream::new(connection, false, true)
         });
         shared.undecided -= stream.waiting();
         stream.handle_data(time, direction(stream.connection(), src), data);
@@ -195,11 +195,11 @@ impl Streams {
         let before = stream.waiting();
         let step = if ended { stream.finish(shared) } else { stream.step(shared) };
         shared.undecided = shared.undecided - before + stream.waiting();
-        if step == Step::Again {
+        if step == StreamStep::Again {
             return true;
         }
         self.active = None;
-        if (ended || step == Step::Foreign)
+        if (ended || step == StreamStep::Foreign)
             && let Some(stream) = self.open.remove(&pair)
         {
             shared.undecided -= stream.waiting();

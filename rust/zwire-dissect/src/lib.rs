@@ -5,8 +5,8 @@
 //! nothing of a node or a session of a program depends on this crate.
 //!
 //! ```text
-//!                                               ┌─▶ zenoh::Stream (TCP, WebSocket) ─┬─▶ Session ─▶ Record
-//!  chunks ─▶ CaptureReader ─▶ Flows ─┬─▶ Follower ─┴─▶ zmtp::Stream ─▶ ZRE ─▶ Record   │
+//!                                               ┌─▶ ZenohStream (TCP, WebSocket) ─┬─▶ ZenohSession ─▶ Record
+//!  chunks ─▶ CaptureReader ─▶ Flows ─┬─▶ Follower ─┴─▶ ZmtpStream ─▶ ZRE ─▶ Record   │
 //!                                    └─▶ beacons, zenoh::Datagrams (UDP) ───────────────┘
 //! ```
 //!

@@ -61,7 +61,7 @@ pub(super) const DIRECTIONS: [Direction; 2] = [Direction::ToServer, Direction::T
 
 /// What has come of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum StreamStep {
     /// A batch, a frame or a decision: there may be more.
     Again,
     /// Nothing more without more bytes.

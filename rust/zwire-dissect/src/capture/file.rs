@@ -4,7 +4,7 @@
 //! pcapng (draft-ietf-opsawg-pcapng). Which one it is, the first four bytes say.
 
 use super::buffer::StreamBuffer;
-use super::pcap::{FileHeader, Record};
+use super::pcap::{FileHeader, PcapRecord};
 use super::pcapng::{Block, SECTION_MAGIC, Section};
 use bytes::Bytes;
 use core::fmt;
@@ -72,7 +72,7 @@ pub struct Packet {
 #[derive(Debug, Default)]
 pub struct CaptureReader {
     buffer: StreamBuffer,
-    state: State,
+    state: ReaderState,
     /// Time of the last packet, for those that carry none.
     last: Duration,
     /// Bytes of a block that nobody wants, still to be dropped.
@@ -82,7 +82,7 @@ pub struct CaptureReader {
 }
 
 #[derive(Debug, Default)]
-enum State {
+enum ReaderState {
     #[default]
     Start,
     Pcap(FileHeader),
@@ -91,7 +91,7 @@ enum State {
 }
 
 /// What one step of the reading gave.
-enum Step {
+enum ReaderStep {
     Packet(Packet),
     /// Something else was consumed: try again.
     Again,
@@ -100,7 +100,7 @@ enum Step {
 }
 
 /// What an error costs.
-enum Fault {
+enum ReaderFault {
     /// The record is consumed, the next one starts where it should.
     Record(DecodeError),
     /// Nobody knows where the next record starts.
@@ -129,19 +129,19 @@ impl CaptureReader {
             let in_file =
                 |error: DecodeError| DecodeError { offset: error.offset.saturating_add(start), ..error };
             match self.step() {
-                Ok(Step::Again) => {}
-                Ok(Step::Packet(packet)) => {
+                Ok(ReaderStep::Again) => {}
+                Ok(ReaderStep::Packet(packet)) => {
                     self.last = packet.timestamp;
                     return Ok(Some(packet));
                 }
-                Ok(Step::Await(len)) => {
+                Ok(ReaderStep::Await(len)) => {
                     self.awaited = len;
                     return Ok(None);
                 }
-                Err(Fault::Record(error)) => return Err(in_file(error)),
-                Err(Fault::File(error)) => {
+                Err(ReaderFault::Record(error)) => return Err(in_file(error)),
+                Err(ReaderFault::File(error)) => {
                     self.buffer.clear();
-                    self.state = State::Broken;
+                    self.state = ReaderState::Broken;
                     return Err(in_file(error));
                 }
             }
@@ -152,14 +152,14 @@ impl CaptureReader {
     /// say) is told as an error; all packets before it are good.
     pub fn finish(&mut self) -> Result<()> {
         let reading = match self.state {
-            State::Broken => return Ok(()),
-            State::Start => "capture file header",
-            State::Pcap(_) => "last pcap record",
-            State::Pcapng(_) => "last pcapng block",
+            ReaderState::Broken => return Ok(()),
+            ReaderState::Start => "capture file header",
+            ReaderState::Pcap(_) => "last pcap record",
+            ReaderState::Pcapng(_) => "last pcapng block",
         };
         let offset = usize::try_from(self.buffer.position()).unwrap_or(usize::MAX);
         let left = self.buffer.len();
-        if left == 0 && self.skip == 0 && !matches!(self.state, State::Start) {
+        if left == 0 && self.skip == 0 && !matches!(self.state, ReaderState::Start) {
             return Ok(());
         }
         let needed = match self.skip {
@@ -167,7 +167,7 @@ impl CaptureReader {
             skip => usize::try_from(skip).unwrap_or(usize::MAX),
         };
         self.buffer.clear();
-        self.state = State::Broken;
+        self.state = ReaderState::Broken;
         Err(DecodeError { reading, offset, kind: DecodeErrorKind::Truncated { needed } })
     }
 
@@ -175,7 +175,7 @@ impl CaptureReader {
     /// the next record.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        matches!(self.state, State::Broken)
+        matches!(self.state, ReaderState::Broken)
     }
 
     /// Offset in the file of the next byte that was not read yet.
@@ -184,62 +184,62 @@ impl CaptureReader {
         self.buffer.position()
     }
 
-    fn step(&mut self) -> core::result::Result<Step, Fault> {
+    fn step(&mut self) -> core::result::Result<ReaderStep, ReaderFault> {
         match &mut self.state {
-            State::Broken => Ok(Step::Await(0)),
-            State::Start => {
-                let Some(magic) = self.buffer.peek::<4>() else { return Ok(Step::Await(4)) };
+            ReaderState::Broken => Ok(ReaderStep::Await(0)),
+            ReaderState::Start => {
+                let Some(magic) = self.buffer.peek::<4>() else { return Ok(ReaderStep::Await(4)) };
                 if magic == SECTION_MAGIC {
-                    self.state = State::Pcapng(Section::default());
-                    return Ok(Step::Again);
+                    self.state = ReaderState::Pcapng(Section::default());
+                    return Ok(ReaderStep::Again);
                 }
                 // A wrong magic number is told at once, not after twenty more bytes.
-                FileHeader::decode_magic(magic).map_err(Fault::File)?;
+                FileHeader::decode_magic(magic).map_err(ReaderFault::File)?;
                 let Some(bytes) = self.buffer.take(FileHeader::LEN) else {
-                    return Ok(Step::Await(FileHeader::LEN));
+                    return Ok(ReaderStep::Await(FileHeader::LEN));
                 };
-                self.state = State::Pcap(FileHeader::decode(&bytes).map_err(Fault::File)?);
-                Ok(Step::Again)
+                self.state = ReaderState::Pcap(FileHeader::decode(&bytes).map_err(ReaderFault::File)?);
+                Ok(ReaderStep::Again)
             }
-            State::Pcap(header) => {
-                let Some(bytes) = self.buffer.peek::<{ Record::HEADER_LEN }>() else {
-                    return Ok(Step::Await(Record::HEADER_LEN));
+            ReaderState::Pcap(header) => {
+                let Some(bytes) = self.buffer.peek::<{ PcapRecord::HEADER_LEN }>() else {
+                    return Ok(ReaderStep::Await(PcapRecord::HEADER_LEN));
                 };
-                let record = Record::decode(header, &bytes).map_err(Fault::File)?;
+                let record = PcapRecord::decode(header, &bytes).map_err(ReaderFault::File)?;
                 let Some(bytes) = self.buffer.take(record.len()) else {
-                    return Ok(Step::Await(record.len()));
+                    return Ok(ReaderStep::Await(record.len()));
                 };
-                Ok(Step::Packet(Packet {
+                Ok(ReaderStep::Packet(Packet {
                     timestamp: record.timestamp,
                     link_type: header.link_type,
                     original_len: record.original_len,
-                    data: bytes.slice(Record::HEADER_LEN..),
+                    data: bytes.slice(PcapRecord::HEADER_LEN..),
                 }))
             }
-            State::Pcapng(section) => {
+            ReaderState::Pcapng(section) => {
                 self.skip -= self.buffer.skip(self.skip);
                 if self.skip > 0 {
-                    return Ok(Step::Await(0));
+                    return Ok(ReaderStep::Await(0));
                 }
                 let Some(head) = self.buffer.peek::<{ Block::HEAD_LEN }>() else {
-                    return Ok(Step::Await(Block::HEAD_LEN));
+                    return Ok(ReaderStep::Await(Block::HEAD_LEN));
                 };
-                let block = Block::decode(&head, section).map_err(Fault::File)?;
+                let block = Block::decode(&head, section).map_err(ReaderFault::File)?;
                 if !block.is_wanted() {
                     self.skip = u64::from(block.len);
-                    return Ok(Step::Again);
+                    return Ok(ReaderStep::Again);
                 }
                 if let Err(error) = block.check_len() {
                     self.skip = u64::from(block.len);
-                    return Err(Fault::Record(error));
+                    return Err(ReaderFault::Record(error));
                 }
                 let Some(bytes) = self.buffer.take(block.len as usize) else {
-                    return Ok(Step::Await(block.len as usize));
+                    return Ok(ReaderStep::Await(block.len as usize));
                 };
-                block.check_trailer(&bytes).map_err(Fault::File)?;
-                match section.decode(&block, &bytes, self.last).map_err(Fault::Record)? {
-                    Some(packet) => Ok(Step::Packet(packet)),
-                    None => Ok(Step::Again),
+                block.check_trailer(&bytes).map_err(ReaderFault::File)?;
+                match section.decode(&block, &bytes, self.last).map_err(ReaderFault::Record)? {
+                    Some(packet) => Ok(ReaderStep::Packet(packet)),
+                    None => Ok(ReaderStep::Again),
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use super::event::{Connection, FlowEvent};
 use super::file::Packet;
-use super::fragment::{Fragments, Whole};
+use super::fragment::{Fragments, WholePacket};
 use super::tcp::Connections;
 use super::{ip, link, transport};
 use core::net::SocketAddr;
@@ -102,7 +102,7 @@ impl Flows {
         }
         let start = ip.payload.start;
         let whole = match ip.fragment {
-            None => Whole { payload: data.slice(ip.payload.clone()), missing: ip.missing },
+            None => WholePacket { payload: data.slice(ip.payload.clone()), missing: ip.missing },
             Some(fragment) => {
                 let part = data.get(ip.payload.clone()).unwrap_or_default();
                 match self.fragments.handle(timestamp, &ip, fragment, part) {

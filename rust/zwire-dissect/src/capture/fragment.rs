@@ -19,7 +19,7 @@ const MAX_PIECES: usize = 1024;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Key {
+struct FragmentKey {
     src: IpAddr,
     dst: IpAddr,
     protocol: u8,
@@ -28,7 +28,7 @@ struct Key {
 
 /// A payload whose fragments arrived, from the first to the last.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Whole {
+pub(super) struct WholePacket {
     /// The payload up to the first byte that was not captured.
     pub(super) payload: Bytes,
     /// The length of the rest, if some fragment was cut by the capture.
@@ -50,7 +50,7 @@ struct Assembly {
 /// Packets in reassembly.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
-    assemblies: HashMap<Key, Assembly>,
+    assemblies: HashMap<FragmentKey, Assembly>,
     /// Packets given up: too many at once, too late, or contradictory.
     pub(super) dropped: u64,
 }
@@ -63,8 +63,9 @@ impl Fragments {
         packet: &IpPacket,
         fragment: Fragment,
         data: &[u8],
-    ) -> Option<Whole> {
-        let key = Key { src: packet.src, dst: packet.dst, protocol: packet.protocol, id: fragment.id };
+    ) -> Option<WholePacket> {
+        let key =
+            FragmentKey { src: packet.src, dst: packet.dst, protocol: packet.protocol, id: fragment.id };
         let assembly = self.assemblies.get(&key);
         if assembly.is_some_and(|assembly| timestamp.saturating_sub(assembly.started) > TIMEOUT) {
             self.drop_assembly(&key);
@@ -92,7 +93,7 @@ impl Fragments {
         self.assemblies.clear();
     }
 
-    fn drop_assembly(&mut self, key: &Key) {
+    fn drop_assembly(&mut self, key: &FragmentKey) {
         self.assemblies.remove(key);
         self.dropped += 1;
     }
@@ -151,11 +152,11 @@ impl Assembly {
         Ok(matches!(&self.pieces[..], [only] if only.start == 0 && Some(only.end) == self.len))
     }
 
-    fn finish(mut self) -> Whole {
+    fn finish(mut self) -> WholePacket {
         let len = self.len.unwrap_or(self.buffer.len());
         let have = self.cut_at.unwrap_or(len).min(self.buffer.len());
         self.buffer.truncate(have);
-        Whole { payload: self.buffer.into(), missing: len - have }
+        WholePacket { payload: self.buffer.into(), missing: len - have }
     }
 }
 
@@ -169,7 +170,13 @@ mod tests {
         IpPacket { src: addr, dst: addr, protocol: 17, payload: 0..0, missing, fragment: None }
     }
 
-    fn feed(fragments: &mut Fragments, id: u32, offset: usize, more: bool, data: &[u8]) -> Option<Whole> {
+    fn feed(
+        fragments: &mut Fragments,
+        id: u32,
+        offset: usize,
+        more: bool,
+        data: &[u8],
+    ) -> Option<WholePacket> {
         fragments.handle(Duration::ZERO, &packet(0), Fragment { id, offset, more }, data)
     }
 
@@ -190,7 +197,7 @@ mod tests {
         let first = Fragment { id: 1, offset: 0, more: true };
         assert_eq!(fragments.handle(Duration::ZERO, &packet(4), first, b"0123"), None);
         let whole = feed(&mut fragments, 1, 8, false, b"rest").unwrap();
-        assert_eq!(whole, Whole { payload: Bytes::from_static(b"0123"), missing: 8 });
+        assert_eq!(whole, WholePacket { payload: Bytes::from_static(b"0123"), missing: 8 });
     }
 
     #[test]

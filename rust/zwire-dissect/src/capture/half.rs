@@ -30,13 +30,13 @@ pub(super) struct Sink<'a> {
 
 /// A stretch of the stream: bytes, or the knowledge that the capture cut them off.
 #[derive(Debug)]
-struct Piece {
+struct HeldPiece {
     timestamp: Duration,
     len: u64,
     data: Option<Bytes>,
 }
 
-impl Piece {
+impl HeldPiece {
     /// Drops the first `count` bytes.
     fn advance(&mut self, count: u64) {
         let count = count.min(self.len);
@@ -59,7 +59,7 @@ impl Piece {
 
 /// One direction of a connection.
 #[derive(Debug, Default)]
-pub(super) struct Half {
+pub(super) struct CapturedHalf {
     /// Sequence number of the byte at `offset`; unknown before the first segment.
     next_seq: Option<u32>,
     /// Offset in the stream of the next byte to hand out.
@@ -67,7 +67,7 @@ pub(super) struct Half {
     /// Sequence number of the first byte.
     first_seq: Option<u32>,
     /// Pieces behind a hole, by offset, apart from each other.
-    held: BTreeMap<u64, Piece>,
+    held: BTreeMap<u64, HeldPiece>,
     held_bytes: usize,
     /// Offset at which the stream ends.
     fin: Option<u64>,
@@ -75,7 +75,7 @@ pub(super) struct Half {
     acked: u64,
 }
 
-impl Half {
+impl CapturedHalf {
     /// Sets the sequence number of the first byte, unless it is known.
     pub(super) fn start(&mut self, seq: u32) {
         if self.first_seq.is_none() {
@@ -113,8 +113,8 @@ impl Half {
         self.start(seq);
         let Some(start) = self.offset_of(seq) else { return };
         let (len, missing) = (data.len() as u64, missing as u64);
-        self.accept(start, Piece { timestamp, len, data: Some(data) }, sink);
-        self.accept(start + len as i64, Piece { timestamp, len: missing, data: None }, sink);
+        self.accept(start, HeldPiece { timestamp, len, data: Some(data) }, sink);
+        self.accept(start + len as i64, HeldPiece { timestamp, len: missing, data: None }, sink);
         self.relieve(timestamp, sink);
     }
 
@@ -161,7 +161,7 @@ impl Half {
 
     /// Hands out a piece that starts at the next offset, drops it if it is old, and keeps it if
     /// there is a hole in front of it.
-    fn accept(&mut self, start: i64, mut piece: Piece, sink: &mut Sink<'_>) {
+    fn accept(&mut self, start: i64, mut piece: HeldPiece, sink: &mut Sink<'_>) {
         let end = start + piece.len as i64;
         if piece.len == 0 || end <= self.offset as i64 {
             return;
@@ -181,8 +181,8 @@ impl Half {
         self.drain(sink);
     }
 
-    fn deliver(&mut self, piece: Piece, sink: &mut Sink<'_>) {
-        let Piece { timestamp, len, data } = piece;
+    fn deliver(&mut self, piece: HeldPiece, sink: &mut Sink<'_>) {
+        let HeldPiece { timestamp, len, data } = piece;
         if len == 0 {
             return;
         }
@@ -210,7 +210,7 @@ impl Half {
     }
 
     /// Keeps those parts of a piece that are not there yet.
-    fn hold(&mut self, start: u64, mut piece: Piece, sink: &mut Sink<'_>) {
+    fn hold(&mut self, start: u64, mut piece: HeldPiece, sink: &mut Sink<'_>) {
         let mut at = start;
         while piece.len > 0 {
             let before = self.held.range(..=at).next_back().map(|(at, held)| at + held.len);
@@ -252,7 +252,7 @@ impl Half {
     /// Gives up the first hole; `false` if there is none.
     fn skip_hole(&mut self, sink: &mut Sink<'_>) -> bool {
         let Some((at, first)) = self.held.first_key_value() else { return false };
-        let gap = Piece { timestamp: first.timestamp, len: at - self.offset, data: None };
+        let gap = HeldPiece { timestamp: first.timestamp, len: at - self.offset, data: None };
         self.deliver(gap, sink);
         self.drain(sink);
         true

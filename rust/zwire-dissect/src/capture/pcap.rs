@@ -62,13 +62,13 @@ impl FileHeader {
 
 /// What the header of a record says.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Record {
+pub(super) struct PcapRecord {
     pub(super) timestamp: Duration,
     captured_len: u32,
     pub(super) original_len: u32,
 }
 
-impl Record {
+impl PcapRecord {
     pub(super) const HEADER_LEN: usize = 16;
 
     pub(super) fn decode(file: &FileHeader, bytes: &[u8]) -> Result<Self> {

@@ -5,7 +5,7 @@
 //! retransmissions do not look like a new connection.
 
 use super::event::{CloseReason, Connection, ConnectionId, FlowEvent};
-use super::half::{Half, Sink};
+use super::half::{CapturedHalf, Sink};
 use super::transport::Segment;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -21,20 +21,20 @@ pub const MAX_CONNECTIONS: usize = 16_384;
 const MAX_WINDOW: u64 = 64 << 20;
 
 /// A pair of sockets, the lower one first.
-type Key = (SocketAddr, SocketAddr);
+type SocketPair = (SocketAddr, SocketAddr);
 
 #[derive(Debug)]
-struct Entry {
+struct ConnectionEntry {
     connection: Connection,
-    halves: [Half; 2],
-    state: State,
+    halves: [CapturedHalf; 2],
+    state: ConnectionState,
     /// When a packet came last: in packets, as timestamps may run backwards.
     used: u64,
     timestamp: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ConnectionState {
     Open,
     /// The caller does not want its data.
     Ignored,
@@ -45,7 +45,7 @@ enum State {
 /// The connections of a capture.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    entries: HashMap<Key, Entry>,
+    entries: HashMap<SocketPair, ConnectionEntry>,
     next_id: u64,
     packets: u64,
     held_total: usize,
@@ -80,12 +80,15 @@ impl Connections {
             self.next_id += 1;
             events.push_back(FlowEvent::Open { timestamp, connection, from_start: segment.syn });
             let halves = Default::default();
-            self.entries.insert(key, Entry { connection, halves, state: State::Open, used: 0, timestamp });
+            self.entries.insert(
+                key,
+                ConnectionEntry { connection, halves, state: ConnectionState::Open, used: 0, timestamp },
+            );
         }
         let Some(entry) = self.entries.get_mut(&key) else { return };
         entry.used = self.packets;
         entry.timestamp = timestamp;
-        if entry.state == State::Open {
+        if entry.state == ConnectionState::Open {
             entry.handle(src, segment, &mut self.held_total, events);
         }
     }
@@ -96,8 +99,8 @@ impl Connections {
         let key = if client <= server { (client, server) } else { (server, client) };
         let entry = self.entries.get_mut(&key).filter(|entry| entry.connection.id == connection.id);
         if let Some(entry) = entry {
-            if entry.state == State::Open {
-                entry.state = State::Ignored;
+            if entry.state == ConnectionState::Open {
+                entry.state = ConnectionState::Ignored;
             }
             entry.halves.iter_mut().for_each(|half| half.discard(&mut self.held_total));
         }
@@ -105,7 +108,7 @@ impl Connections {
 
     /// The capture is over: so are all connections, in the order in which they appeared.
     pub(super) fn finish(&mut self, events: &mut VecDeque<FlowEvent>) {
-        let mut entries: Vec<Entry> = self.entries.drain().map(|(_, entry)| entry).collect();
+        let mut entries: Vec<ConnectionEntry> = self.entries.drain().map(|(_, entry)| entry).collect();
         entries.sort_unstable_by_key(|entry| entry.connection.id);
         for mut entry in entries {
             entry.close(CloseReason::CaptureEnd, &mut self.held_total, events);
@@ -120,17 +123,17 @@ impl Connections {
         let mut ages: Vec<u64> = self.entries.values().map(|entry| entry.used).collect();
         let (_, limit, _) = ages.select_nth_unstable(MAX_CONNECTIONS / 8 - 1);
         let limit = *limit;
-        let mut evicted: Vec<Entry> =
+        let mut evicted: Vec<ConnectionEntry> =
             self.entries.extract_if(|_, entry| entry.used <= limit).map(|(_, entry)| entry).collect();
         evicted.sort_unstable_by_key(|entry| entry.used);
         for mut entry in evicted {
-            self.evicted += u64::from(entry.state == State::Open);
+            self.evicted += u64::from(entry.state == ConnectionState::Open);
             entry.close(CloseReason::Evicted, &mut self.held_total, events);
         }
     }
 }
 
-impl Entry {
+impl ConnectionEntry {
     fn direction_from(&self, src: SocketAddr) -> Direction {
         if src == self.connection.client { Direction::ToServer } else { Direction::ToClient }
     }
@@ -142,7 +145,7 @@ impl Entry {
             // The same number again is a retransmission, or a SYN that comes behind the first data.
             return half.starts_elsewhere(segment.seq.wrapping_add(1));
         }
-        self.state == State::Closed
+        self.state == ConnectionState::Closed
             && !segment.data.is_empty()
             && half.distance(segment.seq).is_some_and(|distance| distance > MAX_WINDOW)
     }
@@ -194,7 +197,7 @@ impl Entry {
     }
 
     fn close(&mut self, reason: CloseReason, held_total: &mut usize, events: &mut VecDeque<FlowEvent>) {
-        if self.state == State::Open {
+        if self.state == ConnectionState::Open {
             let (connection, timestamp) = (self.connection, self.timestamp);
             for direction in [Direction::ToServer, Direction::ToClient] {
                 let mut sink = Sink { events, held_total, connection, direction };
@@ -202,7 +205,7 @@ impl Entry {
             }
             events.push_back(FlowEvent::Close { timestamp, connection, reason });
         }
-        self.state = State::Closed;
+        self.state = ConnectionState::Closed;
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn decode_tcp(payload: &Bytes, missing: usize) -> Result<Segment> {
 
 /// A UDP datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Datagram {
+pub(super) struct UdpDatagram {
     pub(super) src_port: u16,
     pub(super) dst_port: u16,
     pub(super) data: Bytes,
@@ -60,7 +60,7 @@ pub(super) struct Datagram {
 }
 
 /// Decodes the payload of an IP packet, of which the capture lacks the last `missing` bytes.
-pub(super) fn decode_udp(payload: &Bytes, missing: usize) -> Result<Datagram> {
+pub(super) fn decode_udp(payload: &Bytes, missing: usize) -> Result<UdpDatagram> {
     let end = match usize::from(be_u16(payload, 4, "UDP length")?) {
         // A jumbogram.
         0 => payload.len() + missing,
@@ -68,7 +68,7 @@ pub(super) fn decode_udp(payload: &Bytes, missing: usize) -> Result<Datagram> {
         len => len,
     };
     let (data, missing) = cut(payload, 8, end);
-    Ok(Datagram {
+    Ok(UdpDatagram {
         src_port: be_u16(payload, 0, "UDP source port")?,
         dst_port: be_u16(payload, 2, "UDP destination port")?,
         data,

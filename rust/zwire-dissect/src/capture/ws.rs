@@ -60,20 +60,20 @@ pub struct WsMessage {
 /// skipped. Memory: one message and one head per direction at most.
 #[derive(Debug, Default)]
 pub struct WebSocket {
-    streams: [Stream; 2],
+    streams: [WsStream; 2],
     foreign: bool,
 }
 
 #[derive(Debug, Default)]
-struct Stream {
+struct WsStream {
     buffer: StreamBuffer,
-    phase: Phase,
-    frame: Option<Frame>,
-    message: Option<Message>,
+    phase: WsPhase,
+    frame: Option<WsFrame>,
+    message: Option<WsAssembly>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Phase {
+enum WsPhase {
     /// In the HTTP head, of which so many bytes were searched for its end.
     Head {
         searched: usize,
@@ -83,7 +83,7 @@ enum Phase {
     Lost,
 }
 
-impl Default for Phase {
+impl Default for WsPhase {
     fn default() -> Self {
         Self::Head { searched: 0 }
     }
@@ -91,7 +91,7 @@ impl Default for Phase {
 
 /// A frame whose header was taken.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
+struct WsFrame {
     first: u8,
     mask: Option<[u8; 4]>,
     /// Bytes of the payload that were not taken yet.
@@ -102,7 +102,7 @@ struct Frame {
 
 /// A message whose first frame came.
 #[derive(Debug)]
-struct Message {
+struct WsAssembly {
     offset: u64,
     binary: bool,
     payload: BytesMut,
@@ -120,7 +120,7 @@ impl WebSocket {
     /// segment.
     #[must_use]
     pub fn resume() -> Self {
-        let stream = || Stream { phase: Phase::Lost, ..Stream::default() };
+        let stream = || WsStream { phase: WsPhase::Lost, ..WsStream::default() };
         Self { streams: [stream(), stream()], foreign: false }
     }
 
@@ -138,8 +138,8 @@ impl WebSocket {
         let client = &self.streams[Direction::ToServer.index()];
         match client.phase {
             _ if self.foreign => WsState::Foreign,
-            Phase::Head { .. } => WsState::Undecided,
-            Phase::Frames | Phase::Lost => WsState::Open,
+            WsPhase::Head { .. } => WsState::Undecided,
+            WsPhase::Frames | WsPhase::Lost => WsState::Open,
         }
     }
 
@@ -149,10 +149,10 @@ impl WebSocket {
             return;
         }
         let stream = &mut self.streams[direction.index()];
-        if matches!(stream.phase, Phase::Lost) {
+        if matches!(stream.phase, WsPhase::Lost) {
             stream.buffer.clear();
             if is_plausible(&data) {
-                stream.phase = Phase::Frames;
+                stream.phase = WsPhase::Frames;
             }
         }
         stream.buffer.push(data);
@@ -172,10 +172,10 @@ impl WebSocket {
                 break;
             }
             let stream = &mut self.streams[direction.index()];
-            if let Phase::Head { searched } = stream.phase {
+            if let WsPhase::Head { searched } = stream.phase {
                 match stream.poll_head(direction, searched) {
                     Head::Incomplete => continue,
-                    Head::Upgrade => stream.phase = Phase::Frames,
+                    Head::Upgrade => stream.phase = WsPhase::Frames,
                     Head::Foreign => {
                         *self = Self { foreign: true, ..Self::default() };
                         return None;
@@ -196,7 +196,7 @@ enum Head {
     Foreign,
 }
 
-impl Stream {
+impl WsStream {
     fn poll_head(&mut self, direction: Direction, searched: usize) -> Head {
         let waiting = self.buffer.as_slice();
         let start: &[u8] = match direction {
@@ -212,7 +212,7 @@ impl Stream {
         let found = waiting[from..].windows(end.len()).position(|window| window == end);
         let Some(found) = found else {
             let searched = waiting.len();
-            self.phase = Phase::Head { searched };
+            self.phase = WsPhase::Head { searched };
             // What waits must not keep the packets alive that it came with.
             self.buffer.settle();
             return if searched > MAX_HTTP_HEAD { Head::Foreign } else { Head::Incomplete };
@@ -227,7 +227,7 @@ impl Stream {
 
     fn poll_message(&mut self) -> Option<(u64, Result<Bytes>)> {
         loop {
-            if matches!(self.phase, Phase::Lost) {
+            if matches!(self.phase, WsPhase::Lost) {
                 self.buffer.clear();
                 return None;
             }
@@ -237,7 +237,7 @@ impl Stream {
                     Ok(Some(frame)) => self.frame = Some(frame),
                     Ok(None) => return None,
                     Err(error) => {
-                        self.phase = Phase::Lost;
+                        self.phase = WsPhase::Lost;
                         let message = self.message.take();
                         return Some((message.map_or(offset, |message| message.offset), Err(error)));
                     }
@@ -247,7 +247,7 @@ impl Stream {
             if frame.skip {
                 let left = frame.left - self.buffer.skip(frame.left);
                 if left > 0 {
-                    self.frame = Some(Frame { left, ..frame });
+                    self.frame = Some(WsFrame { left, ..frame });
                     return None;
                 }
             }
@@ -265,7 +265,7 @@ impl Stream {
     }
 
     /// The header of the next frame, and what is to be done with its payload.
-    fn poll_frame(&mut self) -> Result<Option<Frame>> {
+    fn poll_frame(&mut self) -> Result<Option<WsFrame>> {
         let Some([first, second]) = self.buffer.peek::<2>() else { return Ok(None) };
         let offset = self.buffer.position();
         let at = usize::try_from(offset).unwrap_or(usize::MAX);
@@ -290,7 +290,7 @@ impl Stream {
         if left > u64::MAX >> 1 {
             return Err(illegal("WebSocket length", at, left));
         }
-        let frame = Frame { first, mask, left, skip: true };
+        let frame = WsFrame { first, mask, left, skip: true };
         if opcode >= CLOSE {
             if left > MAX_CONTROL || first & FIN == 0 {
                 return Err(out_of_range("WebSocket control frame", at, left, MAX_CONTROL));
@@ -299,7 +299,7 @@ impl Stream {
         }
         if opcode != CONTINUATION {
             let (payload, binary) = (BytesMut::new(), opcode == BINARY);
-            self.message = Some(Message { offset, binary, payload, error: None });
+            self.message = Some(WsAssembly { offset, binary, payload, error: None });
         }
         // A continuation of a message that began before the capture, or that was lost.
         let Some(message) = &mut self.message else { return Ok(Some(frame)) };
@@ -310,11 +310,11 @@ impl Stream {
         } else if message.binary && len > MAX_WS_MESSAGE as u64 {
             message.fail(out_of_range("WebSocket message length", at, len, MAX_WS_MESSAGE as u64));
         }
-        Ok(Some(Frame { skip: !message.binary || message.error.is_some(), ..frame }))
+        Ok(Some(WsFrame { skip: !message.binary || message.error.is_some(), ..frame }))
     }
 
     /// Adds a frame to its message and gives the message if it is complete.
-    fn finish_frame(&mut self, frame: Frame, mut payload: Bytes) -> Option<(u64, Result<Bytes>)> {
+    fn finish_frame(&mut self, frame: WsFrame, mut payload: Bytes) -> Option<(u64, Result<Bytes>)> {
         if frame.first & OPCODE >= CLOSE {
             return None;
         }
@@ -331,7 +331,7 @@ impl Stream {
             message.payload.extend_from_slice(&payload);
             return None;
         }
-        let Message { offset, binary, payload: mut whole, error } = self.message.take()?;
+        let WsAssembly { offset, binary, payload: mut whole, error } = self.message.take()?;
         if let Some(error) = error {
             return Some((offset, Err(error)));
         }
@@ -369,13 +369,13 @@ impl Stream {
             None => {
                 self.frame = None;
                 self.message = None;
-                self.phase = Phase::Lost;
+                self.phase = WsPhase::Lost;
             }
         }
     }
 }
 
-impl Message {
+impl WsAssembly {
     fn fail(&mut self, error: DecodeError) {
         self.payload = BytesMut::new();
         self.error.get_or_insert(error);

@@ -4,7 +4,7 @@ use super::{
     limits::{MAX_DATAGRAM_SESSIONS, MAX_HELD_DATAGRAMS, MAX_SCOUTS},
     plausible::{Proof, Run},
     record::{Cause, Message},
-    session::{Format, Session, is_init},
+    session::{Format, ZenohSession, is_init},
     shared::{Place, Shared},
     socket::{extend, format_of},
 };
@@ -26,11 +26,11 @@ const SCOUTING_PORT: u16 = 7446;
 /// What datagrams said so far.
 #[derive(Debug, Default)]
 pub(crate) struct Datagrams {
-    sessions: HashMap<Pair, Session>,
+    sessions: HashMap<SessionEnds, ZenohSession>,
     /// The sessions in the order in which they began.
-    age: VecDeque<Pair>,
+    age: VecDeque<SessionEnds>,
     /// Datagrams that may be Zenoh.
-    undecided: HashMap<Pair, Undecided>,
+    undecided: HashMap<SessionEnds, Undecided>,
     held: usize,
     /// Groups in which somebody has said JOIN.
     groups: HashSet<SocketAddr>,
@@ -42,7 +42,7 @@ pub(crate) struct Datagrams {
 
 /// The two ends of a session, the smaller address first; of a multicast session sender and group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Pair(SocketAddr, SocketAddr);
+struct SessionEnds(SocketAddr, SocketAddr);
 
 /// What speaks for scouting beside the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,11 +72,11 @@ struct Undecided {
 }
 
 impl Datagram {
-    fn pair(&self) -> (Pair, usize) {
+    fn pair(&self) -> (SessionEnds, usize) {
         if self.dst.ip().is_multicast() || self.src < self.dst {
-            (Pair(self.src, self.dst), 0)
+            (SessionEnds(self.src, self.dst), 0)
         } else {
-            (Pair(self.dst, self.src), 1)
+            (SessionEnds(self.dst, self.src), 1)
         }
     }
 
@@ -110,7 +110,7 @@ impl Datagrams {
                 old.finish([datagram.place(); 2], shared);
                 self.age.retain(|other| *other != pair);
             }
-            self.begin(pair, Session::of_datagrams(), shared);
+            self.begin(pair, ZenohSession::of_datagrams(), shared);
         }
         if multicast && is_join(&datagram.data) {
             if self.groups.len() < MAX_DATAGRAM_SESSIONS {
@@ -196,7 +196,7 @@ impl Datagrams {
     }
 
     /// Holds back what looks like Zenoh until a run of it proves it.
-    fn guess(&mut self, pair: Pair, datagram: Datagram, shared: &mut Shared) {
+    fn guess(&mut self, pair: SessionEnds, datagram: Datagram, shared: &mut Shared) {
         let mut undecided = self.undecided.remove(&pair).unwrap_or_default();
         self.held -= undecided.held.len();
         let Some((run, format)) = extend(undecided.run, &datagram.data, &mut shared.decompressor) else {
@@ -223,9 +223,9 @@ impl Datagrams {
 
     /// A session whose handshake is not in the capture, or that has none. Without a format its batches are
     /// to tell it.
-    fn open(&mut self, pair: Pair, format: Option<Format>, shared: &mut Shared) {
+    fn open(&mut self, pair: SessionEnds, format: Option<Format>, shared: &mut Shared) {
         if !self.sessions.contains_key(&pair) {
-            let mut session = Session::of_datagrams();
+            let mut session = ZenohSession::of_datagrams();
             session.pass_handshake(0);
             session.pass_handshake(1);
             if let Some(format) = format {
@@ -235,7 +235,7 @@ impl Datagrams {
         }
     }
 
-    fn begin(&mut self, pair: Pair, session: Session, shared: &mut Shared) {
+    fn begin(&mut self, pair: SessionEnds, session: ZenohSession, shared: &mut Shared) {
         if self.sessions.contains_key(&pair) {
             return;
         }
@@ -248,7 +248,7 @@ impl Datagrams {
         self.sessions.insert(pair, session);
     }
 
-    fn end(&mut self, pair: Pair, shared: &mut Shared) {
+    fn end(&mut self, pair: SessionEnds, shared: &mut Shared) {
         let Some(mut session) = self.sessions.remove(&pair) else { return };
         let place = |src, dst| Place { time: self.time, src, dst, offset: 0 };
         session.finish([place(pair.0, pair.1), place(pair.1, pair.0)], shared);

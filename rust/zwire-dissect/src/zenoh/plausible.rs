@@ -199,7 +199,7 @@ fn continues(last: Fragment, next: Fragment) -> bool {
 
 /// Where a run of batches begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Search {
+pub(crate) enum BatchSearch {
     /// Here.
     Found(usize, Format),
     /// Nowhere before this offset.
@@ -214,25 +214,25 @@ pub(crate) fn search(
     proof: Proof,
     end: bool,
     decompressor: &mut Decompressor,
-) -> Search {
+) -> BatchSearch {
     let mut tries = Tries { left: MIN_TRIES + piece.len().saturating_mul(MAX_TRIES) };
     let mut first_open = None;
     for start in 0..piece.len() {
         for &format in formats {
             match follow(piece, start, format, proof, end, &mut tries, decompressor) {
-                Outcome::Proof => return Search::Found(start, format),
-                Outcome::Open => {
+                RunOutcome::Proof => return BatchSearch::Found(start, format),
+                RunOutcome::Open => {
                     first_open.get_or_insert(start);
                 }
-                Outcome::No => {}
+                RunOutcome::No => {}
             }
         }
         if tries.left == 0 {
             // Somebody makes this expensive on purpose.
-            return Search::Wait(start);
+            return BatchSearch::Wait(start);
         }
     }
-    Search::Wait(first_open.unwrap_or(piece.len()))
+    BatchSearch::Wait(first_open.unwrap_or(piece.len()))
 }
 
 /// Whether a piece of a stream begins with a run of batches that proves enough: where batches have to
@@ -243,24 +243,24 @@ pub(crate) fn search_start(
     proof: Proof,
     end: bool,
     decompressor: &mut Decompressor,
-) -> Option<Search> {
+) -> Option<BatchSearch> {
     let mut tries = Tries { left: MIN_TRIES + piece.len().saturating_mul(MAX_TRIES) };
     let mut open = false;
     for &format in formats {
         match follow(piece, 0, format, proof, end, &mut tries, decompressor) {
-            Outcome::Proof => return Some(Search::Found(0, format)),
-            Outcome::Open => open = true,
-            Outcome::No => {}
+            RunOutcome::Proof => return Some(BatchSearch::Found(0, format)),
+            RunOutcome::Open => open = true,
+            RunOutcome::No => {}
         }
     }
-    (open && !end).then_some(Search::Wait(0))
+    (open && !end).then_some(BatchSearch::Wait(0))
 }
 
 struct Tries {
     left: usize,
 }
 
-enum Outcome {
+enum RunOutcome {
     Proof,
     /// More bytes may make it one.
     Open,
@@ -276,14 +276,14 @@ fn follow(
     end: bool,
     tries: &mut Tries,
     decompressor: &mut Decompressor,
-) -> Outcome {
+) -> RunOutcome {
     let mut run = Run::default();
     let mut at = start;
     let needed = proof.at(start);
     // What there is to say when the piece ends inside the run. To end with it is a proof of its own.
     let open = |run: Run, exact: bool| {
         let needed = if exact { proof } else { needed };
-        if end && run.proves(needed.at_end()) { Outcome::Proof } else { Outcome::Open }
+        if end && run.proves(needed.at_end()) { RunOutcome::Proof } else { RunOutcome::Open }
     };
     loop {
         let rest = &piece[at..];
@@ -304,22 +304,22 @@ fn follow(
             }
         };
         if len == 0 || len > MAX_BATCH || !usual {
-            return Outcome::No;
+            return RunOutcome::No;
         }
         if rest.len() < prefix + len {
             return open(run, false);
         }
         if tries.left == 0 {
-            return Outcome::No;
+            return RunOutcome::No;
         }
         let good = run.add(&piece.slice(at + prefix..at + prefix + len), format, decompressor);
         tries.left = tries.left.saturating_sub(core::mem::take(&mut run.cost));
         if !good {
-            return Outcome::No;
+            return RunOutcome::No;
         }
         at += prefix + len;
         if run.proves(needed) {
-            return Outcome::Proof;
+            return RunOutcome::Proof;
         }
     }
 }
@@ -333,7 +333,7 @@ mod tests {
         batches.iter().flat_map(|batch| [&(batch.len() as u16).to_le_bytes()[..], batch].concat()).collect()
     }
 
-    fn find(bytes: &[u8], proof: Proof, end: bool) -> Search {
+    fn find(bytes: &[u8], proof: Proof, end: bool) -> BatchSearch {
         let piece = Bytes::copy_from_slice(bytes);
         search(&piece, &Format::ALL, proof, end, &mut Decompressor::new(MAX_BATCH))
     }
@@ -345,18 +345,18 @@ mod tests {
     #[test]
     fn three_batches_prove_a_stranger_to_be_zenoh() {
         let run = batches(&[FRAME, KEEP_ALIVE, FRAME]);
-        assert_eq!(find(&run, Proof::STRANGER, false), Search::Found(0, Format::Plain));
+        assert_eq!(find(&run, Proof::STRANGER, false), BatchSearch::Found(0, Format::Plain));
         let two = batches(&[FRAME, FRAME]);
-        assert_eq!(find(&two, Proof::STRANGER, false), Search::Wait(0));
-        assert_eq!(find(&two, Proof::KNOWN, false), Search::Found(0, Format::Plain));
+        assert_eq!(find(&two, Proof::STRANGER, false), BatchSearch::Wait(0));
+        assert_eq!(find(&two, Proof::KNOWN, false), BatchSearch::Found(0, Format::Plain));
         let late = [&[0xff; 1000][..], &two].concat();
-        assert_eq!(find(&late, Proof::KNOWN, false), Search::Found(1000, Format::Plain));
+        assert_eq!(find(&late, Proof::KNOWN, false), BatchSearch::Found(1000, Format::Plain));
         let one = [&[0; 1000][..], &batches(&[FRAME])].concat();
-        assert!(matches!(find(&one, Proof::KNOWN, false), Search::Wait(990..=1000)), "it may be chance");
-        assert_eq!(find(&one, Proof::KNOWN, true), Search::Found(1000, Format::Plain));
-        assert_eq!(find(&two, Proof::STRANGER, true), Search::Found(0, Format::Plain));
+        assert!(matches!(find(&one, Proof::KNOWN, false), BatchSearch::Wait(990..=1000)), "it may be chance");
+        assert_eq!(find(&one, Proof::KNOWN, true), BatchSearch::Found(1000, Format::Plain));
+        assert_eq!(find(&two, Proof::STRANGER, true), BatchSearch::Found(0, Format::Plain));
         let late = [&[0xff; 100][..], &run].concat();
-        assert_eq!(find(&late, Proof::STRANGER, false), Search::Found(100, Format::Plain));
+        assert_eq!(find(&late, Proof::STRANGER, false), BatchSearch::Found(100, Format::Plain));
     }
 
     #[test]
@@ -365,25 +365,31 @@ mod tests {
         for _ in 0..3 {
             bare.extend([4, 0, 0, 0, 0x1d, 0x01, 0x01, 0x00]);
         }
-        assert_eq!(find(&bare, Proof::STRANGER, false), Search::Found(0, Format::LowLatency));
+        assert_eq!(find(&bare, Proof::STRANGER, false), BatchSearch::Found(0, Format::LowLatency));
         let framed = [&[0u8][..], FRAME].concat();
         let plain_in_compressed = batches(&[&framed, &[0, 4], &framed]);
-        assert_eq!(find(&plain_in_compressed, Proof::STRANGER, false), Search::Found(0, Format::Compressed));
+        assert_eq!(
+            find(&plain_in_compressed, Proof::STRANGER, false),
+            BatchSearch::Found(0, Format::Compressed)
+        );
     }
 
     #[test]
     fn fragments_need_numbers_that_follow() {
         let fragment = |sn: u8| [&[0x66, 0x80 | sn, 0x81, 0x82, 0x01][..], &[0xee; 50]].concat();
         let (a, b, c) = (fragment(1), fragment(2), fragment(3));
-        assert_eq!(find(&batches(&[&a, &b, &c]), Proof::STRANGER, false), Search::Found(0, Format::Plain));
-        assert_eq!(find(&batches(&[&a, &c, &b]), Proof::STRANGER, false), Search::Wait(0));
+        assert_eq!(
+            find(&batches(&[&a, &b, &c]), Proof::STRANGER, false),
+            BatchSearch::Found(0, Format::Plain)
+        );
+        assert_eq!(find(&batches(&[&a, &c, &b]), Proof::STRANGER, false), BatchSearch::Wait(0));
     }
 
     #[test]
     fn zeros_and_text_are_no_batches() {
-        assert!(matches!(find(&[0; 500], Proof::KNOWN, true), Search::Wait(_)));
+        assert!(matches!(find(&[0; 500], Proof::KNOWN, true), BatchSearch::Wait(_)));
         let text = b"GET / HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\n\r\n".repeat(20);
-        assert!(matches!(find(&text, Proof::KNOWN, true), Search::Wait(_)));
+        assert!(matches!(find(&text, Proof::KNOWN, true), BatchSearch::Wait(_)));
     }
 
     #[test]
@@ -394,9 +400,9 @@ mod tests {
             search_start(&piece, &Format::ALL, Proof::NO_HANDSHAKE, end, &mut decompressor)
         };
         let run = batches(&[FRAME, KEEP_ALIVE, FRAME]);
-        assert_eq!(at_start(&run, false), Some(Search::Found(0, Format::Plain)));
+        assert_eq!(at_start(&run, false), Some(BatchSearch::Found(0, Format::Plain)));
         for cut in 0..run.len() {
-            assert_eq!(at_start(&run[..cut], false), Some(Search::Wait(0)), "{cut}");
+            assert_eq!(at_start(&run[..cut], false), Some(BatchSearch::Wait(0)), "{cut}");
             assert_eq!(at_start(&run[..cut], true), None, "{cut}");
         }
         for other in [&b"GET / HTTP/1.1"[..], &[0; 40], &[0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f]] {
@@ -408,7 +414,7 @@ mod tests {
     proptest! {
         #[test]
         fn noise_is_no_zenoh(bytes in prop::collection::vec(any::<u8>(), 0..4000), end: bool) {
-            prop_assert!(matches!(find(&bytes, Proof::STRANGER, end), Search::Wait(_)));
+            prop_assert!(matches!(find(&bytes, Proof::STRANGER, end), BatchSearch::Wait(_)));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! [`Session`]: what both sides of a link have said, and the records of a batch.
+//! [`ZenohSession`]: what both sides of a link have said, and the records of a batch.
 
 use super::{
     keys::{Declared, Total, entity},
@@ -58,7 +58,7 @@ struct Offer {
 
 /// One side of a session.
 #[derive(Debug, Default)]
-struct Side {
+struct SessionSide {
     offer: Option<Offer>,
     /// It has sent OPEN, or is past it for another reason.
     open: bool,
@@ -70,15 +70,15 @@ struct Side {
 
 /// A link between two nodes as far as the capture shows it.
 #[derive(Debug, Default)]
-pub(crate) struct Session {
-    sides: [Side; 2],
+pub(crate) struct ZenohSession {
+    sides: [SessionSide; 2],
     /// Found out from the batches, where the handshake is not in the capture.
     guess: Option<Format>,
     /// Whether its batches are datagrams.
     datagrams: bool,
 }
 
-impl Session {
+impl ZenohSession {
     /// A session whose batches are datagrams.
     pub(crate) fn of_datagrams() -> Self {
         Self { datagrams: true, ..Self::default() }

@@ -1,4 +1,4 @@
-//! [`Stream`]: one TCP connection, from its bytes to the batches of a [`Session`].
+//! [`ZenohStream`]: one TCP connection, from its bytes to the batches of a [`ZenohSession`].
 //!
 //! ```text
 //!          INIT at the start, or a forced port           batch undecodable twice, bytes missing
@@ -11,10 +11,10 @@
 
 use super::{
     limits::{MAX_BATCH, MAX_UNDECIDED, MAX_UNDECIDED_TOTAL},
-    plausible::{Proof, Search, search, search_start},
+    plausible::{BatchSearch, Proof, search, search_start},
     record::Cause,
-    session::{Format, Session, is_init},
-    shared::{DIRECTIONS, Place, Shared, Step},
+    session::{Format, ZenohSession, is_init},
+    shared::{DIRECTIONS, Place, Shared, StreamStep},
     socket::{Batch, Next, Socket, may_be_joined},
 };
 use crate::capture::{Connection, Direction, StreamBuffer, WebSocket};
@@ -24,16 +24,16 @@ use zwire_proto::zenoh::VERSION;
 
 /// A connection that may carry Zenoh.
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub(crate) struct ZenohStream {
     connection: Connection,
     from_start: bool,
-    kind: Kind,
-    session: Session,
-    halves: [Half; 2],
+    kind: ZenohCarrier,
+    session: ZenohSession,
+    halves: [ZenohHalf; 2],
 }
 
 #[derive(Debug)]
-enum Kind {
+enum ZenohCarrier {
     Undecided,
     Zenoh,
     /// What it carries is not known before its first message.
@@ -41,9 +41,9 @@ enum Kind {
 }
 
 #[derive(Debug, Default)]
-struct Half {
+struct ZenohHalf {
     buffer: StreamBuffer,
-    phase: Phase,
+    phase: ZenohPhase,
     /// When the last bytes were captured.
     time: Duration,
     /// The last batch did not decode.
@@ -51,7 +51,7 @@ struct Half {
 }
 
 #[derive(Debug, Default)]
-enum Phase {
+enum ZenohPhase {
     /// Nothing was taken yet.
     #[default]
     Start,
@@ -72,25 +72,25 @@ enum Phase {
     },
 }
 
-enum Start {
+enum StreamStart {
     Await,
     Init,
     Http,
     Other,
 }
 
-impl Stream {
+impl ZenohStream {
     pub(crate) fn new(connection: Connection, from_start: bool, forced: bool) -> Self {
         let mut stream = Self {
             connection,
             from_start,
-            kind: if forced { Kind::Zenoh } else { Kind::Undecided },
-            session: Session::default(),
-            halves: [Half::default(), Half::default()],
+            kind: if forced { ZenohCarrier::Zenoh } else { ZenohCarrier::Undecided },
+            session: ZenohSession::default(),
+            halves: [ZenohHalf::default(), ZenohHalf::default()],
         };
         if forced && from_start {
             for half in &mut stream.halves {
-                half.phase = Phase::Framed;
+                half.phase = ZenohPhase::Framed;
             }
         }
         stream
@@ -103,9 +103,9 @@ impl Stream {
     /// Whether this has turned out to be Zenoh.
     pub(crate) const fn is_known(&self) -> bool {
         match &self.kind {
-            Kind::Undecided => false,
-            Kind::Zenoh => true,
-            Kind::WebSocket(socket) => socket.is_zenoh(),
+            ZenohCarrier::Undecided => false,
+            ZenohCarrier::Zenoh => true,
+            ZenohCarrier::WebSocket(socket) => socket.is_zenoh(),
         }
     }
 
@@ -113,10 +113,10 @@ impl Stream {
     /// a side that is past its own.
     pub(crate) fn begins_again(&self, direction: Direction, data: &[u8]) -> bool {
         let half = &self.halves[direction.index()];
-        matches!(half.phase, Phase::Framed)
+        matches!(half.phase, ZenohPhase::Framed)
             && half.buffer.is_empty()
             && self.session.is_open(direction.index())
-            && matches!(start(data), Start::Init)
+            && matches!(start(data), StreamStart::Init)
     }
 
     /// Takes in the next bytes. Call [`Self::step`] until there is nothing more.
@@ -124,27 +124,27 @@ impl Stream {
         let half = &mut self.halves[direction.index()];
         half.time = time;
         // A WebSocket that was joined inside a message shows itself where a later one begins.
-        let joins = matches!(half.phase, Phase::Search { at_start: false, .. }) && may_be_joined(&data);
-        if joins && matches!(self.kind, Kind::Undecided) {
+        let joins = matches!(half.phase, ZenohPhase::Search { at_start: false, .. }) && may_be_joined(&data);
+        if joins && matches!(self.kind, ZenohCarrier::Undecided) {
             self.switch_to(Socket::resume());
         }
-        if let Kind::WebSocket(socket) = &mut self.kind {
+        if let ZenohCarrier::WebSocket(socket) = &mut self.kind {
             socket.handle_data(direction, data);
             return;
         }
         let half = &mut self.halves[direction.index()];
         match &mut half.phase {
-            Phase::Search { waiting, .. } => waiting.extend_from_slice(&data),
-            Phase::Skip(left) => {
+            ZenohPhase::Search { waiting, .. } => waiting.extend_from_slice(&data),
+            ZenohPhase::Skip(left) => {
                 let skipped = usize::try_from(*left).unwrap_or(usize::MAX).min(data.len());
                 *left -= skipped as u64;
                 half.buffer.jump(skipped as u64);
                 if *left == 0 {
-                    half.phase = Phase::Framed;
+                    half.phase = ZenohPhase::Framed;
                     half.buffer.push(data.slice(skipped..));
                 }
             }
-            Phase::Start | Phase::Framed => half.buffer.push(data),
+            ZenohPhase::Start | ZenohPhase::Framed => half.buffer.push(data),
         }
     }
 
@@ -159,40 +159,40 @@ impl Stream {
     ) {
         let side = direction.index();
         // What waits for more to be decided gets no more.
-        if matches!(self.halves[side].phase, Phase::Search { .. }) {
-            while self.step_half(direction, true, shared) == Step::Again {}
+        if matches!(self.halves[side].phase, ZenohPhase::Search { .. }) {
+            while self.step_half(direction, true, shared) == StreamStep::Again {}
         }
         let place = Place { time, ..self.place(direction, offset) };
         self.session.lose(side);
-        if let Kind::WebSocket(socket) = &mut self.kind {
+        if let ZenohCarrier::WebSocket(socket) = &mut self.kind {
             socket.handle_gap(direction, missing);
             if socket.is_zenoh() {
                 shared.out.push_back(place.fault(offset, Cause::Missing { bytes: missing }));
             }
             return;
         }
-        if matches!(self.kind, Kind::Zenoh) {
+        if matches!(self.kind, ZenohCarrier::Zenoh) {
             shared.out.push_back(place.fault(offset, Cause::Missing { bytes: missing }));
         }
         let format = self.session.format(side);
         let half = &mut self.halves[side];
         let gone = half.buffer.len() as u64 + missing;
         let left = match half.phase {
-            Phase::Skip(left) => left.checked_sub(missing),
+            ZenohPhase::Skip(left) => left.checked_sub(missing),
             // If the batch that is damaged is longer than the gap, the next one begins behind it.
-            Phase::Framed => prefix(&mut half.buffer, format.unwrap_or(Format::Plain))
+            ZenohPhase::Framed => prefix(&mut half.buffer, format.unwrap_or(Format::Plain))
                 .and_then(|(prefix, len)| (prefix as u64 + len).checked_sub(gone)),
-            Phase::Start | Phase::Search { .. } => None,
+            ZenohPhase::Start | ZenohPhase::Search { .. } => None,
         };
         let waited = match &half.phase {
-            Phase::Search { waiting, .. } => waiting.len() as u64,
+            ZenohPhase::Search { waiting, .. } => waiting.len() as u64,
             _ => 0,
         };
         half.buffer.jump(missing + waited);
         half.phase = match left {
-            Some(0) => Phase::Framed,
-            Some(left) => Phase::Skip(left),
-            None => Phase::search(half.buffer.position()),
+            Some(0) => ZenohPhase::Framed,
+            Some(left) => ZenohPhase::Skip(left),
+            None => ZenohPhase::search(half.buffer.position()),
         };
         // The handshake may be in the gap; a decision waits for what comes behind it.
         if left.is_none() {
@@ -201,35 +201,35 @@ impl Stream {
     }
 
     /// Handles at most one batch.
-    pub(crate) fn step(&mut self, shared: &mut Shared) -> Step {
-        if matches!(self.kind, Kind::WebSocket(_)) {
+    pub(crate) fn step(&mut self, shared: &mut Shared) -> StreamStep {
+        if matches!(self.kind, ZenohCarrier::WebSocket(_)) {
             return self.step_web_socket(shared);
         }
         for direction in DIRECTIONS {
             match self.step_half(direction, false, shared) {
-                Step::Done => {}
+                StreamStep::Done => {}
                 other => return other,
             }
         }
-        Step::Done
+        StreamStep::Done
     }
 
     /// Handles at most one batch, knowing that nothing follows. `Done`: everything was told.
-    pub(crate) fn finish(&mut self, shared: &mut Shared) -> Step {
-        if matches!(self.kind, Kind::WebSocket(_)) {
+    pub(crate) fn finish(&mut self, shared: &mut Shared) -> StreamStep {
+        if matches!(self.kind, ZenohCarrier::WebSocket(_)) {
             match self.step_web_socket(shared) {
-                Step::Done => {}
+                StreamStep::Done => {}
                 other => return other,
             }
         } else {
             for direction in DIRECTIONS {
                 match self.step_half(direction, true, shared) {
-                    Step::Done => {}
+                    StreamStep::Done => {}
                     other => return other,
                 }
             }
         }
-        if matches!(self.kind, Kind::Zenoh) {
+        if matches!(self.kind, ZenohCarrier::Zenoh) {
             for direction in DIRECTIONS {
                 let half = &mut self.halves[direction.index()];
                 let (bytes, offset) = (half.buffer.len() as u64, half.buffer.position());
@@ -243,7 +243,7 @@ impl Stream {
         let places = DIRECTIONS
             .map(|direction| self.place(direction, self.halves[direction.index()].buffer.position()));
         self.session.finish(places, shared);
-        Step::Done
+        StreamStep::Done
     }
 
     /// Gives back what it holds of what all streams share.
@@ -253,8 +253,8 @@ impl Stream {
 
     /// How many bytes wait for a decision, or for the rest of their batch.
     pub(crate) fn waiting(&self) -> usize {
-        let waiting = |half: &Half| match &half.phase {
-            Phase::Search { waiting, .. } => waiting.len(),
+        let waiting = |half: &ZenohHalf| match &half.phase {
+            ZenohPhase::Search { waiting, .. } => waiting.len(),
             _ => half.buffer.len(),
         };
         self.halves.iter().map(waiting).sum()
@@ -265,90 +265,94 @@ impl Stream {
         Place { time, src: self.connection.src(direction), dst: self.connection.dst(direction), offset }
     }
 
-    fn step_half(&mut self, direction: Direction, end: bool, shared: &mut Shared) -> Step {
+    fn step_half(&mut self, direction: Direction, end: bool, shared: &mut Shared) -> StreamStep {
         let half = &mut self.halves[direction.index()];
         match &mut half.phase {
-            Phase::Start if half.buffer.is_empty() => Step::Done,
-            Phase::Start => self.step_start(direction, end, shared.undecided > MAX_UNDECIDED_TOTAL),
-            Phase::Framed => self.step_framed(direction, shared),
-            Phase::Skip(_) => Step::Done,
-            Phase::Search { waiting, .. } if waiting.is_empty() => Step::Done,
-            Phase::Search { .. } => self.step_search(direction, end, shared),
+            ZenohPhase::Start if half.buffer.is_empty() => StreamStep::Done,
+            ZenohPhase::Start => self.step_start(direction, end, shared.undecided > MAX_UNDECIDED_TOTAL),
+            ZenohPhase::Framed => self.step_framed(direction, shared),
+            ZenohPhase::Skip(_) => StreamStep::Done,
+            ZenohPhase::Search { waiting, .. } if waiting.is_empty() => StreamStep::Done,
+            ZenohPhase::Search { .. } => self.step_search(direction, end, shared),
         }
     }
 
-    fn step_start(&mut self, direction: Direction, end: bool, crowded: bool) -> Step {
+    fn step_start(&mut self, direction: Direction, end: bool, crowded: bool) -> StreamStep {
         let half = &mut self.halves[direction.index()];
-        if matches!(self.kind, Kind::Zenoh) && self.from_start {
-            half.phase = Phase::Framed;
-            return Step::Again;
+        if matches!(self.kind, ZenohCarrier::Zenoh) && self.from_start {
+            half.phase = ZenohPhase::Framed;
+            return StreamStep::Again;
         }
         let start = match start(half.buffer.as_slice()) {
             // An answer that was captured before its request.
-            Start::Other if self.from_start && half.buffer.as_slice().starts_with(b"HTTP/1.1 ") => {
-                Start::Await
+            StreamStart::Other if self.from_start && half.buffer.as_slice().starts_with(b"HTTP/1.1 ") => {
+                StreamStart::Await
             }
             start => start,
         };
         match start {
-            Start::Init => {
-                self.kind = Kind::Zenoh;
-                half.phase = Phase::Framed;
-                Step::Again
+            StreamStart::Init => {
+                self.kind = ZenohCarrier::Zenoh;
+                half.phase = ZenohPhase::Framed;
+                StreamStep::Again
             }
-            Start::Http => {
+            StreamStart::Http => {
                 self.switch_to(Socket::new());
-                Step::Again
+                StreamStep::Again
             }
-            Start::Await if !end => {
+            StreamStart::Await if !end => {
                 // A server may be captured before its client.
-                if half.buffer.len() > MAX_UNDECIDED || crowded { Step::Foreign } else { Step::Done }
+                if half.buffer.len() > MAX_UNDECIDED || crowded {
+                    StreamStep::Foreign
+                } else {
+                    StreamStep::Done
+                }
             }
-            Start::Other if self.from_start => {
+            StreamStart::Other if self.from_start => {
                 half.search_from_here();
-                if let Phase::Search { at_start, .. } = &mut half.phase {
+                if let ZenohPhase::Search { at_start, .. } = &mut half.phase {
                     *at_start = true;
                 }
                 self.session.pass_handshake(direction.index());
-                Step::Again
+                StreamStep::Again
             }
-            Start::Await if self.from_start => Step::Foreign,
-            Start::Await | Start::Other
-                if matches!(self.kind, Kind::Undecided) && may_be_joined(half.buffer.as_slice()) =>
+            StreamStart::Await if self.from_start => StreamStep::Foreign,
+            StreamStart::Await | StreamStart::Other
+                if matches!(self.kind, ZenohCarrier::Undecided) && may_be_joined(half.buffer.as_slice()) =>
             {
                 self.switch_to(Socket::resume());
-                Step::Again
+                StreamStep::Again
             }
-            Start::Await | Start::Other => {
+            StreamStart::Await | StreamStart::Other => {
                 half.search_from_here();
                 self.session.pass_handshake(direction.index());
-                Step::Again
+                StreamStep::Again
             }
         }
     }
 
-    fn step_framed(&mut self, direction: Direction, shared: &mut Shared) -> Step {
+    fn step_framed(&mut self, direction: Direction, shared: &mut Shared) -> StreamStep {
         let side = direction.index();
         let half = &mut self.halves[side];
         if half.buffer.is_empty() {
-            return Step::Done;
+            return StreamStep::Done;
         }
         let Some(format) = self.session.format(side) else {
             // The other side's INIT is not in the capture.
             half.search_from_here();
-            return Step::Again;
+            return StreamStep::Again;
         };
-        let Some((prefix, len)) = prefix(&mut half.buffer, format) else { return Step::Done };
+        let Some((prefix, len)) = prefix(&mut half.buffer, format) else { return StreamStep::Done };
         let offset = half.buffer.position() + prefix as u64;
         if len > MAX_BATCH as u64 {
             let place = self.place(direction, offset);
             let cause = Cause::Prefix { len, max: MAX_BATCH as u64 };
             shared.out.push_back(place.fault(place.offset - prefix as u64, cause));
             self.halves[side].search_from_here();
-            return Step::Again;
+            return StreamStep::Again;
         }
         #[allow(clippy::cast_possible_truncation, reason = "at most MAX_BATCH")]
-        let Some(batch) = half.buffer.take(prefix + len as usize) else { return Step::Done };
+        let Some(batch) = half.buffer.take(prefix + len as usize) else { return StreamStep::Done };
         let place = self.place(direction, offset);
         let good = self.session.handle_batch(side, batch.slice(prefix..), place, shared);
         let half = &mut self.halves[side];
@@ -356,16 +360,18 @@ impl Stream {
             half.search_from_here();
         }
         half.doubtful = !good;
-        Step::Again
+        StreamStep::Again
     }
 
-    fn step_search(&mut self, direction: Direction, end: bool, shared: &mut Shared) -> Step {
+    fn step_search(&mut self, direction: Direction, end: bool, shared: &mut Shared) -> StreamStep {
         let side = direction.index();
-        let known = matches!(self.kind, Kind::Zenoh);
+        let known = matches!(self.kind, ZenohCarrier::Zenoh);
         let half = &mut self.halves[side];
-        let Phase::Search { waiting, wanted, since, at_start } = &mut half.phase else { return Step::Done };
+        let ZenohPhase::Search { waiting, wanted, since, at_start } = &mut half.phase else {
+            return StreamStep::Done;
+        };
         if waiting.len() < *wanted && !end && shared.undecided <= MAX_UNDECIDED_TOTAL {
-            return Step::Done;
+            return StreamStep::Done;
         }
         let (since, at_start) = (*since, *at_start && !known);
         let piece = core::mem::take(waiting).freeze();
@@ -379,57 +385,57 @@ impl Stream {
                 let found = search_start(&piece, formats, Proof::NO_HANDSHAKE, end, decompressor);
                 let Some(found) = found else {
                     half.buffer.jump(piece.len() as u64);
-                    half.phase = Phase::search(half.buffer.position());
-                    return Step::Foreign;
+                    half.phase = ZenohPhase::search(half.buffer.position());
+                    return StreamStep::Foreign;
                 };
                 found
             }
         };
         match found {
-            Search::Found(at, format) => {
+            BatchSearch::Found(at, format) => {
                 half.buffer.jump(at as u64);
                 half.buffer.push(piece.slice(at..));
-                half.phase = Phase::Framed;
+                half.phase = ZenohPhase::Framed;
                 half.doubtful = false;
                 if self.session.format(side).is_none() {
                     self.session.set_format(format);
                 }
                 let skipped = half.buffer.position() - since;
                 if !known {
-                    self.kind = Kind::Zenoh;
+                    self.kind = ZenohCarrier::Zenoh;
                     if at_start {
                         // Nor has the other side one.
                         self.session.pass_handshake(1 - side);
                     }
                     // The other side needs less of a proof now.
-                    if let Phase::Search { wanted, .. } = &mut self.halves[1 - side].phase {
+                    if let ZenohPhase::Search { wanted, .. } = &mut self.halves[1 - side].phase {
                         *wanted = 0;
                     }
                 }
                 self.told_skipped(direction, since, skipped, shared);
-                Step::Again
+                StreamStep::Again
             }
-            Search::Wait(at) => {
+            BatchSearch::Wait(at) => {
                 half.buffer.jump(at as u64);
                 let left = piece.len() - at;
                 let crowded = shared.undecided > MAX_UNDECIDED_TOTAL;
                 if end || left > MAX_UNDECIDED || crowded {
                     half.buffer.jump(left as u64);
                     let now = half.buffer.position();
-                    half.phase = Phase::search(now);
+                    half.phase = ZenohPhase::search(now);
                     if known {
                         self.told_skipped(direction, since, now - since, shared);
-                        return Step::Done;
+                        return StreamStep::Done;
                     }
-                    return if end { Step::Done } else { Step::Foreign };
+                    return if end { StreamStep::Done } else { StreamStep::Foreign };
                 }
                 let waiting = match piece.try_into_mut() {
                     Ok(mut all) => all.split_off(at),
                     Err(piece) => BytesMut::from(&piece[at..]),
                 };
                 let wanted = waiting.len() + waiting.len() / 2 + 1;
-                half.phase = Phase::Search { waiting, wanted, since, at_start };
-                Step::Done
+                half.phase = ZenohPhase::Search { waiting, wanted, since, at_start };
+                StreamStep::Done
             }
         }
     }
@@ -445,7 +451,7 @@ impl Stream {
         for direction in DIRECTIONS {
             let half = &mut self.halves[direction.index()];
             let searched = match core::mem::take(&mut half.phase) {
-                Phase::Search { waiting, .. } => waiting.len(),
+                ZenohPhase::Search { waiting, .. } => waiting.len(),
                 _ => 0,
             };
             let passed = half.buffer.position() + searched as u64;
@@ -456,11 +462,11 @@ impl Stream {
                 socket.handle_data(direction, data);
             }
         }
-        self.kind = Kind::WebSocket(Box::new(socket));
+        self.kind = ZenohCarrier::WebSocket(Box::new(socket));
     }
 
-    fn step_web_socket(&mut self, shared: &mut Shared) -> Step {
-        let Kind::WebSocket(socket) = &mut self.kind else { return Step::Done };
+    fn step_web_socket(&mut self, shared: &mut Shared) -> StreamStep {
+        let ZenohCarrier::WebSocket(socket) = &mut self.kind else { return StreamStep::Done };
         match socket.poll(&mut shared.decompressor) {
             Next::Batch(Batch { direction, offset, bytes }) => {
                 let place = self.place(direction, offset);
@@ -475,27 +481,27 @@ impl Stream {
                 let place = self.place(direction, offset);
                 shared.out.push_back(place.fault(offset, Cause::Decode(error)));
             }
-            Next::Nothing => return Step::Done,
-            Next::Foreign => return Step::Foreign,
+            Next::Nothing => return StreamStep::Done,
+            Next::Foreign => return StreamStep::Foreign,
         }
-        Step::Again
+        StreamStep::Again
     }
 }
 
-impl Phase {
+impl ZenohPhase {
     fn search(since: u64) -> Self {
         Self::Search { waiting: BytesMut::new(), wanted: 0, since, at_start: false }
     }
 }
 
-impl Half {
+impl ZenohHalf {
     /// Nobody knows any more where the next batch begins.
     fn search_from_here(&mut self) {
         let since = self.buffer.position();
         let waiting = self.buffer.as_slice().into();
         self.buffer = StreamBuffer::default();
         self.buffer.jump(since);
-        self.phase = Phase::Search { waiting, wanted: 0, since, at_start: false };
+        self.phase = ZenohPhase::Search { waiting, wanted: 0, since, at_start: false };
     }
 }
 
@@ -517,24 +523,24 @@ fn prefix(buffer: &mut StreamBuffer, format: Format) -> Option<(usize, u64)> {
 }
 
 /// What the first bytes of one side of a connection are.
-fn start(bytes: &[u8]) -> Start {
+fn start(bytes: &[u8]) -> StreamStart {
     const INIT: u8 = 0x01;
     if WebSocket::is_request_start(bytes) {
-        return if bytes.len() < 4 { Start::Await } else { Start::Http };
+        return if bytes.len() < 4 { StreamStart::Await } else { StreamStart::Http };
     }
     match *bytes {
-        [_] | [_, _] => Start::Await,
-        [_, _, header, ..] if header & 0x1f != INIT => Start::Other,
-        [_, _, _] => Start::Await,
-        [_, _, _, version, ..] if version != VERSION => Start::Other,
+        [_] | [_, _] => StreamStart::Await,
+        [_, _, header, ..] if header & 0x1f != INIT => StreamStart::Other,
+        [_, _, _] => StreamStart::Await,
+        [_, _, _, version, ..] if version != VERSION => StreamStart::Other,
         [low, high, ref rest @ ..] => {
             let len = usize::from(u16::from_le_bytes([low, high]));
             match rest.get(..len) {
-                None => Start::Await,
-                Some(batch) if is_init(&Bytes::copy_from_slice(batch)) => Start::Init,
-                Some(_) => Start::Other,
+                None => StreamStart::Await,
+                Some(batch) if is_init(&Bytes::copy_from_slice(batch)) => StreamStart::Init,
+                Some(_) => StreamStart::Other,
             }
         }
-        [] => Start::Await,
+        [] => StreamStart::Await,
     }
 }

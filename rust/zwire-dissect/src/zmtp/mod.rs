@@ -17,6 +17,6 @@ mod stream;
 mod talk;
 
 pub(super) use opening::greets;
-pub(super) use stream::Stream;
+pub(super) use stream::ZmtpStream;
 
 use super::{limits, record, said, shared};

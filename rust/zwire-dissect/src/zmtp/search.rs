@@ -27,7 +27,7 @@ pub(super) const SEALED: &[u8] = b"\x07MESSAGE";
 
 /// Where the first frame begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Search {
+pub(super) enum FrameSearch {
     /// Here.
     Found(usize),
     /// Nowhere before this offset.
@@ -46,15 +46,15 @@ enum Signed {
 /// Looks for the first signed frame. A stream that is not `known` to be ZMTP has to have another one, to
 /// which the lengths of frames lead. What more bytes may decide is waited for, so that it does not matter
 /// how a stream is cut; with `end` nothing follows.
-pub(super) fn search(piece: &[u8], known: bool, end: bool) -> Search {
+pub(super) fn search(piece: &[u8], known: bool, end: bool) -> FrameSearch {
     for start in 0..piece.len() {
         match follow(&piece[start..], known) {
-            Signed::Whole(_) => return Search::Found(start),
-            Signed::Open if !end => return Search::Wait(start),
+            Signed::Whole(_) => return FrameSearch::Found(start),
+            Signed::Open if !end => return FrameSearch::Wait(start),
             Signed::Open | Signed::No => {}
         }
     }
-    Search::Wait(piece.len())
+    FrameSearch::Wait(piece.len())
 }
 
 fn follow(piece: &[u8], known: bool) -> Signed {
@@ -148,22 +148,22 @@ mod tests {
     fn one_signed_frame_is_enough_for_a_known_stream_and_two_for_a_stranger() {
         for frame in [PING, SHOUT, HEARTBEAT] {
             let late = [&[0xff; 100], frame].concat();
-            assert_eq!(search(&late, true, false), Search::Found(100));
-            assert!(matches!(search(&late, false, false), Search::Wait(100..)));
-            assert_eq!(search(&late, false, true), Search::Wait(late.len()));
+            assert_eq!(search(&late, true, false), FrameSearch::Found(100));
+            assert!(matches!(search(&late, false, false), FrameSearch::Wait(100..)));
+            assert_eq!(search(&late, false, true), FrameSearch::Wait(late.len()));
             let two = [&late[..], PING].concat();
-            assert_eq!(search(&two, false, false), Search::Found(100));
+            assert_eq!(search(&two, false, false), FrameSearch::Found(100));
         }
     }
 
     #[test]
     fn a_frame_that_is_cut_is_waited_for() {
         for cut in 1..PING.len() {
-            assert_eq!(search(&PING[..cut], true, false), Search::Wait(0), "{cut}");
+            assert_eq!(search(&PING[..cut], true, false), FrameSearch::Wait(0), "{cut}");
         }
         for cut in 1..SHOUT.len() + PING.len() {
             let both = [SHOUT, PING].concat();
-            assert_eq!(search(&both[..cut], false, false), Search::Wait(0), "{cut}");
+            assert_eq!(search(&both[..cut], false, false), FrameSearch::Wait(0), "{cut}");
         }
     }
 
@@ -171,15 +171,15 @@ mod tests {
     fn text_zeros_and_other_protocols_are_no_frames() {
         let text = b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n".repeat(20);
         for other in [&text[..], &[0; 500], &[0xaa, 0xa1].repeat(100)] {
-            assert!(matches!(search(other, false, false), Search::Wait(at) if at + 9 >= other.len()));
-            assert!(!matches!(search(other, true, true), Search::Found(_)));
+            assert!(matches!(search(other, false, false), FrameSearch::Wait(at) if at + 9 >= other.len()));
+            assert!(!matches!(search(other, true, true), FrameSearch::Found(_)));
         }
     }
 
     proptest! {
         #[test]
         fn noise_is_no_zmtp(bytes in prop::collection::vec(any::<u8>(), 0..4000), known: bool, end: bool) {
-            prop_assert!(matches!(search(&bytes, known, end), Search::Wait(_)));
+            prop_assert!(matches!(search(&bytes, known, end), FrameSearch::Wait(_)));
         }
     }
 }

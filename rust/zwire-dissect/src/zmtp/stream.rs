@@ -1,4 +1,4 @@
-//! [`Stream`]: one connection of ZMTP, from its bytes to records.
+//! [`ZmtpStream`]: one connection of ZMTP, from its bytes to records.
 //!
 //! ```text
 //!            the other generations: nothing is read
@@ -17,8 +17,8 @@ use super::{
     parts::Parts,
     record::{Cause, Message, Protocol},
     said::{Handshake, Said},
-    search::{SEALED, Search, search},
-    shared::{DIRECTIONS, Place, Shared, Step},
+    search::{FrameSearch, SEALED, search},
+    shared::{DIRECTIONS, Place, Shared, StreamStep},
     talk::{Speaker, fault},
 };
 use crate::capture::{Connection, Direction, StreamBuffer};
@@ -34,9 +34,9 @@ use zwire_proto::{
 
 /// A connection that is ZMTP, or may be if it was joined late.
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub(crate) struct ZmtpStream {
     connection: Connection,
-    halves: [Half; 2],
+    halves: [ZmtpHalf; 2],
     /// Whether it is known to be ZMTP.
     known: bool,
     /// Nothing follows.
@@ -47,9 +47,9 @@ pub(crate) struct Stream {
 }
 
 #[derive(Debug, Default)]
-struct Half {
+struct ZmtpHalf {
     buffer: StreamBuffer,
-    phase: Phase,
+    phase: ZmtpPhase,
     /// When the last bytes were captured.
     time: Duration,
     mechanism: Option<Mechanism>,
@@ -58,7 +58,7 @@ struct Half {
 }
 
 #[derive(Debug, Default)]
-enum Phase {
+enum ZmtpPhase {
     #[default]
     Greeting,
     /// A frame begins at the position of the buffer.
@@ -76,10 +76,10 @@ enum Phase {
     },
 }
 
-impl Stream {
+impl ZmtpStream {
     /// A connection that begins with a greeting.
     pub(crate) fn new(connection: Connection) -> Self {
-        let halves = [Half::default(), Half::default()];
+        let halves = [ZmtpHalf::default(), ZmtpHalf::default()];
         Self { connection, halves, known: true, ending: false, client: None, watch: Watch::default() }
     }
 
@@ -87,7 +87,7 @@ impl Stream {
     pub(crate) fn joined(connection: Connection) -> Self {
         let mut stream = Self { known: false, ..Self::new(connection) };
         for half in &mut stream.halves {
-            half.phase = Phase::Search { since: 0, wanted: 0, joined: true };
+            half.phase = ZmtpPhase::Search { since: 0, wanted: 0, joined: true };
         }
         stream
     }
@@ -101,13 +101,13 @@ impl Stream {
     pub(crate) fn handle_data(&mut self, time: Duration, direction: Direction, data: Bytes) {
         let half = &mut self.halves[direction.index()];
         half.time = time;
-        let Phase::Skip { left, more } = &mut half.phase else { return half.buffer.push(data) };
+        let ZmtpPhase::Skip { left, more } = &mut half.phase else { return half.buffer.push(data) };
         let skipped = usize::try_from(*left).unwrap_or(usize::MAX).min(data.len());
         *left -= skipped as u64;
         half.buffer.jump(skipped as u64);
         if *left == 0 {
             half.parts.torn = *more;
-            half.phase = Phase::Frames;
+            half.phase = ZmtpPhase::Frames;
             half.buffer.push(data.slice(skipped..));
         }
     }
@@ -126,28 +126,28 @@ impl Stream {
         // Where the frame that is damaged ends: behind the gap, if it is longer.
         let gone = half.buffer.len() as u64 + missing;
         let rest = match &half.phase {
-            Phase::Skip { left, more } => left.checked_sub(missing).map(|left| (left, *more)),
-            Phase::Frames => head(&mut half.buffer).ok().flatten().and_then(|(head, start)| {
+            ZmtpPhase::Skip { left, more } => left.checked_sub(missing).map(|left| (left, *more)),
+            ZmtpPhase::Frames => head(&mut half.buffer).ok().flatten().and_then(|(head, start)| {
                 let left = head.len.saturating_add(start as u64).checked_sub(gone)?;
                 Some((left, head.more))
             }),
-            Phase::Greeting | Phase::Search { .. } => None,
+            ZmtpPhase::Greeting | ZmtpPhase::Search { .. } => None,
         };
         half.buffer.jump(missing);
         half.parts.clear();
-        let joined = matches!(half.phase, Phase::Greeting | Phase::Search { joined: true, .. });
+        let joined = matches!(half.phase, ZmtpPhase::Greeting | ZmtpPhase::Search { joined: true, .. });
         match rest {
             Some((0, more)) => {
                 half.parts.torn = more;
-                half.phase = Phase::Frames;
+                half.phase = ZmtpPhase::Frames;
             }
-            Some((left, more)) => half.phase = Phase::Skip { left, more },
+            Some((left, more)) => half.phase = ZmtpPhase::Skip { left, more },
             None => {
                 let since = match half.phase {
-                    Phase::Search { since, .. } => since,
+                    ZmtpPhase::Search { since, .. } => since,
                     _ => half.buffer.position(),
                 };
-                half.phase = Phase::Search { since, wanted: 0, joined };
+                half.phase = ZmtpPhase::Search { since, wanted: 0, joined };
             }
         }
         if self.known {
@@ -156,36 +156,36 @@ impl Stream {
     }
 
     /// Handles at most one frame.
-    pub(crate) fn step(&mut self, shared: &mut Shared) -> Step {
+    pub(crate) fn step(&mut self, shared: &mut Shared) -> StreamStep {
         for direction in DIRECTIONS {
             if self.step_half(direction, shared) {
-                return Step::Again;
+                return StreamStep::Again;
             }
         }
-        let lost = |half: &Half| {
-            matches!(half.phase, Phase::Search { since, .. }
+        let lost = |half: &ZmtpHalf| {
+            matches!(half.phase, ZmtpPhase::Search { since, .. }
                 if half.buffer.position() - since > MAX_UNDECIDED as u64)
         };
         let crowded = shared.undecided > super::limits::MAX_UNDECIDED_TOTAL;
         if !self.known && (crowded || self.halves.iter().any(lost)) {
-            return Step::Foreign;
+            return StreamStep::Foreign;
         }
         for half in &mut self.halves {
             half.parts.settle();
         }
-        Step::Done
+        StreamStep::Done
     }
 
     /// The same, knowing that nothing follows. `Done`: everything was told.
-    pub(crate) fn finish(&mut self, shared: &mut Shared) -> Step {
+    pub(crate) fn finish(&mut self, shared: &mut Shared) -> StreamStep {
         self.ending = true;
         for half in &mut self.halves {
-            if let Phase::Search { wanted, .. } = &mut half.phase {
+            if let ZmtpPhase::Search { wanted, .. } = &mut half.phase {
                 *wanted = 0;
             }
         }
         match self.step(shared) {
-            Step::Done if self.known => {}
+            StreamStep::Done if self.known => {}
             other => return other,
         }
         for direction in DIRECTIONS {
@@ -193,8 +193,8 @@ impl Stream {
             let (bytes, offset) = (half.buffer.len() as u64, half.buffer.position());
             half.buffer.clear();
             let cause = match half.phase {
-                Phase::Skip { .. } => None,
-                Phase::Search { since, .. } if offset + bytes > since => {
+                ZmtpPhase::Skip { .. } => None,
+                ZmtpPhase::Search { since, .. } if offset + bytes > since => {
                     let bytes = offset + bytes - since;
                     Some((since, Cause::Unframed { bytes }))
                 }
@@ -205,12 +205,12 @@ impl Stream {
                 _ => (bytes > 0).then_some((offset, Cause::Unfinished { bytes })),
             };
             half.parts.clear();
-            half.phase = Phase::Skip { left: u64::MAX, more: false };
+            half.phase = ZmtpPhase::Skip { left: u64::MAX, more: false };
             if let Some((offset, cause)) = cause {
                 self.told(direction, Protocol::Zmtp, offset, cause, shared);
             }
         }
-        Step::Done
+        StreamStep::Done
     }
 
     /// How many bytes wait.
@@ -225,10 +225,10 @@ impl Stream {
             return false;
         }
         match half.phase {
-            Phase::Greeting => self.step_greeting(direction, shared),
-            Phase::Frames => self.step_frame(direction, shared),
-            Phase::Skip { .. } => false,
-            Phase::Search { .. } => self.step_search(direction, shared),
+            ZmtpPhase::Greeting => self.step_greeting(direction, shared),
+            ZmtpPhase::Frames => self.step_frame(direction, shared),
+            ZmtpPhase::Skip { .. } => false,
+            ZmtpPhase::Search { .. } => self.step_search(direction, shared),
         }
     }
 
@@ -248,11 +248,11 @@ impl Stream {
         half.phase = match &message {
             Ok(_) => {
                 half.buffer.skip(len as u64);
-                Phase::Frames
+                ZmtpPhase::Frames
             }
             Err(_) => {
                 half.buffer.clear();
-                Phase::Skip { left: u64::MAX, more: false }
+                ZmtpPhase::Skip { left: u64::MAX, more: false }
             }
         };
         self.tell(direction, offset, message, shared);
@@ -267,7 +267,7 @@ impl Stream {
             Ok(None) => return false,
             Err(error) => {
                 half.parts.clear();
-                half.phase = Phase::Search { since: offset, wanted: 0, joined: false };
+                half.phase = ZmtpPhase::Search { since: offset, wanted: 0, joined: false };
                 let cause = Cause::Decode(error);
                 self.told(direction, Protocol::Zmtp, offset, cause, shared);
                 return true;
@@ -286,7 +286,8 @@ impl Stream {
             let len = start as u64 + head.len;
             let left = len - half.buffer.skip(len);
             half.parts.torn = head.more;
-            half.phase = if left == 0 { Phase::Frames } else { Phase::Skip { left, more: head.more } };
+            half.phase =
+                if left == 0 { ZmtpPhase::Frames } else { ZmtpPhase::Skip { left, more: head.more } };
             self.told(direction, Protocol::Zmtp, offset, cause, shared);
             return true;
         }
@@ -298,7 +299,7 @@ impl Stream {
 
     fn step_search(&mut self, direction: Direction, shared: &mut Shared) -> bool {
         let half = &mut self.halves[direction.index()];
-        let Phase::Search { since, wanted, joined } = half.phase else { return false };
+        let ZmtpPhase::Search { since, wanted, joined } = half.phase else { return false };
         if half.buffer.len() < wanted {
             return false;
         }
@@ -308,22 +309,23 @@ impl Stream {
                 None if !self.ending => return false,
                 None | Some(false) => {}
                 Some(true) => {
-                    half.phase = Phase::Greeting;
+                    half.phase = ZmtpPhase::Greeting;
                     self.known = true;
                     return true;
                 }
             }
         }
         match search(half.buffer.as_slice(), self.known, self.ending) {
-            Search::Found(at) => {
+            FrameSearch::Found(at) => {
                 half.buffer.skip(at as u64);
-                half.phase = Phase::Frames;
+                half.phase = ZmtpPhase::Frames;
                 half.parts.torn = false;
                 let bytes = half.buffer.position() - since;
                 if !self.known {
                     self.known = true;
                     // The other side needs less of a proof now.
-                    if let Phase::Search { wanted, .. } = &mut self.halves[direction.reverse().index()].phase
+                    if let ZmtpPhase::Search { wanted, .. } =
+                        &mut self.halves[direction.reverse().index()].phase
                     {
                         *wanted = 0;
                     }
@@ -335,14 +337,14 @@ impl Stream {
                 }
                 true
             }
-            Search::Wait(at) => {
+            FrameSearch::Wait(at) => {
                 half.buffer.skip(at as u64);
                 if half.buffer.len() > MAX_UNDECIDED {
                     // What looks like a frame for so long is none.
                     half.buffer.clear();
                 }
                 let wanted = half.buffer.len() + half.buffer.len() / 2 + 1;
-                half.phase = Phase::Search { since, wanted, joined };
+                half.phase = ZmtpPhase::Search { since, wanted, joined };
                 false
             }
         }
