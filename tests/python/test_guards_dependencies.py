@@ -16,12 +16,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PRODUCT = ("zwire-proto", "zwire-engine", "zwire-spool", "zwire-recorder", "zwire-py")
+PRODUCT = ("zwire-proto", "zwire-dissect", "zwire-engine", "zwire-spool", "zwire-recorder", "zwire-py")
+WITHOUT_IO = ("zwire-proto", "zwire-dissect")
 
 # Runtimes, sockets, randomness and Python: what the crate of bytes and rules must not be able to reach.
 NOT_IN_PROTO = re.compile(
-    r"tokio.*|mio|async-.*|smol|socket2|getifaddrs|rand|rand_.*|getrandom|fastrand|pyo3.*|zwire-engine|zwire-py"
+    r"tokio.*|mio|async-.*|smol|socket2|getifaddrs|rand|rand_.*|getrandom|fastrand|pyo3.*|zwire-dissect|zwire-engine|zwire-py"
 )
+# The same for the packet analyser, which reads with the codecs of zwire-proto.
+NOT_IN_DISSECT = re.compile(rf"(?!zwire-dissect)(?:{NOT_IN_PROTO.pattern})|zwire-spool")
 # Files and rules, but no protocols either; `getrandom` comes with the hasher of Arrow.
 NOT_IN_SPOOL = re.compile(
     r"tokio.*|mio|async-.*|smol|socket2|getifaddrs|rand|rand_.*|fastrand|quinn.*|rustls.*|pyo3.*|zwire-.*"
@@ -77,7 +80,27 @@ def test_the_proto_crate_reaches_no_runtime_no_socket_no_randomness_and_no_pytho
     assert forbidden(tree, NOT_IN_PROTO) == []
 
 
-def test_the_engine_reaches_no_python():
+def test_the_dissect_crate_reaches_no_runtime_no_socket_no_randomness_and_no_python():
+    tree = dependencies("zwire-dissect")
+    assert {"zwire-proto", "hashbrown"} <= tree, "the guard has read the wrong tree"
+    assert forbidden(tree, NOT_IN_DISSECT) == []
+
+
+def test_the_crates_without_io_ban_the_clock_sockets_files_and_threads_of_the_standard_library():
+    bans = {crate: tomllib.loads((ROOT / "rust" / crate / "clippy.toml").read_text()) for crate in WITHOUT_IO}
+    for crate, lists in bans.items():
+        banned = {entry["path"] for entries in lists.values() for entry in entries}
+        assert {
+            "std::time::Instant::now",
+            "std::time::SystemTime::now",
+            "std::thread::spawn",
+            "std::fs::File",
+            "std::net::UdpSocket",
+        } <= banned, crate
+    assert bans["zwire-dissect"] == bans["zwire-proto"]
+
+
+def test_the_engine_reaches_no_dissector_and_no_python():
     tree = dependencies("zwire-engine")
     assert {"zwire-proto", "tokio"} <= tree, "the guard has read the wrong tree"
     assert forbidden(tree, re.compile(r"pyo3.*|zwire-py|zwire-recorder")) == []
@@ -86,7 +109,7 @@ def test_the_engine_reaches_no_python():
 def test_the_recorder_reaches_no_python():
     tree = dependencies("zwire-recorder")
     assert {"zwire-proto", "zwire-engine", "zwire-spool"} <= tree, "the guard has read the wrong tree"
-    assert forbidden(tree, re.compile(r"pyo3.*|zwire-py")) == []
+    assert forbidden(tree, re.compile(r"pyo3.*|zwire-dissect|zwire-py")) == []
 
 
 def test_the_spool_reaches_no_socket_no_randomness_no_protocol_and_no_python():

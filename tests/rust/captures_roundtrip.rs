@@ -13,9 +13,9 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
 };
+use zwire_dissect::capture::{CaptureReader, ConnectionId, Direction, FlowEvent, Flows};
 use zwire_proto::{
     buf::Reader,
-    capture::{CaptureReader, ConnectionId, Direction, FlowEvent, Flows},
     zenoh::{
         Priority, Reliability,
         wire::{

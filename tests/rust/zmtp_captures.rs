@@ -11,9 +11,9 @@ use std::{
     io::Read,
     path::{Path, PathBuf},
 };
+use zwire_dissect::capture::{CaptureReader, ConnectionId, FlowEvent, Flows};
 use zwire_proto::{
     buf::Reader,
-    capture::{CaptureReader, ConnectionId, FlowEvent, Flows},
     zmtp::wire::{
         Command, Error, FrameHead, Generation, Greeting, Mechanism, Ready, TrafficCommand, command_name,
         curve, put_frame,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::PathBuf;
-use zwire_proto::capture::{CaptureReader, ConnectionId, Direction, FlowEvent, Flows};
+use zwire_dissect::capture::{CaptureReader, ConnectionId, Direction, FlowEvent, Flows};
 use zwire_proto::zre::wire::{Beacon, Body, EncodeError, Hello, IdentityForm, Log, Message, log_hash};
 use zwire_proto::zre::{Generation, Uuid};
 

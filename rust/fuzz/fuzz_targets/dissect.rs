@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| zwire_proto::fuzzing::dissect(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| zwire_dissect::fuzzing::dissect(data));

@@ -29,7 +29,7 @@ fn target(name: &str) -> Option<fn(&[u8])> {
         "group" => Some(zwire_proto::fuzzing::group),
         "intercept" => Some(zwire_proto::fuzzing::intercept),
         "zenoh_node" => Some(zwire_proto::fuzzing::zenoh_node),
-        "dissect" => Some(zwire_proto::fuzzing::dissect),
+        "dissect" => Some(zwire_dissect::fuzzing::dissect),
         "zmtp" => Some(zwire_proto::fuzzing::zmtp),
         "zre" => Some(zwire_proto::fuzzing::zre),
         "zre_beacon" => Some(zwire_proto::fuzzing::zre_beacon),

@@ -28,7 +28,6 @@ use core::fmt::Debug;
 
 mod advanced;
 mod discovery;
-mod dissect;
 mod gossip;
 mod group;
 mod intercept;
@@ -37,7 +36,6 @@ mod zmtp;
 
 pub use advanced::advanced;
 pub use discovery::discovery;
-pub use dissect::dissect;
 pub use gossip::zre_gossip;
 pub use group::group;
 pub use intercept::intercept;

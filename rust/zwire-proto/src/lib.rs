@@ -20,12 +20,11 @@
 //! an error instead of growing a queue.
 
 pub mod buf;
-pub mod capture;
-pub mod dissect;
 pub mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod limits;
+pub mod pcap;
 pub mod text;
 pub mod zenoh;
 pub mod zmtp;

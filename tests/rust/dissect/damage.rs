@@ -5,10 +5,9 @@ use super::run::{count, dissect, faults, file, json, packets, save};
 use bytes::Bytes;
 use proptest::prelude::*;
 use std::{collections::BTreeMap, net::SocketAddr};
-use zwire_proto::{
-    capture::{FlowEvent, Flows, FrameBuilder, Packet, PcapWriter, StreamBuffer},
-    dissect::{Cause, Message, Options, Record, Torn},
-};
+use zwire_dissect::capture::{FlowEvent, Flows, Packet, StreamBuffer};
+use zwire_dissect::{Cause, Message, Options, Record, Torn};
+use zwire_proto::pcap::{FrameBuilder, PcapWriter};
 
 const CAPTURES: [&str; 13] = [
     "zenoh-compression",
@@ -298,7 +297,7 @@ fn a_file_that_ends_anywhere_is_read_up_to_there() {
 #[test]
 fn what_is_no_capture_is_an_error() {
     for file in [&b""[..], b"\xd4\xc3", b"not a capture at all"] {
-        let mut dissector = zwire_proto::dissect::Dissector::new(Options::default());
+        let mut dissector = zwire_dissect::Dissector::new(Options::default());
         dissector.push(file);
         let early = dissector.poll_record();
         dissector.finish();
@@ -357,7 +356,7 @@ proptest! {
             file[at] = value;
         }
         // Every record can be written, whatever it contains.
-        let mut dissector = zwire_proto::dissect::Dissector::new(Options { ports: vec![7447], ..Options::default() });
+        let mut dissector = zwire_dissect::Dissector::new(Options { ports: vec![7447], ..Options::default() });
         dissector.push(file);
         dissector.finish();
         while let Ok(Some(record)) = dissector.poll_record() {

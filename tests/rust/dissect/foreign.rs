@@ -3,10 +3,9 @@
 use super::run::{dissect, faults};
 use proptest::prelude::*;
 use std::{net::SocketAddr, time::Duration};
-use zwire_proto::{
-    capture::{Direction, FrameBuilder, PcapWriter, write_datagram},
-    dissect::Options,
-};
+use zwire_dissect::Options;
+use zwire_dissect::capture::Direction;
+use zwire_proto::pcap::{FrameBuilder, PcapWriter, write_datagram};
 
 fn addresses(port: u16) -> (SocketAddr, SocketAddr) {
     (SocketAddr::from(([127, 0, 0, 1], 40_000)), SocketAddr::from(([127, 0, 0, 1], port)))

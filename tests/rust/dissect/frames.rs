@@ -4,10 +4,8 @@
 use super::run::{dissect, file, packets};
 use proptest::prelude::*;
 use std::{net::SocketAddr, time::Duration};
-use zwire_proto::{
-    capture::{FlowEvent, Flows, MAX_CONNECTIONS},
-    dissect::{Frame, FrameDissector, Framing, Options, Record},
-};
+use zwire_dissect::capture::{FlowEvent, Flows, MAX_CONNECTIONS};
+use zwire_dissect::{Frame, FrameDissector, Framing, Options, Record};
 
 fn read(framing: Framing, frames: impl IntoIterator<Item = Frame>) -> Vec<Record> {
     let mut dissector = FrameDissector::new(framing);

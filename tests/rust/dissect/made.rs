@@ -4,10 +4,9 @@ use super::run::{dissect, json, packets, packets_of, save};
 use bytes::Bytes;
 use serde_json::Value;
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
-use zwire_proto::{
-    capture::{Direction, FlowEvent, Flows, FrameBuilder, Packet, PcapWriter, StreamBuffer, write_datagram},
-    dissect::{Options, Record},
-};
+use zwire_dissect::capture::{Direction, FlowEvent, Flows, Packet, StreamBuffer};
+use zwire_dissect::{Options, Record};
+use zwire_proto::pcap::{FrameBuilder, PcapWriter, write_datagram};
 
 /// The batches of a capture of one connection, in the order of their last bytes.
 fn batches(name: &str) -> Vec<(Duration, Direction, Bytes)> {

@@ -4,10 +4,9 @@ use bytes::Bytes;
 use flate2::read::GzDecoder;
 use serde_json::Value;
 use std::{io::Read, path::PathBuf};
-use zwire_proto::{
-    capture::{CaptureReader, LinkType, Packet, PcapWriter},
-    dissect::{Dissector, Options, Record, write_jsonl},
-};
+use zwire_dissect::capture::{CaptureReader, LinkType, Packet};
+use zwire_dissect::{Dissector, Options, Record, write_jsonl};
+use zwire_proto::pcap::PcapWriter;
 
 /// Chunk size of a usual file reader.
 const CHUNK: usize = 1 << 20;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use zwire_proto::dissect::{Message, Options, Record};
+use zwire_dissect::{Message, Options, Record};
 
 /// A dissected capture.
 pub(crate) struct Capture {

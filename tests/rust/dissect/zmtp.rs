@@ -7,7 +7,7 @@ use super::{
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use zwire_proto::dissect::Options;
+use zwire_dissect::Options;
 
 /// A connection, and the socket that opened it.
 #[derive(Default)]

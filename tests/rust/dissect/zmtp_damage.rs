@@ -10,9 +10,10 @@ use bytes::Bytes;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use zwire_dissect::capture::{Direction, Packet};
+use zwire_dissect::{Cause, Dissector, Message, Options, Protocol, Record};
 use zwire_proto::{
-    capture::{Direction, FrameBuilder, Packet, PcapWriter, write_datagram},
-    dissect::{Cause, Dissector, Message, Options, Protocol, Record},
+    pcap::{FrameBuilder, PcapWriter, write_datagram},
     zmtp::wire::{Command as _, Greeting, Mechanism, Metadata, Ready, SocketType},
 };
 

@@ -3,9 +3,10 @@
 use super::run::{dissect, faults, json, packets, save};
 use serde_json::{Value, json};
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use zwire_dissect::Options;
+use zwire_dissect::capture::Direction;
 use zwire_proto::{
-    capture::{Direction, FrameBuilder, PcapWriter},
-    dissect::Options,
+    pcap::{FrameBuilder, PcapWriter},
     zmtp::wire::{Command as _, Greeting, Mechanism, Metadata, Ready, SocketType},
 };
 
@@ -170,7 +171,7 @@ fn connections_without_their_first_packet_are_whole() {
         let packets = packets(name);
         let whole = dissect(&save(&packets), Options::default());
         let is_syn = |packet: &&_| {
-            let packet: &zwire_proto::capture::Packet = packet;
+            let packet: &zwire_dissect::capture::Packet = packet;
             packet.data[23] == 6 && packet.data[47] & 2 != 0
         };
         let rest: Vec<_> = packets.iter().filter(|packet| !is_syn(packet)).cloned().collect();

@@ -7,8 +7,8 @@ use super::{
 use bytes::Bytes;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use zwire_dissect::{Options, Record};
 use zwire_proto::{
-    dissect::{Options, Record},
     zmtp::crypto::SecretKey,
     zre::{
         wire::{Log, LogEvent, LogLevel},

@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use zwire_proto::capture::{Direction, FrameBuilder, PcapWriter};
+use zwire_proto::pcap::{Direction, FrameBuilder, PcapWriter};
 
 /// Number of collected bytes that triggers a write to the file.
 const WRITE_BYTES: usize = 256 * 1024;

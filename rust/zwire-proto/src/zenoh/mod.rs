@@ -6,6 +6,7 @@ pub mod encoding;
 pub mod group;
 pub mod hlc;
 pub mod intercept;
+pub mod key_table;
 pub mod keyexpr;
 pub mod link;
 pub mod node;
@@ -19,6 +20,7 @@ pub mod zid;
 
 pub use encoding::Encoding;
 pub use hlc::Hlc;
+pub use key_table::KeyTable;
 pub use keyexpr::{KeyExpr, SetIntersectionLevel};
 pub use qos::{CongestionControl, Priority, Qos, Reliability, WhatAmI};
 pub use selector::{Parameters, Selector, TimeRange};

@@ -14,10 +14,8 @@ use arrow_array::{
 use arrow_schema::{ArrowError, SchemaRef};
 use core::{fmt::Write as _, net::SocketAddr};
 use std::sync::{Arc, LazyLock};
-use zwire_proto::{
-    dissect::{Protocol, Record, Stamp},
-    zenoh::{Encoding, ZenohId},
-};
+use zwire_dissect::{Protocol, Record, Stamp};
+use zwire_proto::zenoh::{Encoding, ZenohId};
 use zwire_spool::columns::RECORD;
 
 /// What a row costs beside its payload, about: enough that rows of nothing cannot grow without end.

@@ -27,11 +27,8 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
-use zwire_proto::{
-    DecodeError,
-    dissect::{Dissector, Options, Record, write_jsonl, write_text},
-    zmtp::crypto::SecretKey,
-};
+use zwire_dissect::{Dissector, Options, Record, write_jsonl, write_text};
+use zwire_proto::{DecodeError, zmtp::crypto::SecretKey};
 
 pub(crate) const STREAM_NAME: &CStr = c"arrow_array_stream";
 

@@ -27,7 +27,7 @@ use std::{
     collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
 };
-use zwire_proto::dissect::{Frame, FrameDissector, Framing, Record};
+use zwire_dissect::{Frame, FrameDissector, Framing, Record};
 
 /// Most frames that are taken from Python at once.
 const FRAMES_AT_ONCE: usize = 1024;

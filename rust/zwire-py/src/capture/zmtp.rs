@@ -7,7 +7,7 @@ use arrow_array::{
 use arrow_schema::DataType;
 use core::fmt::Write as _;
 use std::sync::Arc;
-use zwire_proto::dissect::{Headers, Record, readable};
+use zwire_dissect::{Headers, Record, readable};
 use zwire_spool::columns::element_field;
 
 /// Approximate cost of an entry of a list or a map in addition to its bytes.

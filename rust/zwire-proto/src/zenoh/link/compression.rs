@@ -45,19 +45,23 @@ impl Compressor {
 
 /// Inverse of [`Compressor`]; the scratch buffer is kept between calls.
 #[derive(Debug)]
-pub(crate) struct Decompressor {
+pub struct Decompressor {
     scratch: Vec<u8>,
     max: usize,
 }
 
 impl Decompressor {
     /// For batches that decompress to at most `max` bytes.
-    pub(crate) const fn new(max: usize) -> Self {
+    #[must_use]
+    pub const fn new(max: usize) -> Self {
         Self { scratch: Vec::new(), max }
     }
 
     /// The batch behind the batch header. Reserved bits are ignored; an empty batch has no header.
-    pub(crate) fn decompress(&mut self, mut batch: Bytes) -> Result<Bytes> {
+    ///
+    /// # Errors
+    /// The LZ4 block is damaged, or longer than the largest batch.
+    pub fn decompress(&mut self, mut batch: Bytes) -> Result<Bytes> {
         if !batch.has_remaining() {
             return Ok(batch);
         }

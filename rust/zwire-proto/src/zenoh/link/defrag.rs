@@ -1,21 +1,122 @@
 //! [`Defrag`]: the message that a channel is collecting (`zenoh-wire` 3.10).
+//!
+//! A link and a dissector of captures put messages together by the same rules and differ in what they tolerate,
+//! which is a [`DefragPolicy`]: [`Strict`] or [`Lossy`].
 
 use super::sn;
 use crate::{
     buf::Reader,
     error::DecodeErrorKind,
-    zenoh::wire::{Fragment, NetworkMessage},
+    zenoh::wire::{Fragment, NetworkMessage, is_network},
 };
 use bytes::Bytes;
+use core::fmt::Debug;
 
 /// What a first fragment says about the length of its message is believed up to here, so that usual
 /// messages are collected without growing. The memory is not touched before bytes arrive, and it
 /// counts against the bound of the link; beyond it the buffer grows with what has arrived.
 const BELIEVED: usize = 2 << 20;
 
-/// The bounds of reassembly, and how much of them is used on all channels of a link.
+/// The tolerance of a [`Defrag`].
+pub trait DefragPolicy {
+    /// Place of a fragment; that of the first one comes back with the message.
+    type Place: Copy + Debug + PartialEq;
+
+    /// Whether a FRAME ends the rest of a message that was dropped, where fragments are not marked.
+    const FRAME_ENDS_REST: bool;
+
+    /// Whether a fragment without First mark, which continues nothing, begins a message. Asked only where the
+    /// sender may leave the mark out.
+    fn begins(data: &Bytes, more: bool) -> bool;
+
+    /// The length of the whole message, at least, as its first fragment claims it; 0 where it is not asked.
+    fn claim(first: &Bytes) -> usize;
+}
+
+/// Policy of links: fragments come from the first one on, and nothing is missing that was not lost.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Budget {
+pub struct Strict;
+
+impl DefragPolicy for Strict {
+    type Place = ();
+
+    const FRAME_ENDS_REST: bool = false;
+
+    fn begins(_data: &Bytes, _more: bool) -> bool {
+        true
+    }
+
+    #[cold]
+    fn claim(first: &Bytes) -> usize {
+        match NetworkMessage::decode(&mut Reader::new(first)) {
+            // Decoding runs out of bytes: so many more are in the message.
+            Err(error) => match error.kind {
+                DecodeErrorKind::Truncated { needed } => first.len().saturating_add(needed),
+                _ => first.len(),
+            },
+            Ok(_) => first.len(),
+        }
+    }
+}
+
+/// Policy of dissectors: a capture may begin inside a message and lack parts of it. A fragment without mark
+/// has to look like the start of a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Lossy;
+
+impl DefragPolicy for Lossy {
+    /// Offset of the batch in its stream.
+    type Place = u64;
+
+    const FRAME_ENDS_REST: bool = true;
+
+    fn begins(data: &Bytes, more: bool) -> bool {
+        if !data.first().is_some_and(|header| is_network(*header)) {
+            return false;
+        }
+        let mut reader = Reader::new(data).with_shared_memory();
+        match NetworkMessage::decode(&mut reader) {
+            Ok(_) => !more && reader.is_empty(),
+            Err(error) => more && matches!(error.kind, DecodeErrorKind::Truncated { .. }),
+        }
+    }
+
+    fn claim(_first: &Bytes) -> usize {
+        0
+    }
+}
+
+/// How a sender writes fragments, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FragmentRules {
+    /// Whether First and Drop are marked.
+    pub marks: Option<bool>,
+    /// The mask of sequence numbers.
+    pub sn_mask: Option<u32>,
+}
+
+impl FragmentRules {
+    /// Whether fragments are known to be marked.
+    const fn are_marked(self) -> bool {
+        matches!(self.marks, Some(true))
+    }
+
+    /// Whether `sn` is next to `last`. Where the width of sequence numbers is not known, it may wrap at each
+    /// of them.
+    fn follows(self, last: u32, sn: u32) -> bool {
+        match self.sn_mask {
+            Some(mask) => sn == sn::next(last, mask),
+            None => {
+                sn == last.wrapping_add(1)
+                    || (sn == 0 && matches!(last, 0x7f | 0x3fff | 0x0fff_ffff | u32::MAX))
+            }
+        }
+    }
+}
+
+/// The bounds of reassembly, and how much of them is used on all channels that share it.
+#[derive(Clone, Copy, Debug)]
+pub struct DefragBudget {
     /// Largest message.
     pub(super) max_message_size: usize,
     /// Most memory of all channels.
@@ -24,121 +125,206 @@ pub(super) struct Budget {
     pub(super) used: usize,
 }
 
-/// What became of a fragment.
+impl DefragBudget {
+    /// A budget of which nothing is used: the largest message, and the most memory of all channels.
+    #[must_use]
+    pub const fn new(max_message_size: usize, bytes: usize) -> Self {
+        Self { max_message_size, bytes, used: 0 }
+    }
+
+    /// Memory in use.
+    #[must_use]
+    pub const fn used(&self) -> usize {
+        self.used
+    }
+}
+
+/// Result of a fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub enum DefragOutcome<Place> {
     /// Kept; the message goes on.
     Collected,
     /// The message is whole.
-    Whole(Bytes),
-    /// The sender gave the message up.
-    GivenUp,
+    Whole(WholeMessage<Place>),
+    /// The sender gave the message up; what was collected of it, if anything.
+    GivenUp(Option<DroppedMessage<Place>>),
     /// Dropped: First is missing, or a fragment before it.
-    Stray,
+    Stray {
+        /// A fragment of the same message was already told as stray, or the message as torn.
+        told: bool,
+    },
     /// Dropped with what was collected: beyond the bounds.
-    TooLarge,
+    TooLarge(DroppedMessage<Place>),
+}
+
+/// A message that is whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WholeMessage<Place> {
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// Place of its first fragment.
+    pub place: Place,
+    /// Whether its first fragment was marked. Else the policy took it for one.
+    pub marked: bool,
+}
+
+/// A message that was dropped half collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DroppedMessage<Place> {
+    /// Place of its first fragment.
+    pub place: Place,
+    /// Sequence number of its last fragment.
+    pub sn: u32,
+    /// Bytes that were collected.
+    pub len: usize,
 }
 
 /// The reassembly of one channel.
-#[derive(Debug, Default)]
-pub(super) struct Defrag {
+#[derive(Debug)]
+pub struct Defrag<P: DefragPolicy> {
     bytes: Vec<u8>,
-    state: State,
+    state: DefragState<P::Place>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DefragState<Place> {
     /// Waits for a first fragment.
-    #[default]
-    Empty,
-    /// Collects; the next fragment has this sequence number, the whole message this length, as far
-    /// as is known.
-    Collecting { next: u32, claim: usize },
-    /// The rest of a dropped message passes by. Only without marks, where nothing else tells it from
-    /// the start of the next one.
+    Idle,
+    Collecting(Collecting<Place>),
+    /// The rest of a dropped message passes by. Without marks nothing else tells it from the start of the
+    /// next one.
     Skipping,
 }
 
-impl Defrag {
-    /// Takes a fragment whose sequence number is good. Whether a message that was being collected
-    /// had to be dropped for it is the second part of the answer.
-    pub(super) fn push(
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Collecting<Place> {
+    /// Sequence number of the last fragment.
+    sn: u32,
+    /// Length of the whole message, as far as its first fragment claims it.
+    claim: usize,
+    place: Place,
+    marked: bool,
+}
+
+impl<P: DefragPolicy> Default for Defrag<P> {
+    fn default() -> Self {
+        Self { bytes: Vec::new(), state: DefragState::Idle }
+    }
+}
+
+impl<P: DefragPolicy> Defrag<P> {
+    /// Takes a fragment whose sequence number is good. The second part of the answer is the message that was
+    /// being collected and had to be dropped for the fragment.
+    pub fn push(
         &mut self,
         fragment: Fragment,
         data: &Bytes,
-        marks: bool,
-        sn_mask: u32,
-        budget: &mut Budget,
-    ) -> (Outcome, bool) {
-        if fragment.drop && marks {
-            self.reset(budget);
-            return (Outcome::GivenUp, false);
+        place: P::Place,
+        rules: FragmentRules,
+        budget: &mut DefragBudget,
+    ) -> (DefragOutcome<P::Place>, Option<DroppedMessage<P::Place>>) {
+        let Fragment { sn, first, more, .. } = fragment;
+        if fragment.drop && rules.marks != Some(false) {
+            let dropped = self.drop_collected(budget);
+            self.state = DefragState::Idle;
+            return (DefragOutcome::GivenUp(dropped), None);
         }
-        let mut broken = false;
-        let claim = match self.state {
-            State::Collecting { next, claim } if next == fragment.sn && !fragment.first => Some(claim),
-            State::Collecting { .. } => {
-                broken = true;
-                self.reset(budget);
+        let mut torn = None;
+        if let DefragState::Collecting(collecting) = self.state {
+            if !first && rules.follows(collecting.sn, sn) {
+                return (self.collect(Collecting { sn, ..collecting }, data, more, budget), None);
+            }
+            torn = self.drop_collected(budget);
+        }
+        // Without marks a fragment that does not continue anything may be a first one, unless it is the rest
+        // of a message that was dropped.
+        let idle = matches!(self.state, DefragState::Idle);
+        if !first && (rules.are_marked() || !idle || !P::begins(data, more)) {
+            self.skip(more);
+            return (DefragOutcome::Stray { told: !idle }, torn);
+        }
+        if !more {
+            self.state = DefragState::Idle;
+            let whole = WholeMessage { bytes: data.clone(), place, marked: first };
+            return (DefragOutcome::Whole(whole), torn);
+        }
+        let collecting = Collecting { sn, claim: P::claim(data), place, marked: first };
+        (self.collect(collecting, data, more, budget), torn)
+    }
+
+    /// A FRAME came on the channel: the message that it tore, if any.
+    #[inline]
+    pub fn interrupt(
+        &mut self,
+        rules: FragmentRules,
+        budget: &mut DefragBudget,
+    ) -> Option<DroppedMessage<P::Place>> {
+        match self.state {
+            DefragState::Idle => None,
+            DefragState::Skipping => {
+                if P::FRAME_ENDS_REST {
+                    self.state = DefragState::Idle;
+                }
                 None
             }
-            State::Empty | State::Skipping => None,
-        };
-        let claim = match claim {
-            Some(claim) => claim,
-            // Without marks a fragment that does not continue anything is a first one, unless a
-            // message has just been torn.
-            None if fragment.first || (!marks && !broken && self.state == State::Empty) => {
-                if !fragment.more {
-                    self.state = State::Empty;
-                    return (Outcome::Whole(data.clone()), broken);
+            DefragState::Collecting(_) => {
+                let torn = self.drop_collected(budget);
+                if P::FRAME_ENDS_REST || rules.are_marked() {
+                    self.state = DefragState::Idle;
                 }
-                claimed(data)
+                torn
             }
-            None => {
-                self.skip(fragment, marks);
-                return (Outcome::Stray, broken);
-            }
-        };
+        }
+    }
+
+    /// The channel ends: the message that it was collecting, if any.
+    pub fn finish(&mut self, budget: &mut DefragBudget) -> Option<DroppedMessage<P::Place>> {
+        let dropped = self.drop_collected(budget);
+        self.state = DefragState::Idle;
+        dropped
+    }
+
+    /// Drops what was collected; the rest of the message may still come.
+    fn drop_collected(&mut self, budget: &mut DefragBudget) -> Option<DroppedMessage<P::Place>> {
+        let DefragState::Collecting(Collecting { sn, place, .. }) = self.state else { return None };
+        self.state = DefragState::Skipping;
+        Some(self.release(sn, place, budget))
+    }
+
+    fn release(&mut self, sn: u32, place: P::Place, budget: &mut DefragBudget) -> DroppedMessage<P::Place> {
+        budget.used -= self.bytes.capacity();
+        let len = core::mem::take(&mut self.bytes).len();
+        DroppedMessage { place, sn, len }
+    }
+
+    const fn skip(&mut self, more: bool) {
+        self.state = if more { DefragState::Skipping } else { DefragState::Idle };
+    }
+
+    /// Adds a fragment to the message, whose last number is then that of `collecting`.
+    fn collect(
+        &mut self,
+        collecting: Collecting<P::Place>,
+        data: &Bytes,
+        more: bool,
+        budget: &mut DefragBudget,
+    ) -> DefragOutcome<P::Place> {
+        let Collecting { sn, claim, place, marked } = collecting;
         if !self.append(data, claim, budget) {
-            self.reset(budget);
-            self.skip(fragment, marks);
-            return (Outcome::TooLarge, broken);
+            self.skip(more);
+            return DefragOutcome::TooLarge(self.release(sn, place, budget));
         }
-        if fragment.more {
-            self.state = State::Collecting { next: sn::next(fragment.sn, sn_mask), claim };
-            return (Outcome::Collected, broken);
+        if more {
+            self.state = DefragState::Collecting(collecting);
+            return DefragOutcome::Collected;
         }
         budget.used -= self.bytes.capacity();
-        self.state = State::Empty;
-        (Outcome::Whole(core::mem::take(&mut self.bytes).into()), broken)
+        self.state = DefragState::Idle;
+        let bytes = core::mem::take(&mut self.bytes).into();
+        DefragOutcome::Whole(WholeMessage { bytes, place, marked })
     }
 
-    /// A FRAME came on the channel: whether that tore a message.
-    #[inline]
-    pub(super) fn interrupt(&mut self, marks: bool, budget: &mut Budget) -> bool {
-        if !matches!(self.state, State::Collecting { .. }) {
-            return false;
-        }
-        self.reset(budget);
-        // The rest of the torn message may still come.
-        if !marks {
-            self.state = State::Skipping;
-        }
-        true
-    }
-
-    const fn skip(&mut self, fragment: Fragment, marks: bool) {
-        self.state = if marks || !fragment.more { State::Empty } else { State::Skipping };
-    }
-
-    fn reset(&mut self, budget: &mut Budget) {
-        budget.used -= self.bytes.capacity();
-        self.bytes = Vec::new();
-        self.state = State::Empty;
-    }
-
-    fn append(&mut self, data: &Bytes, claim: usize, budget: &mut Budget) -> bool {
+    fn append(&mut self, data: &Bytes, claim: usize, budget: &mut DefragBudget) -> bool {
         let len = self.bytes.len() + data.len();
         if len > budget.max_message_size {
             return false;
@@ -152,7 +338,7 @@ impl Defrag {
 
     /// Makes room for `len` bytes: what the message claims to be, but not much more than what has
     /// arrived.
-    fn grow(&mut self, len: usize, claim: usize, budget: &mut Budget) -> bool {
+    fn grow(&mut self, len: usize, claim: usize, budget: &mut DefragBudget) -> bool {
         let old = self.bytes.capacity();
         let free = budget.bytes.saturating_sub(budget.used - old);
         let doubled = len.saturating_mul(2);
@@ -167,19 +353,6 @@ impl Defrag {
     }
 }
 
-/// The length that the first fragment of a message claims for the whole, at least: where decoding it
-/// runs out of bytes.
-#[cold]
-fn claimed(first: &Bytes) -> usize {
-    match NetworkMessage::decode(&mut Reader::new(first)) {
-        Err(error) => match error.kind {
-            DecodeErrorKind::Truncated { needed } => first.len().saturating_add(needed),
-            _ => first.len(),
-        },
-        Ok(_) => first.len(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,9 +363,8 @@ mod tests {
 
     const MASK: u32 = 0x0fff_ffff;
 
-    fn budget(max_message_size: usize, bytes: usize) -> Budget {
-        Budget { max_message_size, bytes, used: 0 }
-    }
+    const MARKS: FragmentRules = FragmentRules { marks: Some(true), sn_mask: Some(MASK) };
+    const NO_MARKS: FragmentRules = FragmentRules { marks: Some(false), ..MARKS };
 
     fn fragment(sn: u32, first: bool, more: bool) -> Fragment {
         let (reliability, priority) = (Reliability::Reliable, Priority::Data);
@@ -210,15 +382,15 @@ mod tests {
     fn a_first_fragment_tells_the_length_of_the_message() {
         let message = message(1 << 20);
         let first = Bytes::copy_from_slice(&message[..100]);
-        assert_eq!(claimed(&first), message.len());
-        let mut defrag = Defrag::default();
-        let mut budget = budget(1 << 30, 1 << 30);
-        defrag.push(fragment(0, true, true), &first, true, MASK, &mut budget);
+        assert_eq!(Strict::claim(&first), message.len());
+        let mut defrag = Defrag::<Strict>::default();
+        let mut budget = DefragBudget::new(1 << 30, 1 << 30);
+        defrag.push(fragment(0, true, true), &first, (), MARKS, &mut budget);
         assert_eq!(defrag.bytes.capacity(), message.len());
         let start = defrag.bytes.as_ptr();
         let rest = Bytes::copy_from_slice(&message[100..]);
-        let (outcome, _) = defrag.push(fragment(1, false, false), &rest, true, MASK, &mut budget);
-        let Outcome::Whole(whole) = outcome else { panic!("{outcome:?}") };
+        let (outcome, _) = defrag.push(fragment(1, false, false), &rest, (), MARKS, &mut budget);
+        let DefragOutcome::Whole(WholeMessage { bytes: whole, .. }) = outcome else { panic!("{outcome:?}") };
         assert_eq!(whole, message);
         assert_eq!(whole.as_ptr(), start, "collected without growing");
         assert_eq!(budget.used, 0);
@@ -231,14 +403,14 @@ mod tests {
         // A payload of 4 GiB.
         first.extend([0xff, 0xff, 0xff, 0xff, 0x0f]);
         let first = Bytes::from(first);
-        assert!(claimed(&first) > 1 << 31);
-        let mut defrag = Defrag::default();
-        let mut budget = budget(1 << 30, 1 << 30);
-        defrag.push(fragment(0, true, true), &first, true, MASK, &mut budget);
+        assert!(Strict::claim(&first) > 1 << 31);
+        let mut defrag = Defrag::<Strict>::default();
+        let mut budget = DefragBudget::new(1 << 30, 1 << 30);
+        defrag.push(fragment(0, true, true), &first, (), MARKS, &mut budget);
         assert!(budget.used <= BELIEVED);
         let data = Bytes::from(vec![0; 49_000]);
         for sn in 1..200 {
-            defrag.push(fragment(sn, false, true), &data, true, MASK, &mut budget);
+            defrag.push(fragment(sn, false, true), &data, (), MARKS, &mut budget);
             let arrived = first.len() + sn as usize * data.len();
             assert!(budget.used <= BELIEVED.max(2 * arrived), "{} for {arrived}", budget.used);
         }
@@ -246,36 +418,45 @@ mod tests {
 
     #[test]
     fn the_budget_of_the_link_is_kept_and_given_back() {
-        let mut defrag = Defrag::default();
-        let mut other = Defrag::default();
-        let mut budget = budget(1000, 1500);
+        let mut defrag = Defrag::<Strict>::default();
+        let mut other = Defrag::<Strict>::default();
+        let mut budget = DefragBudget::new(1000, 1500);
         let data = Bytes::from(vec![0; 400]);
-        let push = |d: &mut Defrag, sn, first, budget: &mut Budget| {
-            d.push(fragment(sn, first, true), &data, true, MASK, budget).0
+        let push = |d: &mut Defrag<Strict>, sn, first, budget: &mut DefragBudget| {
+            d.push(fragment(sn, first, true), &data, (), MARKS, budget).0
         };
-        assert_eq!(push(&mut defrag, 0, true, &mut budget), Outcome::Collected);
-        assert_eq!(push(&mut defrag, 1, false, &mut budget), Outcome::Collected);
-        assert_eq!(push(&mut other, 0, true, &mut budget), Outcome::Collected);
+        assert_eq!(push(&mut defrag, 0, true, &mut budget), DefragOutcome::Collected);
+        assert_eq!(push(&mut defrag, 1, false, &mut budget), DefragOutcome::Collected);
+        assert_eq!(push(&mut other, 0, true, &mut budget), DefragOutcome::Collected);
         assert!(budget.used <= 1500);
-        assert_eq!(push(&mut other, 1, false, &mut budget), Outcome::TooLarge, "of the link");
-        assert_eq!(push(&mut defrag, 2, false, &mut budget), Outcome::TooLarge, "of a message");
+        let of_link = DroppedMessage { place: (), sn: 1, len: 400 };
+        assert_eq!(push(&mut other, 1, false, &mut budget), DefragOutcome::TooLarge(of_link), "of the link");
+        let of_message = DroppedMessage { place: (), sn: 2, len: 800 };
+        assert_eq!(
+            push(&mut defrag, 2, false, &mut budget),
+            DefragOutcome::TooLarge(of_message),
+            "of a message"
+        );
         assert_eq!(budget.used, 0);
-        assert_eq!(push(&mut defrag, 3, false, &mut budget), Outcome::Stray);
+        assert!(matches!(push(&mut defrag, 3, false, &mut budget), DefragOutcome::Stray { .. }));
     }
 
     #[test]
     fn without_marks_the_rest_of_a_torn_message_is_skipped() {
-        let mut defrag = Defrag::default();
-        let mut budget = budget(1000, 1000);
+        let mut defrag = Defrag::<Strict>::default();
+        let mut budget = DefragBudget::new(1000, 1000);
         let mut push = |sn, more| {
             let data = Bytes::copy_from_slice(&[sn as u8]);
-            defrag.push(fragment(sn, false, more), &data, false, MASK, &mut budget)
+            let (outcome, torn) = defrag.push(fragment(sn, false, more), &data, (), NO_MARKS, &mut budget);
+            (outcome, torn.is_some())
         };
-        assert_eq!(push(0, true), (Outcome::Collected, false));
-        assert_eq!(push(2, true), (Outcome::Stray, true), "1 is missing");
-        assert_eq!(push(3, true), (Outcome::Stray, false));
-        assert_eq!(push(4, false), (Outcome::Stray, false), "the last of the torn message");
-        assert_eq!(push(5, true), (Outcome::Collected, false));
-        assert_eq!(push(6, false), (Outcome::Whole(Bytes::from_static(&[5, 6])), false));
+        let stray = DefragOutcome::Stray { told: true };
+        assert_eq!(push(0, true), (DefragOutcome::Collected, false));
+        assert_eq!(push(2, true), (stray.clone(), true), "1 is missing");
+        assert_eq!(push(3, true), (stray.clone(), false));
+        assert_eq!(push(4, false), (stray, false), "the last of the torn message");
+        assert_eq!(push(5, true), (DefragOutcome::Collected, false));
+        let whole = WholeMessage { bytes: Bytes::from_static(&[5, 6]), place: (), marked: false };
+        assert_eq!(push(6, false), (DefragOutcome::Whole(whole), false));
     }
 }

@@ -21,7 +21,7 @@ mod announce;
 mod auth;
 mod batch;
 mod compression;
-mod defrag;
+pub mod defrag;
 mod framer;
 mod handshake;
 mod lane;
@@ -33,11 +33,10 @@ mod tx;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use compression::Decompressor;
-
 pub use super::Remote;
 pub use announce::JOIN_GAP;
 pub use auth::Credentials;
+pub use compression::Decompressor;
 pub use framer::{StreamFramer, close_batch, frame_batch};
 pub use handshake::{Acceptor, AuthFailure, HandshakeConfig, HandshakeError, Opener, Step};
 pub use qos_link::QosLink;

@@ -3,7 +3,7 @@
 use super::{
     LinkError, LinkParams,
     compression::Decompressor,
-    defrag::{Budget, Defrag, Outcome},
+    defrag::{Defrag, DefragBudget, DefragOutcome, FragmentRules, Strict},
     sn::SnWindow,
 };
 use crate::{
@@ -75,7 +75,7 @@ pub struct LinkRx {
     marks: bool,
     sn_mask: u32,
     channels: Vec<[Channel; 2]>,
-    budget: Budget,
+    budget: DefragBudget,
     decompressor: Option<Decompressor>,
     lease: Duration,
     deadline: Duration,
@@ -109,7 +109,7 @@ pub enum Progress {
 #[derive(Debug)]
 struct Channel {
     window: SnWindow,
-    defrag: Defrag,
+    defrag: Defrag<Strict>,
 }
 
 impl LinkRx {
@@ -126,11 +126,7 @@ impl LinkRx {
             marks: params.patch >= 1,
             sn_mask,
             channels: (0..priorities).map(|_| [channel(), channel()]).collect(),
-            budget: Budget {
-                max_message_size: config.max_message_size,
-                bytes: config.reassembly_bytes,
-                used: 0,
-            },
+            budget: DefragBudget::new(config.max_message_size, config.reassembly_bytes),
             decompressor: params.compression.then(|| Decompressor::new(params.max_batch())),
             lease: params.peer_lease,
             deadline: now.mono.saturating_add(params.peer_lease),
@@ -286,17 +282,22 @@ impl LinkRx {
         Ok(Progress::Done)
     }
 
+    /// Rules of this link for its fragments.
+    const fn rules(&self) -> FragmentRules {
+        FragmentRules { marks: Some(self.marks), sn_mask: Some(self.sn_mask) }
+    }
+
     /// Whether the messages of a FRAME are accepted.
     #[inline]
     fn frame(&mut self, head: Frame) -> Result<bool, LinkError> {
-        let (marks, mask) = (self.marks, self.sn_mask);
+        let (rules, mask) = (self.rules(), self.sn_mask);
         let index = self.check(head.priority, head.sn)?;
         let channel = &mut self.channels[index][head.reliability as usize];
         if !channel.window.accept(head.sn, mask) {
             self.stats.old_frames += 1;
             return Ok(false);
         }
-        if channel.defrag.interrupt(marks, &mut self.budget) {
+        if channel.defrag.interrupt(rules, &mut self.budget).is_some() {
             self.stats.torn += 1;
         }
         Ok(true)
@@ -308,22 +309,22 @@ impl LinkRx {
         data: &Bytes,
         out: &mut Vec<(NetworkMessage, Reliability)>,
     ) -> Result<(), LinkError> {
-        let (marks, mask) = (self.marks, self.sn_mask);
+        let (rules, mask) = (self.rules(), self.sn_mask);
         let index = self.check(head.priority, head.sn)?;
         let channel = &mut self.channels[index][head.reliability as usize];
         if !channel.window.accept(head.sn, mask) {
             self.stats.old_fragments += 1;
             return Ok(());
         }
-        let (outcome, torn) = channel.defrag.push(head, data, marks, mask, &mut self.budget);
-        self.stats.torn += u64::from(torn);
+        let (outcome, torn) = channel.defrag.push(head, data, (), rules, &mut self.budget);
+        self.stats.torn += u64::from(torn.is_some());
         match outcome {
-            Outcome::Collected => {}
-            Outcome::Stray => self.stats.stray_fragments += 1,
-            Outcome::GivenUp => self.stats.given_up += 1,
-            Outcome::TooLarge => self.stats.too_large += 1,
+            DefragOutcome::Collected => {}
+            DefragOutcome::Stray { .. } => self.stats.stray_fragments += 1,
+            DefragOutcome::GivenUp(_) => self.stats.given_up += 1,
+            DefragOutcome::TooLarge(_) => self.stats.too_large += 1,
             // Exactly one message; bytes behind it are ignored.
-            Outcome::Whole(whole) => match NetworkMessage::decode(&mut Reader::new(&whole)) {
+            DefragOutcome::Whole(whole) => match NetworkMessage::decode(&mut Reader::new(&whole.bytes)) {
                 Ok(message) => {
                     self.stats.reassembled += 1;
                     out.push((message, head.reliability));

@@ -2,8 +2,8 @@
 
 use super::{
     FaceError, FaceId, FaceKind, FaceLimits, NodeMode,
-    gateway::Forwarded,
-    group::InGroup,
+    forwarded::Forwarded,
+    group_table::InGroup,
     routes::RouteCache,
     tables::{EntityId, Kind, ResourceId},
     trie,
@@ -14,6 +14,7 @@ use crate::{
     limits::MAX_WILD_KEYEXPR_LEN,
     zenoh::{
         KeyExpr, Remote, WhatAmI, ZenohId,
+        key_table::{KeyTable, NumberUse, NumbersByKey},
         wire::{Mapping, QueryableInfo, WireExpr},
     },
 };
@@ -95,10 +96,8 @@ pub(super) struct Face {
     pub(super) up_since: Duration,
     pub(super) in_group: InGroup,
 
-    /// Keys by the numbers that the face declared for them.
-    keys: BTreeMap<u16, KeyExpr>,
-    /// Numbers by key, for messages sent to the face.
-    numbers: BTreeMap<KeyExpr, u16>,
+    /// The numbers that the face gave to keys; the other way round for what is sent to it.
+    keys: KeyTable<KeyExpr, NumbersByKey<KeyExpr>>,
 
     pub(super) entities: [BTreeMap<EntityId, ResourceId>; 3],
     pub(super) watches: BTreeMap<u32, Watch>,
@@ -159,8 +158,7 @@ impl Face {
             },
             finalized: !(mode == NodeMode::Peer && region == Region::Peers),
             up_since: now,
-            keys: BTreeMap::new(),
-            numbers: BTreeMap::new(),
+            keys: KeyTable::default(),
             entities: Default::default(),
             watches: BTreeMap::new(),
             announced: Default::default(),
@@ -194,17 +192,14 @@ impl Face {
         }
         // This node declares no key numbers, so a number with M=0 is always unknown.
         let prefix = match wire.mapping {
-            Mapping::Sender => self.keys.get(&wire.scope)?,
+            Mapping::Sender => self.keys.get(wire.scope)?,
             Mapping::Receiver => return None,
         };
         if wire.suffix.is_empty() {
             return Some(prefix.clone());
         }
         // Plain concatenation, no `/` inserted; the result has to be canonical.
-        let mut text = String::with_capacity(prefix.len() + wire.suffix.len());
-        text.push_str(prefix);
-        text.push_str(&wire.suffix);
-        KeyExpr::new(text).ok()
+        KeyExpr::from_text(wire.joined_to(prefix)).ok()
     }
 
     /// Like [`Self::resolve`], in memory of its own: a stored key must not keep a receive buffer alive.
@@ -222,42 +217,26 @@ impl Face {
         key: KeyExpr,
         limits: &FaceLimits,
     ) -> Result<bool, FaceError> {
-        if id == 0 || self.keys.contains_key(&id) {
-            return Ok(false);
-        }
-        self.charge(&key, limits)?;
-        // Of two numbers for one key the first is used.
-        self.numbers.entry(key.clone()).or_insert(id);
-        self.keys.insert(id, key);
-        Ok(true)
+        let used = &mut self.table_bytes;
+        let number = self.keys.declare(id, key, |key| charge(used, key, limits))?;
+        Ok(number == NumberUse::New)
     }
 
     /// U_KEYEXPR. Returns whether something changed.
     pub(super) fn undeclare_key(&mut self, id: u16) -> bool {
-        let Some(key) = self.keys.remove(&id) else { return false };
+        let Some(key) = self.keys.undeclare(id) else { return false };
         self.refund(&key);
-        if self.numbers.get(&key) == Some(&id) {
-            self.numbers.remove(&key);
-        }
         true
     }
 
     /// The wire form of `key` for this face: with the longest prefix that it has a number for.
     pub(super) fn wire_expr(&self, key: &KeyExpr) -> WireExpr {
-        if !self.numbers.is_empty() {
-            let mut prefix = key.as_str();
-            loop {
-                if let Some(id) = self.numbers.get(prefix) {
-                    let suffix = Text::from(&key[prefix.len()..]);
-                    return WireExpr { scope: *id, mapping: Mapping::Receiver, suffix };
-                }
-                match prefix.rfind('/') {
-                    Some(slash) => prefix = &prefix[..slash],
-                    None => break,
-                }
+        match self.keys.longest_prefix(key) {
+            Some((scope, len)) => {
+                WireExpr { scope, mapping: Mapping::Receiver, suffix: Text::from(&key[len..]) }
             }
+            None => WireExpr::full(key.text().clone()),
         }
-        WireExpr::full(key.text().clone())
     }
 
     // ---- declarations ----
@@ -350,12 +329,7 @@ impl Face {
 
     /// Charges the face for a declaration on `key`.
     pub(super) fn charge(&mut self, key: &str, limits: &FaceLimits) -> Result<(), FaceError> {
-        let needed = self.table_bytes + cost(key);
-        if needed > limits.table_bytes {
-            return Err(FaceError::TableFull { needed, bound: limits.table_bytes });
-        }
-        self.table_bytes = needed;
-        Ok(())
+        charge(&mut self.table_bytes, key, limits)
     }
 
     /// Memory charged for all declarations of the face.
@@ -400,4 +374,14 @@ pub(super) fn relays(mode: NodeMode, from: (FaceId, &Face), to: (FaceId, &Face))
 /// two ends.
 fn linked(a: &Face, b: &Face) -> bool {
     a.links.contains(&b.remote.zid) || b.links.contains(&a.remote.zid)
+}
+
+/// Adds the cost of a declaration on `key` to the bytes in use.
+fn charge(used: &mut usize, key: &str, limits: &FaceLimits) -> Result<(), FaceError> {
+    let needed = *used + cost(key);
+    if needed > limits.table_bytes {
+        return Err(FaceError::TableFull { needed, bound: limits.table_bytes });
+    }
+    *used = needed;
+    Ok(())
 }

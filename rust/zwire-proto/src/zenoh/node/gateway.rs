@@ -4,6 +4,7 @@
 //! forwarded to it, and the declarations it sends in answer count like those of any face. Data and
 //! queries go to it unless it has answered, for exactly that key, that there is no matching entity.
 
+use super::forwarded::Forwarded;
 use super::{
     FaceId, Node, NodeMode,
     face::{Face, Region, Watch, relays},
@@ -13,18 +14,6 @@ use crate::zenoh::{
     KeyExpr, Reliability,
     wire::{Interest, InterestMode, InterestOptions, NetworkMessage, WireExpr},
 };
-
-/// An interest of a client, forwarded to a gateway.
-#[derive(Debug)]
-pub(super) struct Forwarded {
-    asker: FaceId,
-    /// The id chosen by the asking face.
-    id: u32,
-    mode: InterestMode,
-    watch: Watch,
-    /// Whether the gateway has sent D_FINAL.
-    finished: bool,
-}
 
 /// Handling of a declaration.
 pub(super) enum Fate {

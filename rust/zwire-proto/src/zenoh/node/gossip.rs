@@ -11,72 +11,14 @@ use super::{
     face::{Face, Region, relays},
 };
 use crate::{
-    Now, Text,
+    Now,
     limits::MAX_LINK_STATES,
     zenoh::{
         Remote, WhatAmI, ZenohId,
         wire::{ExtBody, LinkState, LinkStateList, Oam},
     },
 };
-use std::collections::{BTreeMap, BTreeSet};
-
-/// A node known by gossip: a neighbour, and with `multihop` any node.
-#[derive(Debug)]
-struct Known {
-    /// Number assigned to it by this node.
-    psid: u64,
-    sn: u64,
-    whatami: WhatAmI,
-    locators: Vec<Text>,
-    /// Faces at which it is, or that reported it.
-    faces: BTreeSet<FaceId>,
-}
-
-/// State of gossip.
-#[derive(Debug, Default)]
-pub(super) struct Gossip {
-    sn: u64,
-    known: BTreeMap<ZenohId, Known>,
-    last_psid: u64,
-}
-
-impl Gossip {
-    /// Adds a node that is at `face` or was reported by it. `None`: there are too many.
-    fn note(&mut self, zid: ZenohId, whatami: WhatAmI, face: FaceId) -> Option<&mut Known> {
-        if self.known.len() >= MAX_LINK_STATES && !self.known.contains_key(&zid) {
-            return None;
-        }
-        let last_psid = &mut self.last_psid;
-        let known = self.known.entry(zid).or_insert_with(|| {
-            // Numbers are never reused. 0 is this node.
-            *last_psid += 1;
-            let (psid, locators, faces) = (*last_psid, Vec::new(), BTreeSet::new());
-            Known { psid, sn: 0, whatami, locators, faces }
-        });
-        known.faces.insert(face);
-        Some(known)
-    }
-
-    fn forget(&mut self, face: FaceId) {
-        self.known.retain(|_, known| {
-            known.faces.remove(&face);
-            !known.faces.is_empty()
-        });
-    }
-
-    fn record(&self, zid: ZenohId, locators: bool) -> Option<LinkState> {
-        let known = self.known.get(&zid)?;
-        Some(LinkState {
-            psid: known.psid,
-            sn: known.sn,
-            zid: Some(zid),
-            whatami: Some(known.whatami),
-            locators: (locators && !known.locators.is_empty()).then(|| known.locators.clone()),
-            gateway: known.whatami == WhatAmI::Router,
-            ..LinkState::default()
-        })
-    }
-}
+use std::collections::BTreeSet;
 
 impl Face {
     /// Whether gossip is exchanged with the face.

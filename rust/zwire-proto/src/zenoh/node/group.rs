@@ -18,35 +18,11 @@ use crate::{
     zenoh::wire::{QueryableInfo, WireExpr},
 };
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Delay after a join before all declarations are sent to the group again: members that join together,
 /// or a flood of them, cause one repetition.
 const RETELL_AFTER: Duration = Duration::from_millis(100);
-
-/// Relation of a face to groups.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct InGroup {
-    /// Of a member: its group.
-    pub(super) group: Option<FaceId>,
-    /// Of a link: its node is a member, too. Of a member: its node has a link, too.
-    pub(super) twice: bool,
-    /// Of a group: it has members without a link to this node.
-    pub(super) wanted: bool,
-}
-
-/// The groups of a node, and the time at which declarations are repeated to each.
-#[derive(Debug, Default)]
-pub(super) struct Groups {
-    groups: BTreeSet<FaceId>,
-    retell: BTreeMap<FaceId, Duration>,
-}
-
-impl Groups {
-    pub(super) fn next_deadline(&self) -> Option<Duration> {
-        self.retell.values().min().copied()
-    }
-}
 
 impl Node {
     /// Handles a new face: a group, a member of one, or a link that changes which nodes need the group.

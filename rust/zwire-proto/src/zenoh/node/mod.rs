@@ -10,10 +10,10 @@
 //! | `tables`, `trie` | declarations of all faces, by key |
 //! | `declare`, `interest`, `waiting` | declarations in, announcements out |
 //! | `push`, `routes` | data, and cached routes |
-//! | `query` | requests, replies, ends |
-//! | `gossip` | information about nodes for neighbours, and the links of a peer |
-//! | `gateway` | a peer and its router |
-//! | `group` | multicast groups, and which nodes are only reached there |
+//! | `query`, `query_table` | requests, replies, ends |
+//! | `gossip`, `gossip_table` | information about nodes for neighbours, and the links of a peer |
+//! | `gateway`, `forwarded` | a peer and its router |
+//! | `group`, `group_table` | multicast groups, and which nodes are only reached there |
 //! | `network` | the routers of a network, their links, their trees |
 //! | `routers` | declarations to routers, and the ways of data and queries among them |
 
@@ -23,15 +23,20 @@ mod declare;
 mod error;
 mod event;
 mod face;
+mod forwarded;
 mod gateway;
 mod gossip;
+mod gossip_table;
 mod group;
+mod group_table;
+mod ids;
 mod interest;
 #[cfg(any(test, feature = "fuzzing"))]
 mod invariant;
 mod network;
 mod push;
 mod query;
+mod query_table;
 mod report;
 mod routers;
 mod routes;
@@ -45,6 +50,7 @@ mod waiting;
 pub use config::{FaceKind, FaceLimits, GossipConfig, NodeConfig, NodeMode};
 pub use error::FaceError;
 pub use event::NodeEvent;
+pub use ids::FaceId;
 pub use report::{Declarers, Graph, Topic};
 pub use stats::NodeStats;
 
@@ -53,26 +59,16 @@ use super::{
     wire::{Declaration, NetworkMessage},
 };
 use crate::{Now, Text};
-use core::{fmt, time::Duration};
+use core::time::Duration;
 use event::Events;
 use face::{Face, Region};
-use gossip::Gossip;
-use group::Groups;
+use gossip_table::Gossip;
+use group_table::Groups;
 use network::Network;
-use query::Queries;
+use query_table::Queries;
 use std::collections::{BTreeMap, VecDeque};
 use tables::Tables;
 use waiting::WaitingRoom;
-
-/// The number of a face, chosen by the driver.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FaceId(pub u32);
-
-impl fmt::Debug for FaceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "face {}", self.0)
-    }
-}
 
 /// The tables of a node and the rules that work on them.
 ///

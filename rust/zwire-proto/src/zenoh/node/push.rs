@@ -4,7 +4,7 @@ use super::{
     FaceError, FaceId, Node, NodeConfig, NodeEvent, NodeStats,
     event::Events,
     face::Region,
-    network::RouterIx,
+    ids::RouterIx,
     routers::Way,
     routes::{Route, Target},
     tables::Kind,

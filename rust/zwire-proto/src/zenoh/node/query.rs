@@ -4,10 +4,11 @@
 //! RESPONSE_FINAL, at its deadline, or with the face; the last one ends the query, with exactly one
 //! RESPONSE_FINAL to the querier.
 
+use super::query_table::Query;
 use super::{
     FaceError, FaceId, Node,
     face::{Face, Pending, Region},
-    network::RouterIx,
+    ids::RouterIx,
     routes::Target,
     tables::{Kind, merge},
 };
@@ -27,29 +28,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Payload of the error of a branch that timed out.
 const TIMEOUT: &[u8] = b"Timeout";
-
-/// A request of a face, while it has branches.
-#[derive(Debug)]
-struct Query {
-    source: FaceId,
-    rid: u32,
-    qos: Qos,
-    branches: BTreeSet<(FaceId, u32)>,
-}
-
-/// All requests that wait for their end.
-#[derive(Debug, Default)]
-pub(super) struct Queries {
-    next: u64,
-    open: BTreeMap<u64, Query>,
-    deadlines: BTreeSet<(Duration, FaceId, u32)>,
-}
-
-impl Queries {
-    pub(super) fn next_deadline(&self) -> Option<Duration> {
-        self.deadlines.first().map(|(deadline, _, _)| *deadline)
-    }
-}
 
 impl Node {
     pub(super) fn handle_request(

@@ -1,6 +1,6 @@
 //! Reports about the state of a node, for the admin space (`zenoh-behaviour` 6.1).
 
-use super::{Node, NodeMode, face::Region, network::RouterIx, tables::Kind};
+use super::{Node, NodeMode, face::Region, ids::RouterIx, tables::Kind};
 use crate::zenoh::{KeyExpr, WhatAmI, ZenohId};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -9,7 +9,8 @@ use super::{
     FaceError, FaceId, Node, NodeMode,
     declare::{declaration, undeclaration},
     face::{Face, Region, cost, relays},
-    network::{Changes, Growth, OWN, RouterIx},
+    ids::RouterIx,
+    network::{Changes, Growth, OWN},
     tables::{Kind, Resource, merge},
 };
 use crate::{

@@ -1,6 +1,6 @@
 //! Declarations of all faces, by key.
 
-use super::{FaceId, network::RouterIx, trie::Trie};
+use super::{FaceId, ids::RouterIx, trie::Trie};
 use crate::zenoh::{KeyExpr, wire::QueryableInfo};
 use std::collections::BTreeMap;
 

@@ -5,8 +5,6 @@
 //! and a node handles the messages on one channel of a link in order. The key of the interest is one on
 //! which no application declares anything, so that the answer is D_FINAL alone.
 
-use std::collections::{BTreeMap, HashMap};
-
 use super::{
     Result, Session,
     error::SessionError,
@@ -20,15 +18,6 @@ use crate::{
         wire::{Interest, InterestMode, InterestOptions, NetworkMessage, WireExpr},
     },
 };
-
-/// All barriers that wait for an answer.
-#[derive(Debug, Default)]
-pub(super) struct Barriers {
-    pending: BTreeMap<BarrierId, Barrier>,
-    /// Barriers by the ids of their interests on this link.
-    by_id: HashMap<u32, BarrierId>,
-    last: u64,
-}
 
 impl Session {
     /// Asks the north to confirm all messages sent so far; the answer is [`Event::Passed`].

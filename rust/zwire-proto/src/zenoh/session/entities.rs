@@ -1,117 +1,22 @@
 //! Entities declared by the application (`zenoh-behaviour` 3.2, 3.4, 3.6, 3.8, 3.10).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use super::entity_table::{Key, LivelinessSubscriber, Publisher, Querier, Queryable, Subscriber, Token};
+use std::collections::BTreeSet;
 
 use super::{
     Result, Session,
     error::SessionError,
-    interest::Kind,
-    types::{EntityId, Locality, PublisherOptions, QuerierOptions, QueryableOptions, SubscriberOptions},
+    interest_table::Kind,
+    types::{EntityId, PublisherOptions, QuerierOptions, QueryableOptions, SubscriberOptions},
 };
 use crate::{
     Now,
     zenoh::{
         KeyExpr,
         node::Topic,
-        wire::{Declaration, QueryTarget, QueryableInfo, WireExpr},
+        wire::{Declaration, QueryableInfo, WireExpr},
     },
 };
-
-/// A key as the application writes it, without the namespace, and as the network writes it.
-#[derive(Clone, Debug)]
-pub(super) struct Key {
-    pub(super) inner: KeyExpr,
-    pub(super) outer: KeyExpr,
-}
-
-#[derive(Debug)]
-pub(super) struct Subscriber {
-    pub(super) key: Key,
-    pub(super) origin: Locality,
-}
-
-#[derive(Debug)]
-pub(super) struct Queryable {
-    pub(super) key: Key,
-    pub(super) complete: bool,
-    pub(super) origin: Locality,
-    /// Id on this link; 0: not declared.
-    id: u32,
-}
-
-#[derive(Debug)]
-pub(super) struct Publisher {
-    pub(super) key: Key,
-    pub(super) options: PublisherOptions,
-    pub(super) interest: Option<u32>,
-    pub(super) matching: bool,
-}
-
-#[derive(Debug)]
-pub(super) struct Querier {
-    pub(super) key: Key,
-    pub(super) options: QuerierOptions,
-    pub(super) interest: Option<u32>,
-    pub(super) matching: bool,
-}
-
-#[derive(Debug)]
-pub(super) struct Token {
-    pub(super) key: Key,
-    id: u32,
-}
-
-#[derive(Debug)]
-pub(super) struct LivelinessSubscriber {
-    pub(super) key: Key,
-    pub(super) interest: u32,
-}
-
-/// Shared D_SUBSCRIBER of all subscribers on the same key.
-#[derive(Debug, Default)]
-struct SharedSubscriber {
-    users: usize,
-    id: u32,
-}
-
-/// All entities, each kind in the order of declaration.
-#[derive(Debug, Default)]
-pub(super) struct Entities {
-    last: u32,
-    keyexprs: BTreeMap<EntityId, Key>,
-    pub(super) subscribers: BTreeMap<EntityId, Subscriber>,
-    shared_subscribers: HashMap<KeyExpr, SharedSubscriber>,
-    pub(super) queryables: BTreeMap<EntityId, Queryable>,
-    pub(super) publishers: BTreeMap<EntityId, Publisher>,
-    pub(super) queriers: BTreeMap<EntityId, Querier>,
-    pub(super) tokens: BTreeMap<EntityId, Token>,
-    pub(super) liveliness_subscribers: BTreeMap<EntityId, LivelinessSubscriber>,
-}
-
-impl Entities {
-    fn next(&mut self) -> EntityId {
-        self.last += 1;
-        EntityId(self.last)
-    }
-
-    pub(super) fn clear(&mut self) {
-        *self = Self { last: self.last, ..Self::default() };
-    }
-}
-
-impl Queryable {
-    /// Whether the queryable answers a query on `key` (3.8).
-    pub(super) fn answers(&self, key: &KeyExpr, target: QueryTarget) -> bool {
-        match target {
-            QueryTarget::AllComplete => self.complete && self.key.inner.includes(key),
-            QueryTarget::BestMatching | QueryTarget::All => self.key.inner.intersects(key),
-        }
-    }
-
-    const fn info(&self) -> QueryableInfo {
-        QueryableInfo { complete: self.complete, distance: 0 }
-    }
-}
 
 impl Session {
     /// Gives a key expression a number on the link, so that publications on it are shorter.

@@ -1,182 +1,24 @@
 //! Open gets: branches, consolidation, timeouts (`zenoh-behaviour` 3.6, 3.7, 3.9).
 
+use super::pending_gets::{Pending, SHORTEST, TIMEOUT};
 use bytes::Bytes;
-use core::time::Duration;
-use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{
     Result, Session,
-    error::SessionError,
-    interest::Kind,
-    limits::{MAX_HELD_REPLY_BYTES, MAX_PENDING_GETS},
+    interest_table::Kind,
+    limits::MAX_HELD_REPLY_BYTES,
     sample::Sample,
     types::{Event, Get, GetEnd, GetId, Reply, ReplyError},
 };
 use crate::{
     Now,
     zenoh::{
-        KeyExpr, Parameters, Qos, Reliability, Timestamp,
+        Parameters, Reliability,
         wire::{
             Consolidation, NetworkMessage, Query, QueryTarget, Request, Response, ResponseBody, ResponseFinal,
         },
     },
 };
-
-/// Payload of the error reply when a query times out.
-const TIMEOUT: &[u8] = b"Timeout";
-
-/// Shortest timeout of a get. Timers of Eclipse Zenoh tick once in a millisecond: there a get with a
-/// timeout of zero still receives immediate replies, and nodes on the way take a zero for no timeout.
-const SHORTEST: Duration = Duration::from_millis(1);
-
-/// A get that is waiting for a branch: the network, or queryables of the own session.
-#[derive(Debug)]
-pub(super) struct Pending {
-    key: KeyExpr,
-    any_key: bool,
-    consolidation: Consolidation,
-    deadline: Duration,
-    /// Whether the network has not finished.
-    pub(super) network: bool,
-    /// Number of unfinished queries of the own session.
-    pub(super) local: usize,
-    end: GetEnd,
-    /// Whether a node on the way has reported its timeout.
-    told_timeout: bool,
-    budget: Option<u32>,
-    held: Held,
-    /// For a liveliness get: the keys that were reported.
-    pub(super) tokens: Option<HashSet<KeyExpr>>,
-}
-
-impl Pending {
-    pub(super) fn new(key: KeyExpr, consolidation: Consolidation, now: Now, timeout: Duration) -> Self {
-        Self {
-            key,
-            any_key: false,
-            consolidation,
-            deadline: now.mono.saturating_add(timeout.max(SHORTEST)),
-            network: false,
-            local: 0,
-            end: GetEnd::Completed,
-            told_timeout: false,
-            budget: None,
-            held: Held::default(),
-            tokens: None,
-        }
-    }
-}
-
-/// State of consolidation.
-#[derive(Debug, Default)]
-struct Held {
-    /// Latest: the replies, and the index of each key's reply. Monotonic: the keys alone.
-    replies: Vec<Reply>,
-    by_key: HashMap<KeyExpr, (usize, Option<Timestamp>)>,
-    bytes: usize,
-}
-
-impl Held {
-    /// Latest: keeps the newer of two replies of a key. Returns whether one was dropped.
-    fn keep(&mut self, mut reply: Reply) -> bool {
-        let Ok(sample) = &mut reply.result else { return false };
-        let timestamp = sample.timestamp;
-        if let Some((at, known)) = self.by_key.get_mut(&sample.key) {
-            // Equal or both absent: the later arrival replaces.
-            if timestamp >= *known {
-                sample.key = self.replies[*at].result.as_ref().map_or(sample.key.clone(), |s| s.key.clone());
-                unshare(sample);
-                self.bytes += sample.cost();
-                self.bytes -= self.replies[*at].result.as_ref().map_or(0, Sample::cost);
-                *known = timestamp;
-                self.replies[*at] = reply;
-            }
-            return true;
-        }
-        sample.key = sample.key.unshared();
-        unshare(sample);
-        self.bytes += sample.cost();
-        self.by_key.insert(sample.key.clone(), (self.replies.len(), timestamp));
-        self.replies.push(reply);
-        false
-    }
-
-    /// Monotonic: whether a reply is not older than the last one of its key.
-    fn is_newer(&mut self, sample: &Sample) -> bool {
-        if let Some((_, known)) = self.by_key.get_mut(&sample.key) {
-            let newer = sample.timestamp >= *known;
-            if newer {
-                *known = sample.timestamp;
-            }
-            return newer;
-        }
-        self.bytes += size_of::<(KeyExpr, Timestamp)>() + sample.key.len();
-        self.by_key.insert(sample.key.unshared(), (0, sample.timestamp));
-        true
-    }
-}
-
-/// Copies small payloads, because each would keep the whole receive buffer alive.
-pub(super) fn unshare(sample: &mut Sample) {
-    const SMALL: usize = 4096;
-    if sample.payload.len() < SMALL {
-        sample.payload = Bytes::copy_from_slice(&sample.payload);
-    }
-    if let Some(attachment) = &mut sample.attachment
-        && attachment.len() < SMALL
-    {
-        *attachment = Bytes::copy_from_slice(attachment);
-    }
-}
-
-/// All open gets.
-#[derive(Debug, Default)]
-pub(super) struct Gets {
-    pending: HashMap<GetId, Pending>,
-    deadlines: BTreeSet<(Duration, GetId)>,
-    last: u32,
-}
-
-impl Gets {
-    /// # Errors
-    /// Too many gets are open.
-    pub(super) fn insert(&mut self, pending: Pending) -> Result<GetId> {
-        if self.pending.len() >= MAX_PENDING_GETS {
-            return Err(SessionError::TooMany { what: "pending gets", limit: MAX_PENDING_GETS });
-        }
-        loop {
-            self.last = self.last.wrapping_add(1);
-            let id = GetId(self.last);
-            if !self.pending.contains_key(&id) {
-                self.deadlines.insert((pending.deadline, id));
-                self.pending.insert(id, pending);
-                return Ok(id);
-            }
-        }
-    }
-
-    pub(super) fn get_mut(&mut self, id: GetId) -> Option<&mut Pending> {
-        self.pending.get_mut(&id)
-    }
-
-    pub(super) fn deadline(&self) -> Option<Duration> {
-        self.deadlines.first().map(|&(deadline, _)| deadline)
-    }
-
-    fn remove(&mut self, id: GetId) -> Option<Pending> {
-        let pending = self.pending.remove(&id)?;
-        self.deadlines.remove(&(pending.deadline, id));
-        Some(pending)
-    }
-
-    /// Ids in the order of the gets.
-    fn ids(&self, which: impl Fn(&Pending) -> bool) -> Vec<GetId> {
-        let mut ids: Vec<_> =
-            self.pending.iter().filter(|(_, pending)| which(pending)).map(|(&id, _)| id).collect();
-        ids.sort_unstable();
-        ids
-    }
-}
 
 impl Session {
     /// Queries queryables. Replies come as [`Event::Reply`], the end as [`Event::GetDone`].
@@ -416,12 +258,4 @@ fn is_timeout(response: &Response) -> bool {
     response.key.is_empty()
         && response.responder.is_some_and(|responder| responder.eid == 0)
         && matches!(&response.body, ResponseBody::Err(err) if err.payload[..] == *TIMEOUT)
-}
-
-/// The QoS of a reply: that of the query, except for express.
-pub(super) fn reply_qos(qos: Qos, express: Option<bool>) -> Qos {
-    match express {
-        Some(express) if express != qos.express() => Qos::new(qos.priority(), qos.congestion(), express),
-        _ => qos,
-    }
 }

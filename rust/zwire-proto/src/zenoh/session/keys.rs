@@ -1,7 +1,5 @@
 //! The two tables of declared key expressions of a link (`zenoh-behaviour` 4.1).
 
-use std::collections::{HashMap, hash_map::Entry};
-
 use super::{
     error::NorthError,
     limits::{MAX_DECLARED_KEY_BYTES, MAX_OWN_KEYEXPRS},
@@ -10,25 +8,26 @@ use crate::{
     Text,
     zenoh::{
         KeyExpr,
+        key_table::{KeyTable, NumberUse, NumbersByKey},
         wire::{Mapping, WireExpr},
     },
 };
+use core::convert::Infallible;
 
 /// Numbers for key strings, those that we gave and those that the north gave.
 #[derive(Debug, Default)]
 pub(super) struct KeyTables {
-    own: HashMap<Text, u16>,
-    own_by_id: HashMap<u16, Text>,
+    own: KeyTable<Text, NumbersByKey<Text>>,
     /// All numbers up to this one are taken.
     own_last: u16,
-    north: HashMap<u16, Text>,
+    north: KeyTable<Text>,
     north_bytes: usize,
 }
 
 impl KeyTables {
     /// The number that we gave to `key`.
     pub(super) fn own_id(&self, key: &str) -> Option<u16> {
-        self.own.get(key).copied()
+        self.own.number(key)
     }
 
     /// Gives `prefix` the smallest number that is free in both tables. `None`: it has one, or there
@@ -37,18 +36,19 @@ impl KeyTables {
     /// Numbers are never taken back: publications that name one may wait behind the declaration that
     /// would give it to another key.
     pub(super) fn declare(&mut self, prefix: &str) -> Option<(u16, Text)> {
-        if self.own.len() >= MAX_OWN_KEYEXPRS || self.own.contains_key(prefix) {
+        if self.own.len() >= MAX_OWN_KEYEXPRS || self.own.number(prefix).is_some() {
             return None;
         }
         let mut id = self.own_last.checked_add(1)?;
-        while self.north.contains_key(&id) {
+        while self.north.contains(id) {
             id = id.checked_add(1)?;
         }
         self.own_last = id;
         let prefix = Text::from(prefix);
-        self.own.insert(prefix.clone(), id);
-        self.own_by_id.insert(id, prefix.clone());
-        Some((id, prefix))
+        match self.own.declare(id, prefix.clone(), |_| Ok::<_, Infallible>(())) {
+            Ok(NumberUse::New) => Some((id, prefix)),
+            Ok(NumberUse::Taken(_) | NumberUse::Zero) => None,
+        }
     }
 
     /// `key` by its number, by the number of its non-wild prefix, or in full.
@@ -73,16 +73,13 @@ impl KeyTables {
             return Some(wire.suffix.clone());
         }
         let prefix = match wire.mapping {
-            Mapping::Sender => self.north.get(&wire.scope)?,
-            Mapping::Receiver => self.own_by_id.get(&wire.scope)?,
+            Mapping::Sender => self.north.get(wire.scope)?,
+            Mapping::Receiver => self.own.get(wire.scope)?,
         };
         if wire.suffix.is_empty() {
             return Some(prefix.clone());
         }
-        let mut text = String::with_capacity(prefix.len() + wire.suffix.len());
-        text.push_str(prefix);
-        text.push_str(&wire.suffix);
-        Some(text.into())
+        Some(wire.joined_to(prefix))
     }
 
     /// D_KEYEXPR of the north. `false`: it makes no sense and was ignored, as by the reference: number
@@ -92,29 +89,32 @@ impl KeyTables {
     /// More bytes of keys than it may declare.
     pub(super) fn north_declares(&mut self, id: u16, key: &WireExpr) -> Result<bool, NorthError> {
         let Some(text) = self.text(key) else { return Ok(false) };
-        if id == 0 || text.is_empty() {
+        if text.is_empty() {
             return Ok(false);
         }
-        match self.north.entry(id) {
-            Entry::Occupied(known) => Ok(*known.get() == text),
-            Entry::Vacant(free) => {
-                self.north_bytes += text.len();
-                if self.north_bytes > MAX_DECLARED_KEY_BYTES {
-                    return Err(NorthError {
-                        what: "bytes of declared key expressions",
-                        limit: MAX_DECLARED_KEY_BYTES,
-                    });
-                }
-                // A copy: the text as it came keeps a whole receive buffer alive.
-                free.insert(Text::from(text.as_str()));
-                Ok(true)
+        // A copy: the text as it came keeps a whole receive buffer alive.
+        let copy = Text::from(text.as_str());
+        let bytes = &mut self.north_bytes;
+        let number = self.north.declare(id, copy, |key| {
+            *bytes += key.len();
+            if *bytes > MAX_DECLARED_KEY_BYTES {
+                return Err(NorthError {
+                    what: "bytes of declared key expressions",
+                    limit: MAX_DECLARED_KEY_BYTES,
+                });
             }
-        }
+            Ok(())
+        })?;
+        Ok(match number {
+            NumberUse::New => true,
+            NumberUse::Taken(known) => *known == text,
+            NumberUse::Zero => false,
+        })
     }
 
     /// U_KEYEXPR of the north; whether there was one.
     pub(super) fn north_undeclares(&mut self, id: u16) -> bool {
-        let Some(text) = self.north.remove(&id) else { return false };
+        let Some(text) = self.north.undeclare(id) else { return false };
         self.north_bytes -= text.len();
         true
     }

@@ -4,14 +4,14 @@
 //! own tokens, too; only the first token of a key and the last one matter.
 
 use core::time::Duration;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::{
     Result, Session,
     error::NorthError,
-    gets::Pending,
-    interest::Kind,
+    interest_table::Kind,
     limits::MAX_DECLARATIONS,
+    pending_gets::Pending,
     sample::{Sample, SampleKind},
     types::{EntityId, Event, GetEnd, GetId, Reply},
 };
@@ -22,21 +22,6 @@ use crate::{
         wire::{Consolidation, Interest, InterestMode, InterestOptions, NetworkMessage},
     },
 };
-
-/// Number of tokens of each living key, without the namespace.
-#[derive(Debug, Default)]
-pub(super) struct Living(HashMap<KeyExpr, usize>);
-
-impl Living {
-    #[cfg(test)]
-    pub(super) const fn counts(&self) -> &HashMap<KeyExpr, usize> {
-        &self.0
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
-    }
-}
 
 impl Session {
     /// Queries which tokens are alive; each living key comes once, as the sample of a reply.

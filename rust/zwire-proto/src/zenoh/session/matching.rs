@@ -2,8 +2,8 @@
 
 use super::{
     Session,
-    entities::{Entities, Publisher, Querier},
-    interest::Kind,
+    entity_table::{Entities, Publisher, Querier},
+    interest_table::Kind,
     types::{EntityId, Event, Matches},
 };
 use crate::zenoh::{KeyExpr, wire::QueryTarget};

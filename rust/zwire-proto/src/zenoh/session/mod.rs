@@ -16,18 +16,26 @@
 
 mod barrier;
 mod entities;
+mod entity_table;
 mod error;
 mod gets;
 mod interest;
+mod interest_table;
 mod keys;
 pub mod limits;
 mod liveliness;
+mod living;
 mod matching;
 mod north;
+mod pending_barriers;
+mod pending_gets;
+mod pending_queries;
 mod publish;
 mod queries;
+mod route;
 mod routes;
 mod sample;
+mod stamping;
 mod stamps;
 mod stats;
 #[cfg(test)]
@@ -53,18 +61,17 @@ use super::{
     wire::{Declaration, Declare, NetworkMessage, WireExpr},
 };
 use crate::Now;
-use barrier::Barriers;
-use entities::{Entities, Key};
-use gets::Gets;
-use interest::{Interests, Kind};
-use liveliness::Living;
+use entity_table::{Entities, Key};
+use interest_table::{Interests, Kind};
+use living::Living;
 use north::North;
-use publish::{InRoute, OutRoute};
-use queries::Queries;
+use pending_barriers::Barriers;
+use pending_gets::Gets;
+use pending_queries::Queries;
+use route::{InRoute, OutRoute};
 use routes::Routes;
 
-type Result<T> = core::result::Result<T, SessionError>;
-
+use error::Result;
 /// Session of an application; see the [module](self).
 #[derive(Debug)]
 pub struct Session {
@@ -353,5 +360,37 @@ impl Session {
         let Some(namespace) = &self.config.namespace else { return Some(outer.clone()) };
         let inner = outer.strip_prefix(namespace.as_str())?.strip_prefix('/')?;
         KeyExpr::from_text(outer.text().slice_ref(inner)).ok()
+    }
+}
+
+impl Session {
+    /// Has a number for the non-wild prefix of `key`, declared if need be, and gives the short form.
+    /// `None`: there is no link.
+    pub(super) fn declare_prefix(&mut self, key: &KeyExpr) -> Option<WireExpr> {
+        let north = self.north.as_mut()?;
+        if let Some((id, prefix)) = key.non_wild_prefix().and_then(|prefix| north.keys.declare(prefix)) {
+            self.out_routes.forget();
+            self.declare(Declaration::KeyExpr { id, key: WireExpr::full(prefix) });
+        }
+        Some(self.north.as_ref()?.keys.shortest(key))
+    }
+
+    /// Sends a declaration that nobody asked for.
+    pub(super) fn declare(&mut self, body: Declaration) {
+        self.send(NetworkMessage::Declare(Declare::new(None, body)));
+    }
+
+    /// Sends what goes by the reliable channel, if there is a link.
+    pub(super) fn send(&mut self, message: NetworkMessage) {
+        if self.north.is_none() {
+            return;
+        }
+        match &message {
+            NetworkMessage::Declare(_) | NetworkMessage::Interest(_) => self.stats.declarations_sent += 1,
+            NetworkMessage::Request(_) => self.stats.requests_sent += 1,
+            NetworkMessage::Response(_) => self.stats.responses_sent += 1,
+            NetworkMessage::Push(_) | NetworkMessage::ResponseFinal(_) | NetworkMessage::Oam(_) => {}
+        }
+        self.transmits.push_back((message, Reliability::Reliable));
     }
 }

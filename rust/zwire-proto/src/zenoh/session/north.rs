@@ -3,14 +3,10 @@
 use std::collections::HashMap;
 
 use super::{
-    Session,
-    interest::{Declared, Kind},
+    interest_table::{Declared, Kind},
     keys::KeyTables,
 };
-use crate::zenoh::{
-    KeyExpr, Reliability, Remote, WhatAmI,
-    wire::{Declaration, Declare, NetworkMessage, WireExpr},
-};
+use crate::zenoh::{KeyExpr, Remote, WhatAmI};
 
 #[derive(Debug)]
 pub(super) struct North {
@@ -73,37 +69,5 @@ impl North {
     /// Keys of its tokens; a key with several tokens is repeated.
     pub(super) fn into_token_keys(self) -> Vec<KeyExpr> {
         self.tokens.iter().map(|(key, _)| key.clone()).collect()
-    }
-}
-
-impl Session {
-    /// Short form of `key`, with a number for its non-wild prefix, which is declared if necessary.
-    /// `None`: no link.
-    pub(super) fn declare_prefix(&mut self, key: &KeyExpr) -> Option<WireExpr> {
-        let north = self.north.as_mut()?;
-        if let Some((id, prefix)) = key.non_wild_prefix().and_then(|prefix| north.keys.declare(prefix)) {
-            self.out_routes.forget();
-            self.declare(Declaration::KeyExpr { id, key: WireExpr::full(prefix) });
-        }
-        Some(self.north.as_ref()?.keys.shortest(key))
-    }
-
-    /// Sends a declaration that answers no interest.
-    pub(super) fn declare(&mut self, body: Declaration) {
-        self.send(NetworkMessage::Declare(Declare::new(None, body)));
-    }
-
-    /// Sends a message on the reliable channel, if there is a link.
-    pub(super) fn send(&mut self, message: NetworkMessage) {
-        if self.north.is_none() {
-            return;
-        }
-        match &message {
-            NetworkMessage::Declare(_) | NetworkMessage::Interest(_) => self.stats.declarations_sent += 1,
-            NetworkMessage::Request(_) => self.stats.requests_sent += 1,
-            NetworkMessage::Response(_) => self.stats.responses_sent += 1,
-            NetworkMessage::Push(_) | NetworkMessage::ResponseFinal(_) | NetworkMessage::Oam(_) => {}
-        }
-        self.transmits.push_back((message, Reliability::Reliable));
     }
 }

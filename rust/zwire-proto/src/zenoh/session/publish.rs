@@ -1,10 +1,11 @@
 //! Publications, sent and received (`zenoh-behaviour` 3.2, 3.4, 4.5). This is the hot path: for a
 //! repeated key, nothing is looked up and nothing allocated.
 
+use super::route::{InRoute, OutRoute};
 use super::{
     Result, Session,
     error::SessionError,
-    interest::Kind,
+    interest_table::Kind,
     sample::Sample,
     stamps::Stamps,
     types::{EntityId, Event, Locality, Publication, Published, stamp},
@@ -17,22 +18,6 @@ use crate::{
     },
 };
 use std::collections::VecDeque;
-
-/// Targets of publications on one key.
-#[derive(Debug)]
-pub(super) struct OutRoute {
-    wire: WireExpr,
-    /// Whether the write-side filter lets them pass.
-    leaves: bool,
-    subscribers: Box<[EntityId]>,
-}
-
-/// Targets of a received PUSH on one key.
-#[derive(Debug)]
-pub(super) struct InRoute {
-    key: KeyExpr,
-    subscribers: Box<[EntityId]>,
-}
 
 /// Receiver of publications and samples that would otherwise wait in the queues of outputs. For drivers
 /// that have drained [`Session::poll_transmit`] and [`Session::poll_event`].

@@ -1,11 +1,10 @@
 //! Queries to this session's queryables (`zenoh-behaviour` 3.8).
 
-use std::collections::HashMap;
+use super::pending_queries::{Asked, Asker, Open};
 
 use super::{
     Result, Session,
     error::SessionError,
-    gets::reply_qos,
     limits::MAX_PENDING_QUERIES,
     sample::Sample,
     types::{EntityId, Event, Get, GetId, QueryId, QueryReply, QueryReplyBody, Reply, ReplyError},
@@ -13,66 +12,13 @@ use super::{
 use crate::{
     Now, Text,
     zenoh::{
-        KeyExpr, Parameters, Qos, Reliability,
+        Parameters, Qos, Reliability,
         wire::{
             Err as WireErr, NetworkMessage, Reply as WireReply, Request, ResponderId, Response, ResponseBody,
             ResponseFinal, WireExpr,
         },
     },
 };
-
-/// Receiver of the replies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asker {
-    /// The north, with this entry of `requests`.
-    North(u64),
-    /// A get of this session.
-    Local(GetId),
-}
-
-/// A query to one queryable, not finished yet.
-#[derive(Debug)]
-struct Asked {
-    asker: Asker,
-    queryable: EntityId,
-    key: KeyExpr,
-    any_key: bool,
-    qos: Qos,
-}
-
-/// A REQUEST that some queryables have not finished.
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    id: u32,
-    qos: Qos,
-    unfinished: usize,
-}
-
-/// All open queries.
-#[derive(Debug, Default)]
-pub(super) struct Queries {
-    asked: HashMap<QueryId, Asked>,
-    requests: HashMap<u64, Open>,
-    last: u64,
-}
-
-impl Queries {
-    pub(super) fn open(&self) -> usize {
-        self.asked.len()
-    }
-
-    fn next(&mut self) -> u64 {
-        self.last += 1;
-        self.last
-    }
-
-    fn ids(&self, which: impl Fn(&Asked) -> bool) -> Vec<QueryId> {
-        let mut ids: Vec<_> =
-            self.asked.iter().filter(|(_, asked)| which(asked)).map(|(&id, _)| id).collect();
-        ids.sort_unstable();
-        ids
-    }
-}
 
 impl Session {
     /// Handles REQUEST: one query for each matching queryable, or the end at once.
@@ -246,5 +192,13 @@ impl Session {
     pub(super) fn queries_lose_link(&mut self) {
         self.queries.requests.clear();
         self.queries.asked.retain(|_, asked| matches!(asked.asker, Asker::Local(_)));
+    }
+}
+
+/// The QoS of a reply: that of the query, of which only express may differ.
+pub(super) fn reply_qos(qos: Qos, express: Option<bool>) -> Qos {
+    match express {
+        Some(express) if express != qos.express() => Qos::new(qos.priority(), qos.congestion(), express),
+        _ => qos,
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::{gets::unshare, stamps::Stamps};
+use super::stamps::Stamps;
 use crate::zenoh::{
     Encoding, KeyExpr, Qos, Reliability, Timestamp,
     wire::{PushBody, SourceInfo},
@@ -128,5 +128,18 @@ impl Sample {
             + self.key.len()
             + self.payload.len()
             + self.attachment.as_ref().map_or(0, Bytes::len)
+    }
+}
+
+/// Small payloads are copied, because each would keep the whole buffer alive that it came in.
+pub(super) fn unshare(sample: &mut Sample) {
+    const SMALL: usize = 4096;
+    if sample.payload.len() < SMALL {
+        sample.payload = Bytes::copy_from_slice(&sample.payload);
+    }
+    if let Some(attachment) = &mut sample.attachment
+        && attachment.len() < SMALL
+    {
+        *attachment = Bytes::copy_from_slice(attachment);
     }
 }

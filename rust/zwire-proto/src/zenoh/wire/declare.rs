@@ -195,7 +195,7 @@ impl Declaration {
     fn decode(r: &mut Reader<'_>) -> Result<Self> {
         let offset = r.offset();
         let header = r.u8("declaration")?;
-        Ok(match header & super::ID_MASK {
+        Ok(match header & super::header::ID_MASK {
             D_KEYEXPR => {
                 let id = r.z16("D_KEYEXPR id")?;
                 // There is no M here: the declaration fills the sender's own table.

@@ -17,6 +17,7 @@ mod del;
 mod err;
 mod ext;
 mod frame;
+mod header;
 mod init;
 mod interest;
 mod join;
@@ -66,9 +67,7 @@ use crate::{
     buf::{Gather, Reader, Sink},
     error::{DecodeErrorKind, Result},
 };
-
-/// The id bits of a header byte.
-pub(crate) const ID_MASK: u8 = 0x1f;
+use header::ID_MASK;
 
 /// Whether `header` starts a network message: the first other header ends a FRAME.
 #[must_use]

@@ -45,7 +45,7 @@ impl PushBody {
     pub(super) fn decode(r: &mut Reader<'_>, reading: &'static str) -> Result<Self> {
         let offset = r.offset();
         let header = r.u8(reading)?;
-        match header & super::ID_MASK {
+        match header & super::header::ID_MASK {
             put::ID => Put::decode(header, r).map(Self::Put),
             del::ID => Del::decode(header, r).map(Self::Del),
             id => Err(r.error(reading, offset, DecodeErrorKind::UnknownId { id })),
@@ -96,7 +96,7 @@ impl<'a> Plain<'a> {
     pub(super) fn decode(r: &mut Reader<'a>) -> Option<Self> {
         let whole = r.ahead();
         let (&header, rest) = whole.split_first()?;
-        if header & super::ID_MASK != ID {
+        if header & super::header::ID_MASK != ID {
             return None;
         }
         let (scope, mut rest) = short(rest)?;

@@ -121,7 +121,7 @@ impl Request {
         }
         let offset = r.offset();
         let header = r.u8("REQUEST body")?;
-        match header & super::ID_MASK {
+        match header & super::header::ID_MASK {
             query::ID => request.query = Query::decode(header, r)?,
             id => return Err(r.error("REQUEST body", offset, DecodeErrorKind::UnknownId { id })),
         }

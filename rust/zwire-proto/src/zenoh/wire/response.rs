@@ -92,7 +92,7 @@ impl Response {
         }
         let offset = r.offset();
         let header = r.u8("RESPONSE body")?;
-        let body = match header & super::ID_MASK {
+        let body = match header & super::header::ID_MASK {
             reply::ID => ResponseBody::Reply(Reply::decode(header, r)?),
             err::ID => ResponseBody::Err(Err::decode(header, r)?),
             id => return Err(r.error("RESPONSE body", offset, DecodeErrorKind::UnknownId { id })),

@@ -52,6 +52,16 @@ impl WireExpr {
         Self { scope: 0, mapping: Mapping::Sender, suffix: key.into() }
     }
 
+    /// The suffix behind the declared `prefix`, in memory of its own: a table that keeps the text keeps no
+    /// receive buffer alive.
+    #[must_use]
+    pub fn joined_to(&self, prefix: &str) -> Text {
+        let mut text = String::with_capacity(prefix.len() + self.suffix.len());
+        text.push_str(prefix);
+        text.push_str(&self.suffix);
+        text.into()
+    }
+
     /// Whether this is the empty key.
     #[must_use]
     pub fn is_empty(&self) -> bool {

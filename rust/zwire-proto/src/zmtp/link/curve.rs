@@ -12,23 +12,28 @@ use bytes::Bytes;
 
 /// Purposes of the boxes of the handshake, the fixed part of their nonces.
 pub(super) const HELLO: &[u8; 16] = b"CurveZMQHELLO---";
-pub(crate) const INITIATE: &[u8; 16] = b"CurveZMQINITIATE";
-pub(crate) const READY: &[u8; 16] = b"CurveZMQREADY---";
-pub(crate) const WELCOME: &[u8; 8] = b"WELCOME-";
+/// Purpose of the nonce of INITIATE.
+pub const INITIATE: &[u8; 16] = b"CurveZMQINITIATE";
+/// Purpose of the nonce of READY.
+pub const READY: &[u8; 16] = b"CurveZMQREADY---";
+/// Purpose of the nonce of WELCOME.
+pub const WELCOME: &[u8; 8] = b"WELCOME-";
 
 const OF_CLIENT: &[u8; 16] = b"CurveZMQMESSAGEC";
 const OF_SERVER: &[u8; 16] = b"CurveZMQMESSAGES";
 
-/// A nonce of 24 bytes: the purpose and a counter.
-pub(crate) fn short_nonce(purpose: &[u8; 16], count: u64) -> [u8; 24] {
+/// A nonce of 24 bytes: its purpose and a count.
+#[must_use]
+pub fn short_nonce(purpose: &[u8; 16], count: u64) -> [u8; 24] {
     let mut nonce = [0; 24];
     nonce[..16].copy_from_slice(purpose);
     nonce[16..].copy_from_slice(&count.to_be_bytes());
     nonce
 }
 
-/// A nonce of 24 bytes: the purpose and 16 random bytes.
-pub(crate) fn long_nonce(purpose: &[u8; 8], random: &[u8; 16]) -> [u8; 24] {
+/// A nonce of 24 bytes: its purpose and 16 random bytes.
+#[must_use]
+pub fn long_nonce(purpose: &[u8; 8], random: &[u8; 16]) -> [u8; 24] {
     let mut nonce = [0; 24];
     nonce[..8].copy_from_slice(purpose);
     nonce[8..].copy_from_slice(random);
@@ -37,11 +42,11 @@ pub(crate) fn long_nonce(purpose: &[u8; 8], random: &[u8; 16]) -> [u8; 24] {
 
 /// Result of a handshake: the key between C' and S', and the last short nonce of each side.
 #[derive(Clone, Debug)]
-pub(crate) struct Session {
-    pub(crate) key: SharedKey,
-    pub(crate) server: bool,
-    pub(crate) sent: u64,
-    pub(crate) received: u64,
+pub(super) struct Session {
+    pub(super) key: SharedKey,
+    pub(super) server: bool,
+    pub(super) sent: u64,
+    pub(super) received: u64,
 }
 
 impl Session {
@@ -50,9 +55,8 @@ impl Session {
         Sealer { key: self.key.clone(), purpose, last: self.sent }
     }
 
-    pub(crate) fn opener(&self) -> Opener {
-        let purpose = if self.server { OF_CLIENT } else { OF_SERVER };
-        Opener { key: self.key.clone(), purpose, last: self.received }
+    pub(super) fn opener(&self) -> Opener {
+        Opener { last: self.received, ..Opener::new(self.key.clone(), !self.server) }
     }
 }
 
@@ -77,21 +81,37 @@ impl Sealer {
 
 /// Opens boxes.
 #[derive(Debug)]
-pub(crate) struct Opener {
+pub struct Opener {
     key: SharedKey,
     purpose: &'static [u8; 16],
     last: u64,
 }
 
 /// A frame taken out of its box.
-pub(crate) struct Opened {
-    pub(crate) more: bool,
-    pub(crate) command: bool,
-    pub(crate) body: Bytes,
+#[derive(Debug)]
+pub struct Opened {
+    /// Another frame of the message follows.
+    pub more: bool,
+    /// The frame is a command, not part of a message.
+    pub command: bool,
+    /// The bytes of the frame.
+    pub body: Bytes,
 }
 
 impl Opener {
-    pub(crate) fn open(&mut self, body: &Bytes) -> Result<Opened, LinkError> {
+    /// The opener of what one side sends, before its first box.
+    #[must_use]
+    pub const fn new(key: SharedKey, from_server: bool) -> Self {
+        let purpose = if from_server { OF_SERVER } else { OF_CLIENT };
+        Self { key, purpose, last: 0 }
+    }
+
+    /// Opens the body of a MESSAGE.
+    ///
+    /// # Errors
+    /// The body is no MESSAGE, the box does not open with the key, its nonce was used before, or the flags
+    /// in it mean nothing.
+    pub fn open(&mut self, body: &Bytes) -> Result<Opened, LinkError> {
         let message = curve::Message::decode(body)?;
         // "The receiver rejects a value not greater than the last"; gaps are allowed.
         if message.nonce <= self.last {

@@ -18,7 +18,7 @@ mod null;
 mod plain;
 
 pub use curve::{CurveClient, CurveServer};
-pub use error::HandshakeError;
+pub use error::{Denial, HandshakeError};
 pub use plain::PlainCredentials;
 
 use super::{LinkParams, Peer, Version, curve::Session};
@@ -149,39 +149,6 @@ impl fmt::Debug for AuthRequest {
     /// Leaves out the credentials.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AuthRequest").field("mechanism", &self.mechanism).finish_non_exhaustive()
-    }
-}
-
-/// Reason why the authenticator refuses a peer (`zmtp` 7): the status codes of ZAP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Denial {
-    /// 300: temporary. The peer gets no ERROR, is closed, and may try again.
-    Temporary,
-    /// 400: its credentials are wrong.
-    Refused,
-    /// 500: the authenticator failed.
-    Internal,
-}
-
-impl Denial {
-    /// The reason in ERROR. libzmq takes an ERROR for final and does not retry, so a temporary denial
-    /// sends none.
-    const fn reason(self) -> Option<&'static str> {
-        match self {
-            Self::Temporary => None,
-            Self::Refused => Some("400"),
-            Self::Internal => Some("500"),
-        }
-    }
-}
-
-impl fmt::Display for Denial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Temporary => "temporarily (300)",
-            Self::Refused => "wrong credentials (400)",
-            Self::Internal => "the authenticator failed (500)",
-        })
     }
 }
 

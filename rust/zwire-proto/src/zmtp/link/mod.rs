@@ -16,7 +16,7 @@
 //! afterwards, and under CURVE the open copy of a frame beside the sealed one. An announced size
 //! reserves no memory. Malformed bytes end the connection.
 
-pub(crate) mod curve;
+pub mod curve;
 mod handshake;
 mod message;
 mod rx;

@@ -8,7 +8,7 @@
 //!
 //! Names are case-sensitive.
 
-use super::{Cancel, Error, FrameHead, Ping, Pong, Subscribe};
+use super::FrameHead;
 use crate::{
     buf::{Counter, Reader, Sink},
     error::{DecodeErrorKind, Result},
@@ -78,72 +78,6 @@ pub trait Command: Sized {
     }
 }
 
-/// A command between messages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TrafficCommand {
-    /// SUBSCRIBE: starts a subscription.
-    Subscribe(Subscribe),
-    /// CANCEL: ends a subscription.
-    Cancel(Cancel),
-    /// PING: asks for a sign of life.
-    Ping(Ping),
-    /// PONG: answers a PING.
-    Pong(Pong),
-    /// ERROR: the end of the connection, with a reason.
-    Error(Error),
-    /// Any other command, which must be ignored.
-    Unknown {
-        /// Name of the command.
-        name: Bytes,
-        /// Data of the command.
-        data: Bytes,
-    },
-}
-
-impl TrafficCommand {
-    /// Reads the body of a command's frame.
-    ///
-    /// # Errors
-    /// Data that does not decode, with field and offset.
-    pub fn decode(body: &Bytes) -> Result<Self> {
-        let mut r = Reader::new(body);
-        let name = command_name(&mut r)?;
-        let is = |known: &str| name == known.as_bytes();
-        Ok(if is(Subscribe::NAME) {
-            Self::Subscribe(Subscribe::decode_data(&mut r)?)
-        } else if is(Cancel::NAME) {
-            Self::Cancel(Cancel::decode_data(&mut r)?)
-        } else if is(Ping::NAME) {
-            Self::Ping(Ping::decode_data(&mut r)?)
-        } else if is(Pong::NAME) {
-            Self::Pong(Pong::decode_data(&mut r)?)
-        } else if is(Error::NAME) {
-            Self::Error(Error::decode_data(&mut r)?)
-        } else {
-            let name = body.slice(1..=name.len());
-            Self::Unknown { name, data: r.rest() }
-        })
-    }
-
-    /// Writes the body of a command's frame.
-    pub fn encode(&self, sink: &mut impl Sink) {
-        match self {
-            Self::Subscribe(c) => c.encode(sink),
-            Self::Cancel(c) => c.encode(sink),
-            Self::Ping(c) => c.encode(sink),
-            Self::Pong(c) => c.encode(sink),
-            Self::Error(c) => c.encode(sink),
-            Self::Unknown { name, data } => {
-                // `decode` never makes a longer name, and no caller does.
-                let len = u8::try_from(name.len()).unwrap_or(u8::MAX);
-                sink.put_u8(len);
-                sink.put(&name[..usize::from(len)]);
-                sink.put_shared(data);
-            }
-        }
-    }
-}
-
 /// A list of properties and nothing else, as in READY and in PLAIN's INITIATE.
 macro_rules! metadata_command {
     ($type:ident, $name:literal) => {
@@ -161,37 +95,3 @@ macro_rules! metadata_command {
     };
 }
 pub(super) use metadata_command;
-
-#[cfg(test)]
-mod tests {
-    use super::super::{
-        Ready,
-        testing::{kind, unhex},
-    };
-    use super::*;
-
-    #[test]
-    fn an_unknown_command_is_kept_and_written_again() {
-        let body = unhex("04 70 69 6E 67 00 01");
-        let command = TrafficCommand::decode(&body).unwrap();
-        let TrafficCommand::Unknown { name, data } = &command else { panic!("{command:?}") };
-        assert_eq!((&name[..], &data[..]), (&b"ping"[..], &[0, 1][..]));
-        let mut out = Vec::new();
-        command.encode(&mut out);
-        assert_eq!(out, body);
-        // A second READY counts as unknown (`zmtp` 14).
-        let ready = Ready::default().to_frame().slice(2..);
-        assert!(matches!(TrafficCommand::decode(&ready), Ok(TrafficCommand::Unknown { .. })));
-    }
-
-    #[test]
-    fn a_body_without_a_name_is_refused() {
-        assert_eq!(kind(TrafficCommand::decode(&unhex(""))), DecodeErrorKind::Truncated { needed: 1 });
-        assert_eq!(kind(TrafficCommand::decode(&unhex("00 50"))), DecodeErrorKind::Illegal { value: 0 });
-        assert_eq!(
-            kind(TrafficCommand::decode(&unhex("06 50 49 4E 47"))),
-            DecodeErrorKind::Truncated { needed: 2 }
-        );
-        assert_eq!(kind(Ready::decode(&unhex("04 50 49 4E 47 00 00"))), DecodeErrorKind::Name);
-    }
-}

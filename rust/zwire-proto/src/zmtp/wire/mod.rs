@@ -28,9 +28,10 @@ mod subscribe;
 mod subscription;
 #[cfg(test)]
 pub(super) mod testing;
+mod traffic_command;
 
 pub use cancel::Cancel;
-pub use command::{Command, TrafficCommand, command_name};
+pub use command::{Command, command_name};
 pub use error::Error;
 pub use frame::{FrameHead, put_frame};
 pub use generation::Generation;
@@ -44,3 +45,4 @@ pub use ready::Ready;
 pub use socket_type::SocketType;
 pub use subscribe::Subscribe;
 pub use subscription::Subscription;
+pub use traffic_command::TrafficCommand;

@@ -7,6 +7,7 @@ mod records;
 mod tree;
 mod withdrawn;
 
+use super::ids::RouterIx;
 use super::{FaceId, NodeConfig, tables::Kind, tables::ResourceId};
 use crate::{
     Text,
@@ -17,9 +18,6 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tree::{Graph, Tree};
 use withdrawn::Withdrawn;
-
-/// Number of a router at this node.
-pub(super) type RouterIx = u16;
 
 /// This node.
 pub(super) const OWN: RouterIx = 0;

@@ -3,7 +3,7 @@
 //! All routers of a network compute the same trees independently, so each number here must equal that
 //! of Eclipse Zenoh: another formula makes loops and holes.
 
-use super::RouterIx;
+use super::super::ids::RouterIx;
 use crate::zenoh::ZenohId;
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,6 +1,5 @@
 //! Errors of the handshake.
 
-use super::Denial;
 use crate::{
     error::DecodeError,
     zmtp::{
@@ -9,7 +8,41 @@ use crate::{
     },
 };
 use bytes::Bytes;
+use core::fmt;
 use thiserror::Error;
+
+/// Reason why the authenticator refuses a peer (`zmtp` 7): the status codes of ZAP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// 300: temporary. The peer gets no ERROR, is closed, and may try again.
+    Temporary,
+    /// 400: its credentials are wrong.
+    Refused,
+    /// 500: the authenticator failed.
+    Internal,
+}
+
+impl Denial {
+    /// The reason in ERROR. libzmq takes an ERROR for final and does not retry, so a temporary denial
+    /// sends none.
+    pub(super) const fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::Temporary => None,
+            Self::Refused => Some("400"),
+            Self::Internal => Some("500"),
+        }
+    }
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Temporary => "temporarily (300)",
+            Self::Refused => "wrong credentials (400)",
+            Self::Internal => "the authenticator failed (500)",
+        })
+    }
+}
 
 /// Reason why a handshake failed. The driver transmits pending bytes, then closes the connection.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

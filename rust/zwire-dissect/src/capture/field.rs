@@ -1,0 +1,94 @@
+//! Integers at fixed places of headers.
+
+use zwire_proto::error::{DecodeError, DecodeErrorKind, Result};
+
+/// The `N` bytes at `at`.
+pub(super) fn field<const N: usize>(bytes: &[u8], at: usize, reading: &'static str) -> Result<[u8; N]> {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().ok_or_else(|| DecodeError {
+        reading,
+        offset: bytes.len(),
+        kind: DecodeErrorKind::Truncated { needed: (at + N).saturating_sub(bytes.len()) },
+    })
+}
+
+/// The byte at `at`.
+pub(super) fn byte(bytes: &[u8], at: usize, reading: &'static str) -> Result<u8> {
+    field::<1>(bytes, at, reading).map(|[value]| value)
+}
+
+/// The `u16` at `at` in network byte order.
+pub(super) fn be_u16(bytes: &[u8], at: usize, reading: &'static str) -> Result<u16> {
+    field(bytes, at, reading).map(u16::from_be_bytes)
+}
+
+/// The `u32` at `at` in network byte order.
+pub(super) fn be_u32(bytes: &[u8], at: usize, reading: &'static str) -> Result<u32> {
+    field(bytes, at, reading).map(u32::from_be_bytes)
+}
+
+/// An error at `offset` about a value that the field forbids.
+pub(super) fn illegal(reading: &'static str, offset: usize, value: u64) -> DecodeError {
+    DecodeError { reading, offset, kind: DecodeErrorKind::Illegal { value } }
+}
+
+/// An error at `offset` about a value above the bound of its field.
+pub(super) fn out_of_range(reading: &'static str, offset: usize, value: u64, bound: u64) -> DecodeError {
+    DecodeError { reading, offset, kind: DecodeErrorKind::OutOfRange { value, bound } }
+}
+
+/// The byte order of a capture file or of a section of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Order {
+    #[default]
+    Little,
+    Big,
+}
+
+impl Order {
+    /// The `u16` at `at`.
+    pub(super) fn u16(self, bytes: &[u8], at: usize, reading: &'static str) -> Result<u16> {
+        let field = field(bytes, at, reading)?;
+        Ok(match self {
+            Self::Little => u16::from_le_bytes(field),
+            Self::Big => u16::from_be_bytes(field),
+        })
+    }
+
+    /// The `u32` at `at`.
+    pub(super) fn u32(self, bytes: &[u8], at: usize, reading: &'static str) -> Result<u32> {
+        let field = field(bytes, at, reading)?;
+        Ok(match self {
+            Self::Little => u32::from_le_bytes(field),
+            Self::Big => u32::from_be_bytes(field),
+        })
+    }
+
+    /// The `i64` at `at`.
+    pub(super) fn i64(self, bytes: &[u8], at: usize, reading: &'static str) -> Result<i64> {
+        let field = field(bytes, at, reading)?;
+        Ok(match self {
+            Self::Little => i64::from_le_bytes(field),
+            Self::Big => i64::from_be_bytes(field),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_beyond_the_end_says_how_many_bytes_are_missing() {
+        let error = be_u32(&[1, 2, 3], 1, "a field").unwrap_err();
+        assert_eq!(error.kind, DecodeErrorKind::Truncated { needed: 2 });
+        assert_eq!(be_u16(&[1, 2, 3], 1, "a field"), Ok(0x0203));
+        assert!(byte(&[], usize::MAX - 1, "a field").is_err());
+    }
+
+    #[test]
+    fn both_byte_orders() {
+        assert_eq!(Order::Little.u16(&[1, 2], 0, ""), Ok(0x0201));
+        assert_eq!(Order::Big.u16(&[1, 2], 0, ""), Ok(0x0102));
+        assert_eq!(Order::Big.i64(&[0xff; 8], 0, ""), Ok(-1));
+    }
+}

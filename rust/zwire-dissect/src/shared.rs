@@ -1,0 +1,98 @@
+//! State shared by all parts of the dissector that read one capture.
+
+use super::{
+    limits::MAX_BATCH,
+    record::{Cause, Fault, Message, Protocol, Record},
+    zenoh::{Budget, Total},
+};
+use crate::capture::Direction;
+use core::{net::SocketAddr, time::Duration};
+use std::collections::VecDeque;
+use zwire_proto::{zenoh::link::Decompressor, zmtp::crypto::KeyPair};
+
+/// State shared by all sessions of a capture.
+pub(super) struct Shared {
+    pub(super) out: VecDeque<Record>,
+    pub(super) budget: Budget,
+    pub(super) decompressor: Decompressor,
+    pub(super) declared: Total,
+    /// Bytes of streams that wait for the decision where batches begin.
+    pub(super) undecided: usize,
+    /// Bytes of incomplete ZMTP messages.
+    pub(super) held: usize,
+    /// Keys that open boxes of CURVE.
+    pub(super) keys: Vec<KeyPair>,
+}
+
+/// Waiting bytes of a connection: for a decision, or for the rest of a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) undecided: usize,
+    pub(super) held: usize,
+}
+
+impl Shared {
+    pub(super) const fn claim(&mut self, waiting: Waiting) {
+        self.undecided += waiting.undecided;
+        self.held += waiting.held;
+    }
+
+    pub(super) const fn release(&mut self, waiting: Waiting) {
+        self.undecided -= waiting.undecided;
+        self.held -= waiting.held;
+    }
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self {
+            out: VecDeque::new(),
+            budget: Budget::default(),
+            decompressor: Decompressor::new(MAX_BATCH),
+            declared: Total::default(),
+            undecided: 0,
+            held: 0,
+            keys: Vec::new(),
+        }
+    }
+}
+
+pub(super) const DIRECTIONS: [Direction; 2] = [Direction::ToServer, Direction::ToClient];
+
+/// Result of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamStep {
+    /// A batch, a frame or a decision was handled: call again.
+    Again,
+    /// More bytes are needed.
+    Done,
+    /// The connection carries another protocol.
+    Foreign,
+}
+
+/// Place of a batch or a frame.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) time: Duration,
+    pub(super) src: SocketAddr,
+    pub(super) dst: SocketAddr,
+    /// Offset of the batch or frame, behind its length, in the stream or the datagram.
+    pub(super) offset: u64,
+}
+
+impl Place {
+    /// Makes a record of this place.
+    pub(super) fn record(&self, message: Message) -> Record {
+        let (src, dst) = (Some(self.src), Some(self.dst));
+        Record { time: self.time, src, dst, sn: None, prefix: None, message }
+    }
+
+    /// Makes a record of a Zenoh error at this place.
+    pub(super) fn fault(&self, offset: u64, cause: Cause) -> Record {
+        self.fault_of(Protocol::Zenoh, offset, cause)
+    }
+
+    pub(super) fn fault_of(&self, protocol: Protocol, offset: u64, cause: Cause) -> Record {
+        self.record(Message::Error(Fault { protocol: Some(protocol), offset, cause }))
+    }
+}

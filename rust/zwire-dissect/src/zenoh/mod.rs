@@ -1,0 +1,18 @@
+//! Zenoh in streams and datagrams: finds its sessions on any port, and turns their messages into
+//! records.
+
+mod datagram;
+mod keys;
+mod plausible;
+mod reassembly;
+mod recent;
+mod session;
+mod socket;
+mod stream;
+
+pub(super) use datagram::{Datagram, Datagrams};
+pub(super) use keys::Total;
+pub(super) use reassembly::Budget;
+pub(super) use stream::ZenohStream;
+
+use super::{limits, record, shared};

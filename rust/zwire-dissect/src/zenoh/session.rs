@@ -1,0 +1,407 @@
+//! [`Session`]: the state of both sides of a link, and the records of a batch.
+
+use super::{
+    keys::{Declared, Total, entity},
+    limits::MAX_DECLARED_BYTES,
+    reassembly::{Channels, Lost},
+    recent::Recent,
+    record::{Cause, Message, Record, declared_key},
+    shared::{Place, Shared},
+};
+use bytes::Bytes;
+use zwire_proto::{
+    Text,
+    buf::Reader,
+    zenoh::{
+        Priority, Reliability,
+        link::defrag::{FragmentRules, WholeMessage},
+        wire::{
+            BatchItem, BatchReader, Declaration, Fragment, Init, Mapping, NetworkMessage, Resolution,
+            TransportMessage, WireExpr,
+        },
+    },
+};
+
+/// The batch headers of a compressing session.
+const RAW: u8 = 0;
+const LZ4: u8 = 1;
+
+/// Format of batches behind OPEN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Transport messages.
+    Plain,
+    /// The same behind a batch header, possibly as an LZ4 block.
+    Compressed,
+    /// A single network message; streams have a `u32` prefix.
+    LowLatency,
+}
+
+impl Format {
+    pub(crate) const ALL: [Self; 3] = [Self::Plain, Self::Compressed, Self::LowLatency];
+
+    /// Bytes of the length prefix on a stream.
+    pub(crate) const fn prefix_len(self) -> usize {
+        if matches!(self, Self::LowLatency) { 4 } else { 2 }
+    }
+}
+
+/// Options that one side offered in INIT.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    ack: bool,
+    compression: bool,
+    low_latency: bool,
+    marks: bool,
+    resolution: Resolution,
+}
+
+/// Side of a session.
+#[derive(Debug, Default)]
+struct SessionSide {
+    offer: Option<Offer>,
+    /// The side has sent OPEN, or is past it for another reason.
+    open: bool,
+    declared: Declared,
+    channels: Channels,
+    /// Numbers of datagrams, which may be captured more than once.
+    recent: Recent,
+}
+
+/// A link between two nodes as far as the capture shows it.
+#[derive(Debug, Default)]
+pub(crate) struct ZenohSession {
+    sides: [SessionSide; 2],
+    /// Format deduced from the batches, where the handshake is not in the capture.
+    guess: Option<Format>,
+    /// Whether its batches are datagrams.
+    datagrams: bool,
+}
+
+impl ZenohSession {
+    /// A session with datagrams for batches.
+    pub(crate) fn of_datagrams() -> Self {
+        Self { datagrams: true, ..Self::default() }
+    }
+
+    /// Notes that bytes of this side are missing.
+    pub(crate) const fn lose(&mut self, side: usize) {
+        self.sides[side].declared.lossy = true;
+    }
+
+    /// Notes that the handshake is not in the capture, or that so much of this side is missing that it
+    /// may be over.
+    pub(crate) const fn pass_handshake(&mut self, side: usize) {
+        self.sides[side].open = true;
+    }
+
+    /// Format of this side's next batch; `None` where neither handshake nor batches tell.
+    pub(crate) const fn format(&self, side: usize) -> Option<Format> {
+        if !self.sides[side].open {
+            return Some(Format::Plain);
+        }
+        if self.guess.is_some() {
+            return self.guess;
+        }
+        match (&self.sides[0].offer, &self.sides[1].offer) {
+            (Some(a), Some(b)) => Some(if a.low_latency && b.low_latency {
+                Format::LowLatency
+            } else if a.compression && b.compression {
+                Format::Compressed
+            } else {
+                Format::Plain
+            }),
+            // An option that one side has not offered is not used. An acceptor offers only options that
+            // are used.
+            (Some(only), None) | (None, Some(only)) => {
+                if !only.low_latency && !only.compression {
+                    Some(Format::Plain)
+                } else if !only.ack {
+                    None
+                } else if only.low_latency {
+                    Some(Format::LowLatency)
+                } else {
+                    Some(Format::Compressed)
+                }
+            }
+            (None, None) => None,
+        }
+    }
+
+    /// Whether this side is past its handshake.
+    pub(crate) const fn is_open(&self, side: usize) -> bool {
+        self.sides[side].open
+    }
+
+    /// Sets the format that was deduced for both sides.
+    pub(crate) const fn set_format(&mut self, format: Format) {
+        self.guess = Some(format);
+    }
+
+    /// How this session's fragments are written.
+    fn fragment_rules(&self) -> FragmentRules {
+        match (&self.sides[0].offer, &self.sides[1].offer) {
+            (Some(a), Some(b)) => {
+                let ack = if a.ack { a } else { b };
+                FragmentRules { marks: Some(a.marks && b.marks), sn_mask: Some(ack.resolution.sn_mask()) }
+            }
+            (Some(only), None) | (None, Some(only)) if only.ack => {
+                FragmentRules { marks: Some(only.marks), sn_mask: Some(only.resolution.sn_mask()) }
+            }
+            _ => FragmentRules { marks: None, sn_mask: None },
+        }
+    }
+
+    /// Takes a batch of one side, without length prefix. Returns whether all of it decodes.
+    pub(crate) fn handle_batch(
+        &mut self,
+        side: usize,
+        batch: Bytes,
+        place: Place,
+        shared: &mut Shared,
+    ) -> bool {
+        let format = self.format(side).unwrap_or(Format::Plain);
+        let mut at = place.offset;
+        let in_block = format == Format::Compressed && batch.first() == Some(&LZ4);
+        let batch = match (format, batch.first()) {
+            // Without a batch header it is a CLOSE of a peer that gave up before the first batch.
+            (Format::Compressed, Some(&header @ (RAW | LZ4))) => {
+                at += u64::from(header == RAW);
+                match shared.decompressor.decompress(batch) {
+                    Ok(batch) => batch,
+                    Err(error) => {
+                        shared.out.push_back(place.fault(at, Cause::Decode(error)));
+                        return false;
+                    }
+                }
+            }
+            _ => batch,
+        };
+        let reader = BatchReader::of(Reader::new(&batch).with_shared_memory());
+        let mut reader = if format == Format::LowLatency { reader.bare() } else { reader };
+        let (mut sn, mut repeated) = (None, false);
+        loop {
+            match reader.next_item() {
+                Ok(None) => return true,
+                Ok(Some(BatchItem::Network(_))) if repeated => {}
+                Ok(Some(BatchItem::Network(message))) => self.network(side, message, sn, &place, shared),
+                Ok(Some(BatchItem::Transport(TransportMessage::Frame(frame)))) => {
+                    sn = Some(frame.sn);
+                    repeated = self.repeats(side, frame.priority, frame.reliability, frame.sn);
+                    if repeated {
+                        continue;
+                    }
+                    let rules = self.fragment_rules();
+                    let lost = self.sides[side].channels.interrupt(
+                        frame.priority,
+                        frame.reliability,
+                        rules,
+                        &mut shared.budget,
+                    );
+                    report(lost, &place, shared);
+                }
+                Ok(Some(BatchItem::Fragment(fragment, data))) => {
+                    if self.repeats(side, fragment.priority, fragment.reliability, fragment.sn) {
+                        continue;
+                    }
+                    self.fragment(side, fragment, &data, &place, shared);
+                }
+                Ok(Some(BatchItem::Transport(message))) => self.transport(side, message, &place, shared),
+                Err(error) => {
+                    // Offsets inside a block are not offsets in the stream.
+                    let inside = if in_block { 0 } else { error.offset as u64 };
+                    let offset = at + inside;
+                    shared.out.push_back(place.fault(offset, Cause::Decode(error)));
+                    return false;
+                }
+            }
+        }
+    }
+
+    /// Whether a datagram with this number came before: a capture on several interfaces holds one copy
+    /// for each, and its receiver takes the first.
+    fn repeats(&mut self, side: usize, priority: Priority, reliability: Reliability, sn: u32) -> bool {
+        self.datagrams && !self.sides[side].recent.insert(priority, reliability, sn)
+    }
+
+    /// Ends the session.
+    pub(crate) fn finish(&mut self, places: [Place; 2], shared: &mut Shared) {
+        for (side, place) in self.sides.iter_mut().zip(places) {
+            for lost in side.channels.finish(&mut shared.budget) {
+                report(Some(lost), &place, shared);
+            }
+            side.declared.clear(&mut shared.declared);
+        }
+    }
+
+    /// Like [`Self::finish`], without records.
+    pub(crate) fn forget(&mut self, shared: &mut Shared) {
+        for side in &mut self.sides {
+            side.channels.finish(&mut shared.budget);
+            side.declared.clear(&mut shared.declared);
+        }
+    }
+
+    fn transport(&mut self, side: usize, message: TransportMessage, place: &Place, shared: &mut Shared) {
+        let side = &mut self.sides[side];
+        let mut sn = None;
+        let message = match message {
+            TransportMessage::Init(init) => {
+                side.offer.get_or_insert_with(|| Offer::new(&init));
+                Message::Init(Box::new(init))
+            }
+            TransportMessage::Open(open) => {
+                side.open = true;
+                sn = Some(open.initial_sn);
+                Message::Open(Box::new(open))
+            }
+            TransportMessage::Close(close) => Message::Close(close),
+            TransportMessage::Join(join) => {
+                side.open = true;
+                Message::Join(Box::new(join))
+            }
+            TransportMessage::Oam(oam) => Message::TransportOam(oam),
+            // A FRAME is represented by its messages; neither fragments nor frames reach this place.
+            TransportMessage::KeepAlive | TransportMessage::Frame(_) | TransportMessage::Fragment(_) => {
+                return;
+            }
+        };
+        shared.out.push_back(Record { sn, ..place.record(message) });
+    }
+
+    fn fragment(
+        &mut self,
+        side: usize,
+        fragment: Fragment,
+        data: &Bytes,
+        place: &Place,
+        shared: &mut Shared,
+    ) {
+        let rules = self.fragment_rules();
+        let channels = &mut self.sides[side].channels;
+        let (whole, lost) = channels.push(fragment, data, place.offset, rules, &mut shared.budget);
+        report(lost, place, shared);
+        let Some(WholeMessage { bytes, place: offset, marked }) = whole else { return };
+        let mut reader = Reader::new(&bytes).with_shared_memory();
+        match NetworkMessage::decode(&mut reader) {
+            // A receiver ignores bytes behind the message; a wrong guess must not look like such a
+            // message.
+            Ok(_) if !marked && !reader.is_empty() => {
+                let cause = Cause::Stray { sn: fragment.sn };
+                shared.out.push_back(place.fault(offset, cause));
+            }
+            Ok(message) => self.network(side, message, Some(fragment.sn), place, shared),
+            Err(error) => shared.out.push_back(place.fault(offset, Cause::Decode(error))),
+        }
+    }
+
+    #[inline]
+    fn network(
+        &mut self,
+        side: usize,
+        message: NetworkMessage,
+        sn: Option<u32>,
+        place: &Place,
+        shared: &mut Shared,
+    ) {
+        let prefix = match &message {
+            NetworkMessage::Push(m) => self.prefix(side, &m.key),
+            NetworkMessage::Request(m) => self.prefix(side, &m.key),
+            NetworkMessage::Response(m) => self.prefix(side, &m.key),
+            NetworkMessage::Interest(m) => m.key.as_ref().and_then(|key| self.prefix(side, key)),
+            NetworkMessage::Declare(m) => {
+                let (prefix, full) = self.declare(side, &m.body, &mut shared.declared);
+                if full {
+                    let cause = Cause::TooManyDeclarations { bound: MAX_DECLARED_BYTES };
+                    shared.out.push_back(place.fault(place.offset, cause));
+                }
+                prefix
+            }
+            NetworkMessage::ResponseFinal(_) | NetworkMessage::Oam(_) => None,
+        };
+        let (src, dst) = (Some(place.src), Some(place.dst));
+        let message = Message::Network(message);
+        shared.out.push_back(Record { time: place.time, src, dst, sn, prefix, message });
+    }
+
+    /// String declared for the scope of a key that this side sent.
+    #[inline]
+    fn prefix(&self, side: usize, key: &WireExpr) -> Option<Text> {
+        if key.scope == 0 {
+            return Some(Text::EMPTY);
+        }
+        let declarer = match key.mapping {
+            Mapping::Sender => side,
+            Mapping::Receiver => 1 - side,
+        };
+        self.sides[declarer].declared.prefix(key.scope).cloned()
+    }
+
+    /// Takes in a declaration; returns the prefix of its key, and whether the memory bound was
+    /// exceeded.
+    fn declare(&mut self, side: usize, body: &Declaration, total: &mut Total) -> (Option<Text>, bool) {
+        let prefix = declared_key(body).and_then(|key| {
+            // Nested prefixes have no mapping, and implementations disagree about which side's scope
+            // they use.
+            let nested = matches!(body, Declaration::KeyExpr { .. });
+            self.prefix(side, key).or_else(|| {
+                if nested { self.sides[1 - side].declared.prefix(key.scope).cloned() } else { None }
+            })
+        });
+        let declared = &mut self.sides[side].declared;
+        match body {
+            Declaration::KeyExpr { id, key } => {
+                let full =
+                    prefix.as_ref().map(|prefix| declared.declare_key(*id, key.joined_to(prefix), total));
+                (prefix, full.is_some_and(|result| result.is_err()))
+            }
+            Declaration::UndeclareKeyExpr { id } => (declared.undeclare_key(*id, total), false),
+            Declaration::Subscriber { key, .. }
+            | Declaration::Queryable { key, .. }
+            | Declaration::Token { key, .. } => {
+                let full = match (&prefix, entity(body)) {
+                    (Some(prefix), Some((noun, id))) => {
+                        declared.declare_entity(noun, id, key.joined_to(prefix), total).is_err()
+                    }
+                    _ => false,
+                };
+                (prefix, full)
+            }
+            Declaration::UndeclareSubscriber { .. }
+            | Declaration::UndeclareQueryable { .. }
+            | Declaration::UndeclareToken { .. } => {
+                let known = entity(body).and_then(|(noun, id)| declared.undeclare_entity(noun, id, total));
+                // A key in the message takes precedence over the remembered one.
+                if declared_key(body).is_some() { (prefix, false) } else { (known, false) }
+            }
+            Declaration::Final => (None, false),
+        }
+    }
+}
+
+impl Offer {
+    fn new(init: &Init) -> Self {
+        Self {
+            ack: init.cookie.is_some(),
+            compression: init.ext.compression,
+            low_latency: init.ext.low_latency,
+            marks: init.ext.patch >= 1,
+            resolution: init.size.map_or(Resolution::DEFAULT, |(resolution, _)| resolution),
+        }
+    }
+}
+
+fn report(lost: Option<Lost>, place: &Place, shared: &mut Shared) {
+    if let Some(Lost { offset, cause }) = lost {
+        shared.out.push_back(place.fault(offset, cause));
+    }
+}
+
+/// Whether a batch consists of one INIT and nothing else.
+pub(crate) fn is_init(batch: &Bytes) -> bool {
+    let mut reader = Reader::new(batch);
+    match TransportMessage::decode(&mut reader) {
+        Ok(TransportMessage::Init(init)) => init.version == zwire_proto::zenoh::VERSION && reader.is_empty(),
+        _ => false,
+    }
+}

@@ -1,0 +1,120 @@
+//! [`Watch`]: a connection under CURVE, seen by an observer with keys of its ends (`zmtp` 6.3).
+//!
+//! Traffic behind INITIATE is encrypted between the transient keys C' and S', so that one of these
+//! secrets must be given; S' itself is in the WELCOME, which the permanent secret of the server opens
+//! too.
+
+use bytes::Bytes;
+use zwire_proto::{
+    buf::Reader,
+    zmtp::{
+        crypto::{KeyPair, PublicKey, SharedKey},
+        link::curve::{INITIATE, Opened, Opener, READY, WELCOME, long_nonce, short_nonce},
+        wire::{
+            Metadata,
+            curve::{Hello, Initiate, Ready, Welcome},
+        },
+    },
+};
+
+/// Length of the data before the metadata in the box of INITIATE: C and the vouch.
+const BEFORE_METADATA: usize = 32 + 96;
+
+/// State of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// C'.
+    client: Option<PublicKey>,
+    /// S'.
+    server: Option<PublicKey>,
+    key: Option<SharedKey>,
+    /// Openers of the client's and of the server's boxes.
+    openers: Option<[Opener; 2]>,
+}
+
+impl Watch {
+    pub(super) const fn handle_hello(&mut self, hello: &Hello) {
+        self.client = Some(PublicKey(hello.client_transient));
+    }
+
+    pub(super) fn handle_welcome(&mut self, welcome: &Welcome, keys: &[KeyPair]) {
+        let Some(client) = self.client else { return };
+        let nonce = long_nonce(WELCOME, &welcome.nonce);
+        let of_server = keys.iter().filter_map(|pair| pair.secret.shared(&client));
+        // With the secret of C' the public permanent key of the server suffices as well.
+        let of_client = keys.iter().filter(|pair| pair.public == client);
+        let of_client =
+            of_client.flat_map(|pair| keys.iter().filter_map(|other| pair.secret.shared(&other.public)));
+        self.server = of_server
+            .chain(of_client)
+            .find_map(|key| key.open(&nonce, &welcome.sealed))
+            .and_then(|opened| opened.first_chunk().copied())
+            .map(PublicKey);
+    }
+
+    /// The metadata of the client, if a key opens the box.
+    pub(super) fn handle_initiate(
+        &mut self,
+        initiate: &Initiate,
+        keys: &[KeyPair],
+    ) -> Option<zwire_proto::error::Result<Metadata>> {
+        let nonce = short_nonce(INITIATE, initiate.nonce);
+        let (key, opened) = self.candidates(keys).into_iter().find_map(|key| {
+            let opened = key.open(&nonce, &initiate.sealed)?;
+            Some((key, opened))
+        })?;
+        self.agree(&key);
+        let metadata = Bytes::from(opened).slice(BEFORE_METADATA..);
+        Some(Metadata::decode(&mut Reader::new(&metadata)))
+    }
+
+    /// The metadata of the server, if a key opens the box.
+    pub(super) fn handle_ready(
+        &mut self,
+        ready: &Ready,
+        keys: &[KeyPair],
+    ) -> Option<zwire_proto::error::Result<Metadata>> {
+        let nonce = short_nonce(READY, ready.nonce);
+        let candidates = self.key.clone().map_or_else(|| self.candidates(keys), |key| vec![key]);
+        let (key, opened) = candidates.into_iter().find_map(|key| {
+            let opened = key.open(&nonce, &ready.sealed)?;
+            Some((key, opened))
+        })?;
+        self.agree(&key);
+        Some(Metadata::decode(&mut Reader::new(&opened.into())))
+    }
+
+    /// Opens a MESSAGE. `None`: no key is known. An error: the known key does not open the box.
+    pub(super) fn open(&mut self, from_server: bool, body: &Bytes) -> Option<Result<Opened, ()>> {
+        let openers = self.openers.as_mut()?;
+        Some(openers[usize::from(from_server)].open(body).map_err(drop))
+    }
+
+    /// Candidates for the shared key of C' and S'.
+    fn candidates(&self, keys: &[KeyPair]) -> Vec<SharedKey> {
+        let Some(client) = self.client else { return Vec::new() };
+        match self.server {
+            Some(server) => keys
+                .iter()
+                .filter_map(|pair| {
+                    let other = if pair.public == server {
+                        client
+                    } else if pair.public == client {
+                        server
+                    } else {
+                        return None;
+                    };
+                    pair.secret.shared(&other)
+                })
+                .collect(),
+            None => keys.iter().filter_map(|pair| pair.secret.shared(&client)).collect(),
+        }
+    }
+
+    fn agree(&mut self, key: &SharedKey) {
+        if self.key.is_none() {
+            self.openers = Some([false, true].map(|from_server| Opener::new(key.clone(), from_server)));
+            self.key = Some(key.clone());
+        }
+    }
+}

@@ -1,0 +1,529 @@
+//! [`ZmtpStream`]: one connection of ZMTP, from its bytes to records.
+//!
+//! ```text
+//!            the other generations: nothing is read
+//!           ┌──────────────────────────────────────▶ Skip
+//!   Greeting ──▶ Frames ──▶ records                    │ behind the frame
+//!                 ▲  │  frame damaged, too long ───────┘
+//!                 │  │  no frame, bytes missing
+//!                 │  ▼
+//!                Search ◀── the capture began later
+//! ```
+
+use super::{
+    curve::Watch,
+    limits::{MAX_FRAMES, MAX_MESSAGE, MAX_REASSEMBLY, MAX_UNDECIDED},
+    opening::{greeting, greets},
+    parts::Parts,
+    record::{Cause, Message, Protocol},
+    said::{Handshake, Said},
+    search::{FrameSearch, SEALED, search},
+    shared::{DIRECTIONS, Place, Shared, StreamStep},
+    talk::{Speaker, fault},
+};
+use crate::capture::{Connection, Direction, StreamBuffer};
+use bytes::Bytes;
+use core::time::Duration;
+use zwire_proto::{
+    buf::Reader,
+    error::Result,
+    zmtp::wire::{
+        Command, Error, FrameHead, Mechanism, Metadata, Ready, TrafficCommand, command_name, curve, plain,
+    },
+};
+
+/// A connection that is ZMTP, or may be if the capture joined it late.
+#[derive(Debug)]
+pub(crate) struct ZmtpStream {
+    connection: Connection,
+    halves: [ZmtpHalf; 2],
+    /// Whether the connection is known to be ZMTP.
+    known: bool,
+    /// No more bytes follow.
+    ending: bool,
+    /// Direction of the bytes that the CURVE client sends.
+    client: Option<Direction>,
+    watch: Watch,
+}
+
+#[derive(Debug, Default)]
+struct ZmtpHalf {
+    buffer: StreamBuffer,
+    phase: ZmtpPhase,
+    /// When the last bytes were captured.
+    time: Duration,
+    mechanism: Option<Mechanism>,
+    speaker: Speaker,
+    parts: Parts,
+}
+
+#[derive(Debug, Default)]
+enum ZmtpPhase {
+    #[default]
+    Greeting,
+    /// A frame begins at the position of the buffer.
+    Frames,
+    /// So many bytes are skipped; `more` tells whether the message goes on behind them.
+    Skip { left: u64, more: bool },
+    /// The next frame begins somewhere in the buffer, or later.
+    Search {
+        /// Position at which the search began.
+        since: u64,
+        /// Length of the buffer from which on the search runs again.
+        wanted: usize,
+        /// The greeting is not in the capture, which was not reported yet.
+        joined: bool,
+    },
+}
+
+impl ZmtpStream {
+    /// A connection that begins with a greeting.
+    pub(crate) fn new(connection: Connection) -> Self {
+        let halves = [ZmtpHalf::default(), ZmtpHalf::default()];
+        Self { connection, halves, known: true, ending: false, client: None, watch: Watch::default() }
+    }
+
+    /// A connection without its beginning, which may be of any protocol.
+    pub(crate) fn joined(connection: Connection) -> Self {
+        let mut stream = Self { known: false, ..Self::new(connection) };
+        for half in &mut stream.halves {
+            half.phase = ZmtpPhase::Search { since: 0, wanted: 0, joined: true };
+        }
+        stream
+    }
+
+    /// Whether the connection is known to be ZMTP.
+    pub(crate) const fn is_known(&self) -> bool {
+        self.known
+    }
+
+    /// Takes in the next bytes. Call [`Self::step`] until it has nothing left to do.
+    pub(crate) fn handle_data(&mut self, time: Duration, direction: Direction, data: Bytes) {
+        let half = &mut self.halves[direction.index()];
+        half.time = time;
+        let ZmtpPhase::Skip { left, more } = &mut half.phase else { return half.buffer.push(data) };
+        let skipped = usize::try_from(*left).unwrap_or(usize::MAX).min(data.len());
+        *left -= skipped as u64;
+        half.buffer.jump(skipped as u64);
+        if *left == 0 {
+            half.parts.torn = *more;
+            half.phase = ZmtpPhase::Frames;
+            half.buffer.push(data.slice(skipped..));
+        }
+    }
+
+    /// Takes in a gap: bytes missing in the capture.
+    pub(crate) fn handle_gap(
+        &mut self,
+        time: Duration,
+        direction: Direction,
+        offset: u64,
+        missing: u64,
+        shared: &mut Shared,
+    ) {
+        let half = &mut self.halves[direction.index()];
+        half.time = time;
+        // End of the damaged frame: behind the gap, if it is longer.
+        let gone = half.buffer.len() as u64 + missing;
+        let rest = match &half.phase {
+            ZmtpPhase::Skip { left, more } => left.checked_sub(missing).map(|left| (left, *more)),
+            ZmtpPhase::Frames => head(&mut half.buffer).ok().flatten().and_then(|(head, start)| {
+                let left = head.len.saturating_add(start as u64).checked_sub(gone)?;
+                Some((left, head.more))
+            }),
+            ZmtpPhase::Greeting | ZmtpPhase::Search { .. } => None,
+        };
+        half.buffer.jump(missing);
+        half.parts.clear();
+        let joined = matches!(half.phase, ZmtpPhase::Greeting | ZmtpPhase::Search { joined: true, .. });
+        match rest {
+            Some((0, more)) => {
+                half.parts.torn = more;
+                half.phase = ZmtpPhase::Frames;
+            }
+            Some((left, more)) => half.phase = ZmtpPhase::Skip { left, more },
+            None => {
+                let since = match half.phase {
+                    ZmtpPhase::Search { since, .. } => since,
+                    _ => half.buffer.position(),
+                };
+                half.phase = ZmtpPhase::Search { since, wanted: 0, joined };
+            }
+        }
+        if self.known {
+            self.told(direction, Protocol::Zmtp, offset, Cause::Missing { bytes: missing }, shared);
+        }
+    }
+
+    /// Handles at most one frame.
+    pub(crate) fn step(&mut self, shared: &mut Shared) -> StreamStep {
+        for direction in DIRECTIONS {
+            if self.step_half(direction, shared) {
+                return StreamStep::Again;
+            }
+        }
+        let lost = |half: &ZmtpHalf| {
+            matches!(half.phase, ZmtpPhase::Search { since, .. }
+                if half.buffer.position() - since > MAX_UNDECIDED as u64)
+        };
+        let crowded = shared.undecided > super::limits::MAX_UNDECIDED_TOTAL;
+        if !self.known && (crowded || self.halves.iter().any(lost)) {
+            return StreamStep::Foreign;
+        }
+        for half in &mut self.halves {
+            half.parts.settle();
+        }
+        StreamStep::Done
+    }
+
+    /// Same as [`Self::step`], with the knowledge that no more bytes follow. `Done`: everything was
+    /// reported.
+    pub(crate) fn finish(&mut self, shared: &mut Shared) -> StreamStep {
+        self.ending = true;
+        for half in &mut self.halves {
+            if let ZmtpPhase::Search { wanted, .. } = &mut half.phase {
+                *wanted = 0;
+            }
+        }
+        match self.step(shared) {
+            StreamStep::Done if self.known => {}
+            other => return other,
+        }
+        for direction in DIRECTIONS {
+            let half = &mut self.halves[direction.index()];
+            let (bytes, offset) = (half.buffer.len() as u64, half.buffer.position());
+            half.buffer.clear();
+            let cause = match half.phase {
+                ZmtpPhase::Skip { .. } => None,
+                ZmtpPhase::Search { since, .. } if offset + bytes > since => {
+                    let bytes = offset + bytes - since;
+                    Some((since, Cause::Unframed { bytes }))
+                }
+                _ if !half.parts.frames.is_empty() => {
+                    let begin = half.parts.offset;
+                    Some((begin, Cause::Unfinished { bytes: offset + bytes - begin }))
+                }
+                _ => (bytes > 0).then_some((offset, Cause::Unfinished { bytes })),
+            };
+            half.parts.clear();
+            half.phase = ZmtpPhase::Skip { left: u64::MAX, more: false };
+            if let Some((offset, cause)) = cause {
+                self.told(direction, Protocol::Zmtp, offset, cause, shared);
+            }
+        }
+        StreamStep::Done
+    }
+
+    /// Number of waiting bytes.
+    pub(crate) fn waiting(&self) -> usize {
+        self.halves.iter().map(|half| half.buffer.len() + half.parts.held).sum()
+    }
+
+    /// Handles at most one unit of this direction; `false` if none is complete.
+    fn step_half(&mut self, direction: Direction, shared: &mut Shared) -> bool {
+        let half = &mut self.halves[direction.index()];
+        if half.buffer.is_empty() {
+            return false;
+        }
+        match half.phase {
+            ZmtpPhase::Greeting => self.step_greeting(direction, shared),
+            ZmtpPhase::Frames => self.step_frame(direction, shared),
+            ZmtpPhase::Skip { .. } => false,
+            ZmtpPhase::Search { .. } => self.step_search(direction, shared),
+        }
+    }
+
+    fn step_greeting(&mut self, direction: Direction, shared: &mut Shared) -> bool {
+        let half = &mut self.halves[direction.index()];
+        let first = half.buffer.as_slice();
+        let Some((message, len)) = greeting(first) else { return false };
+        let offset = half.buffer.position();
+        match &message {
+            Ok(Said::Greeting(greeting)) => half.mechanism = Some(greeting.mechanism),
+            Ok(Said::Greeting2(greeting)) => {
+                half.mechanism = Some(Mechanism::NULL);
+                half.speaker.introduce(Some(greeting.socket_type), Some(&greeting.identity));
+            }
+            _ => {}
+        }
+        half.phase = match &message {
+            Ok(_) => {
+                half.buffer.skip(len as u64);
+                ZmtpPhase::Frames
+            }
+            Err(_) => {
+                half.buffer.clear();
+                ZmtpPhase::Skip { left: u64::MAX, more: false }
+            }
+        };
+        self.tell(direction, offset, message, shared);
+        true
+    }
+
+    fn step_frame(&mut self, direction: Direction, shared: &mut Shared) -> bool {
+        let half = &mut self.halves[direction.index()];
+        let offset = half.buffer.position();
+        let (head, start) = match head(&mut half.buffer) {
+            Ok(Some(head)) => head,
+            Ok(None) => return false,
+            Err(error) => {
+                half.parts.clear();
+                half.phase = ZmtpPhase::Search { since: offset, wanted: 0, joined: false };
+                let cause = Cause::Decode(error);
+                self.told(direction, Protocol::Zmtp, offset, cause, shared);
+                return true;
+            }
+        };
+        let room = MAX_MESSAGE - half.parts.held.min(MAX_MESSAGE);
+        let short = half.buffer.len() as u64 <= start as u64 + head.len;
+        let full = short && shared.held > MAX_REASSEMBLY;
+        if head.len > room as u64 || full || half.parts.frames.len() >= MAX_FRAMES {
+            let cause = if half.parts.frames.len() >= MAX_FRAMES {
+                Cause::Frames { max: MAX_FRAMES }
+            } else {
+                Cause::Frame { len: head.len, max: if full { 0 } else { room as u64 } }
+            };
+            half.parts.clear();
+            let len = start as u64 + head.len;
+            let left = len - half.buffer.skip(len);
+            half.parts.torn = head.more;
+            half.phase =
+                if left == 0 { ZmtpPhase::Frames } else { ZmtpPhase::Skip { left, more: head.more } };
+            self.told(direction, Protocol::Zmtp, offset, cause, shared);
+            return true;
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "at most MAX_MESSAGE")]
+        let Some(frame) = half.buffer.take(start + head.len as usize) else { return false };
+        self.handle_frame(direction, head, frame.slice(start..), offset + start as u64, shared);
+        true
+    }
+
+    fn step_search(&mut self, direction: Direction, shared: &mut Shared) -> bool {
+        let half = &mut self.halves[direction.index()];
+        let ZmtpPhase::Search { since, wanted, joined } = half.phase else { return false };
+        if half.buffer.len() < wanted {
+            return false;
+        }
+        if joined && half.buffer.position() == 0 {
+            // Only the opening of the connection is missing.
+            match greets(half.buffer.as_slice()) {
+                None if !self.ending => return false,
+                None | Some(false) => {}
+                Some(true) => {
+                    half.phase = ZmtpPhase::Greeting;
+                    self.known = true;
+                    return true;
+                }
+            }
+        }
+        match search(half.buffer.as_slice(), self.known, self.ending) {
+            FrameSearch::Found(at) => {
+                half.buffer.skip(at as u64);
+                half.phase = ZmtpPhase::Frames;
+                half.parts.torn = false;
+                let bytes = half.buffer.position() - since;
+                if !self.known {
+                    self.known = true;
+                    // The other side needs less evidence now.
+                    if let ZmtpPhase::Search { wanted, .. } =
+                        &mut self.halves[direction.reverse().index()].phase
+                    {
+                        *wanted = 0;
+                    }
+                }
+                if joined {
+                    self.told(direction, Protocol::Zmtp, since, Cause::Joined { bytes }, shared);
+                } else if bytes > 0 {
+                    self.told(direction, Protocol::Zmtp, since, Cause::Unframed { bytes }, shared);
+                }
+                true
+            }
+            FrameSearch::Wait(at) => {
+                half.buffer.skip(at as u64);
+                if half.buffer.len() > MAX_UNDECIDED {
+                    // Nothing that looks like a frame for so long is one.
+                    half.buffer.clear();
+                }
+                let wanted = half.buffer.len() + half.buffer.len() / 2 + 1;
+                half.phase = ZmtpPhase::Search { since, wanted, joined };
+                false
+            }
+        }
+    }
+
+    fn handle_frame(
+        &mut self,
+        direction: Direction,
+        head: FrameHead,
+        body: Bytes,
+        offset: u64,
+        shared: &mut Shared,
+    ) {
+        let half = &self.halves[direction.index()];
+        let curve = half.mechanism.is_none_or(|mechanism| mechanism == Mechanism::CURVE);
+        if curve && body.starts_with(SEALED) {
+            self.handle_sealed(direction, &body, offset, shared);
+        } else if head.command {
+            let said = self.command(direction, &body, shared).map_err(|error| fault(offset, false, error));
+            match said {
+                Ok(said) => self.push(direction, Message::Zmtp(Box::new(said)), shared),
+                Err((at, cause)) => self.told(direction, Protocol::Zmtp, at, cause, shared),
+            }
+        } else {
+            self.handle_part(direction, head.more, body, offset, false, shared);
+        }
+    }
+
+    /// Handles a CURVE box.
+    fn handle_sealed(&mut self, direction: Direction, body: &Bytes, offset: u64, shared: &mut Shared) {
+        if let Err(error) = curve::Message::decode(body) {
+            let (at, cause) = fault(offset, false, error);
+            return self.told(direction, Protocol::Zmtp, at, cause, shared);
+        }
+        let from_server = self.client == Some(direction.reverse());
+        match self.watch.open(from_server, body) {
+            None => {
+                let said = Said::Encrypted(body.len());
+                self.push(direction, Message::Zmtp(Box::new(said)), shared);
+            }
+            Some(Err(())) => {
+                let cause = Cause::Sealed { command: "MESSAGE" };
+                self.told(direction, Protocol::Zmtp, offset, cause, shared);
+            }
+            Some(Ok(opened)) if opened.command => match TrafficCommand::decode(&opened.body) {
+                Ok(command) => {
+                    let said = Said::Command(command);
+                    self.push(direction, Message::Zmtp(Box::new(said)), shared);
+                }
+                Err(error) => {
+                    let (at, cause) = fault(offset, true, error);
+                    self.told(direction, Protocol::Zmtp, at, cause, shared);
+                }
+            },
+            Some(Ok(opened)) => {
+                self.handle_part(direction, opened.more, opened.body, offset, true, shared);
+            }
+        }
+    }
+
+    /// Handles a frame of a message.
+    fn handle_part(
+        &mut self,
+        direction: Direction,
+        more: bool,
+        body: Bytes,
+        offset: u64,
+        sealed: bool,
+        shared: &mut Shared,
+    ) {
+        let half = &mut self.halves[direction.index()];
+        if half.parts.torn {
+            half.parts.torn = more;
+            return;
+        }
+        half.parts.push(body, offset);
+        if more {
+            return;
+        }
+        let offset = half.parts.offset;
+        let frames = half.parts.take();
+        match half.speaker.tell(frames) {
+            Ok(message) => self.push(direction, message, shared),
+            Err((protocol, error)) => {
+                let (at, cause) = fault(offset, sealed, error);
+                self.told(direction, protocol, at, cause, shared);
+            }
+        }
+    }
+
+    fn command(&mut self, direction: Direction, body: &Bytes, shared: &Shared) -> Result<Said> {
+        let half = &mut self.halves[direction.index()];
+        let mechanism = half.mechanism;
+        if mechanism == Some(Mechanism::PLAIN)
+            && let Some(error) = Error::decode_of_plain_server(body)
+        {
+            return Ok(Said::Command(TrafficCommand::Error(error?)));
+        }
+        let name = command_name(&mut Reader::new(body))?;
+        let mut open = |metadata: Option<Result<Metadata>>| match metadata {
+            None => Ok(None),
+            Some(metadata) => {
+                let metadata = metadata?;
+                half.speaker.learn(&metadata);
+                Ok(Some(metadata))
+            }
+        };
+        let command = match (mechanism, name) {
+            (Some(Mechanism::CURVE), b"HELLO") => {
+                self.client = Some(direction);
+                self.watch.handle_hello(&curve::Hello::decode(body)?);
+                Handshake::Hello(None)
+            }
+            (Some(Mechanism::CURVE), b"WELCOME") => {
+                self.watch.handle_welcome(&curve::Welcome::decode(body)?, &shared.keys);
+                Handshake::Welcome
+            }
+            (Some(Mechanism::CURVE), b"INITIATE") => {
+                let initiate = curve::Initiate::decode(body)?;
+                Handshake::Initiate(open(self.watch.handle_initiate(&initiate, &shared.keys))?)
+            }
+            (Some(Mechanism::CURVE), b"READY") => {
+                let ready = curve::Ready::decode(body)?;
+                Handshake::Ready(open(self.watch.handle_ready(&ready, &shared.keys))?)
+            }
+            (Some(Mechanism::PLAIN), b"HELLO") => {
+                Handshake::Hello(Some(plain::Hello::decode(body)?.username))
+            }
+            (Some(Mechanism::PLAIN), b"WELCOME") => {
+                plain::Welcome::decode(body)?;
+                Handshake::Welcome
+            }
+            (Some(Mechanism::PLAIN), b"INITIATE") => {
+                Handshake::Initiate(open(Some(Ok(plain::Initiate::decode(body)?.metadata)))?)
+            }
+            (Some(Mechanism::NULL | Mechanism::PLAIN), b"READY") => {
+                Handshake::Ready(open(Some(Ok(Ready::decode(body)?.metadata)))?)
+            }
+            // The greeting is missing; under NULL, READY follows it. A box of CURVE is no metadata.
+            (None, b"READY") => match Ready::decode(body) {
+                Ok(Ready { metadata }) if metadata.get(Metadata::SOCKET_TYPE).is_some() => {
+                    Handshake::Ready(open(Some(Ok(metadata)))?)
+                }
+                _ => return Ok(Said::Command(TrafficCommand::decode(body)?)),
+            },
+            _ => return Ok(Said::Command(TrafficCommand::decode(body)?)),
+        };
+        Ok(Said::Handshake(command))
+    }
+
+    fn place(&self, direction: Direction, offset: u64) -> Place {
+        let time = self.halves[direction.index()].time;
+        Place { time, src: self.connection.src(direction), dst: self.connection.dst(direction), offset }
+    }
+
+    fn push(&self, direction: Direction, message: Message, shared: &mut Shared) {
+        shared.out.push_back(self.place(direction, 0).record(message));
+    }
+
+    fn told(&self, direction: Direction, protocol: Protocol, at: u64, cause: Cause, shared: &mut Shared) {
+        shared.out.push_back(self.place(direction, at).fault_of(protocol, at, cause));
+    }
+
+    fn tell(&self, direction: Direction, offset: u64, said: Result<Said>, shared: &mut Shared) {
+        match said {
+            Ok(said) => self.push(direction, Message::Zmtp(Box::new(said)), shared),
+            Err(error) => {
+                let (at, cause) = fault(offset, false, error);
+                self.told(direction, Protocol::Zmtp, at, cause, shared);
+            }
+        }
+    }
+}
+
+/// The head of the next frame and its length, if it is complete.
+fn head(buffer: &mut StreamBuffer) -> Result<Option<(FrameHead, usize)>> {
+    match buffer.peek::<{ FrameHead::MAX_LEN }>() {
+        Some(first) => FrameHead::decode(&first),
+        None => FrameHead::decode(buffer.as_slice()),
+    }
+}

@@ -1,0 +1,29 @@
+//! [`Queries`]: requests that wait for their end.
+
+use super::FaceId;
+use crate::zenoh::Qos;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A request of somebody, while it has branches.
+#[derive(Debug)]
+pub(super) struct Query {
+    pub(super) source: FaceId,
+    pub(super) rid: u32,
+    pub(super) qos: Qos,
+    pub(super) branches: BTreeSet<(FaceId, u32)>,
+}
+
+/// All requests that wait for their end.
+#[derive(Debug, Default)]
+pub(super) struct Queries {
+    pub(super) next: u64,
+    pub(super) open: BTreeMap<u64, Query>,
+    pub(super) deadlines: BTreeSet<(Duration, FaceId, u32)>,
+}
+
+impl Queries {
+    pub(super) fn next_deadline(&self) -> Option<Duration> {
+        self.deadlines.first().map(|(deadline, _, _)| *deadline)
+    }
+}

@@ -1,0 +1,105 @@
+//! [`Entities`]: declarations of the application.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::types::{EntityId, Locality, PublisherOptions, QuerierOptions};
+use crate::zenoh::{
+    KeyExpr,
+    wire::{QueryTarget, QueryableInfo},
+};
+
+/// A key as the application and as the network writes it: without and with the namespace.
+#[derive(Clone, Debug)]
+pub(super) struct Key {
+    pub(super) inner: KeyExpr,
+    pub(super) outer: KeyExpr,
+}
+
+#[derive(Debug)]
+pub(super) struct Subscriber {
+    pub(super) key: Key,
+    pub(super) origin: Locality,
+}
+
+#[derive(Debug)]
+pub(super) struct Queryable {
+    pub(super) key: Key,
+    pub(super) complete: bool,
+    pub(super) origin: Locality,
+    /// Its id on this link; 0: not declared.
+    pub(super) id: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Publisher {
+    pub(super) key: Key,
+    pub(super) options: PublisherOptions,
+    pub(super) interest: Option<u32>,
+    pub(super) matching: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Querier {
+    pub(super) key: Key,
+    pub(super) options: QuerierOptions,
+    pub(super) interest: Option<u32>,
+    pub(super) matching: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Token {
+    pub(super) key: Key,
+    pub(super) id: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct LivelinessSubscriber {
+    pub(super) key: Key,
+    pub(super) interest: u32,
+}
+
+/// One D_SUBSCRIBER for all subscribers on the same key.
+#[derive(Debug, Default)]
+pub(super) struct SharedSubscriber {
+    pub(super) users: usize,
+    pub(super) id: u32,
+}
+
+/// All of it, each kind in the order of declaration.
+#[derive(Debug, Default)]
+pub(super) struct Entities {
+    last: u32,
+    pub(super) keyexprs: BTreeMap<EntityId, Key>,
+    pub(super) subscribers: BTreeMap<EntityId, Subscriber>,
+    pub(super) shared_subscribers: HashMap<KeyExpr, SharedSubscriber>,
+    pub(super) queryables: BTreeMap<EntityId, Queryable>,
+    pub(super) publishers: BTreeMap<EntityId, Publisher>,
+    pub(super) queriers: BTreeMap<EntityId, Querier>,
+    pub(super) tokens: BTreeMap<EntityId, Token>,
+    pub(super) liveliness_subscribers: BTreeMap<EntityId, LivelinessSubscriber>,
+}
+
+impl Entities {
+    pub(super) fn next(&mut self) -> EntityId {
+        self.last += 1;
+        EntityId(self.last)
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self { last: self.last, ..Self::default() };
+    }
+}
+
+impl Queryable {
+    /// Whether a query on `key` is for it (3.8).
+    pub(super) fn answers(&self, key: &KeyExpr, target: QueryTarget) -> bool {
+        match target {
+            QueryTarget::AllComplete => self.complete && self.key.inner.includes(key),
+            QueryTarget::BestMatching | QueryTarget::All => self.key.inner.intersects(key),
+        }
+    }
+
+    pub(super) const fn info(&self) -> QueryableInfo {
+        QueryableInfo { complete: self.complete, distance: 0 }
+    }
+}

@@ -1,0 +1,196 @@
+//! [`Interests`] of a session, and [`Declared`] by the north.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{
+    error::NorthError,
+    limits::{MAX_DECLARATIONS, MAX_DECLARED_KEY_BYTES},
+    types::EntityId,
+};
+use crate::zenoh::{KeyExpr, wire::InterestOptions};
+
+/// What is declared and wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Subscribers,
+    Queryables,
+    Tokens,
+}
+
+impl Kind {
+    pub(super) const fn option(self) -> InterestOptions {
+        match self {
+            Self::Subscribers => InterestOptions::SUBSCRIBERS,
+            Self::Queryables => InterestOptions::QUERYABLES,
+            Self::Tokens => InterestOptions::TOKENS,
+        }
+    }
+}
+
+/// A wish that stands as long as somebody here needs it.
+#[derive(Debug)]
+pub(super) struct Interest {
+    pub(super) kind: Kind,
+    /// With the namespace.
+    pub(super) key: KeyExpr,
+    /// How many publishers or queriers share it.
+    pub(super) users: usize,
+    /// Whose it is, for tokens: they are not shared, because each has a history of its own.
+    pub(super) subscriber: Option<EntityId>,
+    /// Whether its subscriber is told of tokens that exist. They are asked for in any case: without them
+    /// nobody here could tell the last token of a key from one of several.
+    pub(super) history: bool,
+    /// Its id on this link; 0: not sent.
+    pub(super) id: u32,
+    /// Whether D_FINAL has come on this link.
+    pub(super) answered: bool,
+    /// How many declarations of the north intersect its key.
+    pub(super) matches: usize,
+    /// How many of those are complete and include it.
+    pub(super) complete: usize,
+}
+
+/// All wishes, in the order in which they came.
+#[derive(Debug, Default)]
+pub(super) struct Interests {
+    pub(super) list: BTreeMap<u32, Interest>,
+    subscribers: HashMap<KeyExpr, u32>,
+    queryables: HashMap<KeyExpr, u32>,
+    /// From the ids of this link.
+    pub(super) by_id: HashMap<u32, u32>,
+    pub(super) last: u32,
+}
+
+impl Interests {
+    pub(super) fn shared(&mut self, kind: Kind) -> Option<&mut HashMap<KeyExpr, u32>> {
+        match kind {
+            Kind::Subscribers => Some(&mut self.subscribers),
+            Kind::Queryables => Some(&mut self.queryables),
+            Kind::Tokens => None,
+        }
+    }
+
+    /// The interest on exactly that key.
+    pub(super) fn on(&self, kind: Kind, key: &KeyExpr) -> Option<&Interest> {
+        let number = match kind {
+            Kind::Subscribers => self.subscribers.get(key)?,
+            Kind::Queryables => self.queryables.get(key)?,
+            Kind::Tokens => return None,
+        };
+        self.list.get(number)
+    }
+
+    pub(super) fn get(&self, number: u32) -> Option<&Interest> {
+        self.list.get(&number)
+    }
+
+    /// The one that has this id on this link.
+    pub(super) fn by_id(&self, id: u32) -> Option<&Interest> {
+        self.list.get(self.by_id.get(&id)?)
+    }
+
+    /// Whether there is one that covers this declaration.
+    pub(super) fn covers(&self, kind: Kind, key: &KeyExpr) -> bool {
+        self.list.values().any(|interest| interest.kind == kind && interest.key.intersects(key))
+    }
+
+    pub(super) fn matched(&mut self, kind: Kind, key: &KeyExpr, complete: bool, up: bool) -> Vec<u32> {
+        let mut turned = Vec::new();
+        for (&number, interest) in &mut self.list {
+            if interest.kind != kind || !interest.key.intersects(key) {
+                continue;
+            }
+            let before = (interest.matches > 0, interest.complete > 0);
+            let complete = usize::from(complete && key.includes(&interest.key));
+            if up {
+                interest.matches += 1;
+                interest.complete += complete;
+            } else {
+                interest.matches -= 1;
+                interest.complete -= complete;
+            }
+            if before != (interest.matches > 0, interest.complete > 0) {
+                turned.push(number);
+            }
+        }
+        turned
+    }
+
+    pub(super) fn link_lost(&mut self) {
+        self.by_id.clear();
+        for interest in self.list.values_mut() {
+            interest.id = 0;
+            interest.answered = false;
+            interest.matches = 0;
+            interest.complete = 0;
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self { last: self.last, ..Self::default() };
+    }
+}
+
+/// The declarations of one kind of the north.
+#[derive(Debug, Default)]
+pub(super) struct Declared {
+    by_id: HashMap<u32, (KeyExpr, bool)>,
+    /// Those with id 0 are known by their key.
+    by_key: HashMap<KeyExpr, bool>,
+    bytes: usize,
+}
+
+impl Declared {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&KeyExpr, bool)> {
+        let by_key = self.by_key.iter().map(|(key, &complete)| (key, complete));
+        self.by_id.values().map(|(key, complete)| (key, *complete)).chain(by_key)
+    }
+
+    /// Notes a declaration; what was known under its name before is given back.
+    pub(super) fn insert(
+        &mut self,
+        id: u32,
+        key: &KeyExpr,
+        complete: bool,
+    ) -> Result<Option<(KeyExpr, bool)>, NorthError> {
+        let (what, limit) = ("declared entities of a kind", MAX_DECLARATIONS);
+        if self.by_id.len() + self.by_key.len() >= limit {
+            return Err(NorthError { what, limit });
+        }
+        let old = self.remove(id, Some(key));
+        self.bytes += key.len();
+        if self.bytes > MAX_DECLARED_KEY_BYTES {
+            let what = "bytes of keys of declared entities";
+            return Err(NorthError { what, limit: MAX_DECLARED_KEY_BYTES });
+        }
+        let key = key.unshared();
+        if id == 0 {
+            self.by_key.insert(key, complete);
+        } else {
+            self.by_id.insert(id, (key, complete));
+        }
+        Ok(old)
+    }
+
+    /// Forgets a declaration; where the id says nothing the key does.
+    pub(super) fn remove(&mut self, id: u32, key: Option<&KeyExpr>) -> Option<(KeyExpr, bool)> {
+        let gone = match self.by_id.remove(&id) {
+            Some(gone) => Some(gone),
+            None if id == 0 => key.and_then(|key| self.by_key.remove_entry(key)),
+            None => None,
+        };
+        if let Some((key, _)) = &gone {
+            self.bytes -= key.len();
+        }
+        gone
+    }
+
+    /// Forgets those that `keep` refuses and gives them back.
+    pub(super) fn prune(&mut self, mut keep: impl FnMut(&KeyExpr) -> bool) -> Vec<KeyExpr> {
+        let mut gone = Vec::new();
+        self.by_id.retain(|_, (key, _)| keep(key) || (gone.push(key.clone()), false).1);
+        self.by_key.retain(|key, _| keep(key) || (gone.push(key.clone()), false).1);
+        self.bytes -= gone.iter().map(|key| key.len()).sum::<usize>();
+        gone
+    }
+}

@@ -1,0 +1,160 @@
+//! [`Gets`]: gets under way, and the replies they hold back.
+
+use super::sample::unshare;
+use core::time::Duration;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::{
+    Result,
+    error::SessionError,
+    limits::MAX_PENDING_GETS,
+    sample::Sample,
+    types::{GetEnd, GetId, Reply},
+};
+use crate::{
+    Now,
+    zenoh::{KeyExpr, Timestamp, wire::Consolidation},
+};
+
+/// What an asker reads when the time of its query is over.
+pub(super) const TIMEOUT: &[u8] = b"Timeout";
+
+/// The least time that a get has. Timers of the reference tick once in a millisecond: there a get whose timeout is
+/// zero still hears who answers at once, and a node on the way takes a zero for no timeout.
+pub(super) const SHORTEST: Duration = Duration::from_millis(1);
+
+/// A get that is waiting for a branch: the network, or queryables of the own session.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) key: KeyExpr,
+    pub(super) any_key: bool,
+    pub(super) consolidation: Consolidation,
+    deadline: Duration,
+    /// Whether the network has not finished.
+    pub(super) network: bool,
+    /// How many queries of the own session are not finished.
+    pub(super) local: usize,
+    pub(super) end: GetEnd,
+    /// Whether a node on the way has told that its time is over.
+    pub(super) told_timeout: bool,
+    pub(super) budget: Option<u32>,
+    pub(super) held: Held,
+    /// Of a liveliness get: the keys that were reported.
+    pub(super) tokens: Option<HashSet<KeyExpr>>,
+}
+
+impl Pending {
+    pub(super) fn new(key: KeyExpr, consolidation: Consolidation, now: Now, timeout: Duration) -> Self {
+        Self {
+            key,
+            any_key: false,
+            consolidation,
+            deadline: now.mono.saturating_add(timeout.max(SHORTEST)),
+            network: false,
+            local: 0,
+            end: GetEnd::Completed,
+            told_timeout: false,
+            budget: None,
+            held: Held::default(),
+            tokens: None,
+        }
+    }
+}
+
+/// What consolidation has to remember.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// Latest: the replies, and where that of a key is. Monotonic: the keys alone.
+    pub(super) replies: Vec<Reply>,
+    by_key: HashMap<KeyExpr, (usize, Option<Timestamp>)>,
+    pub(super) bytes: usize,
+}
+
+impl Held {
+    /// Latest: keeps the newer of two replies of a key. Whether one was dropped.
+    pub(super) fn keep(&mut self, mut reply: Reply) -> bool {
+        let Ok(sample) = &mut reply.result else { return false };
+        let timestamp = sample.timestamp;
+        if let Some((at, known)) = self.by_key.get_mut(&sample.key) {
+            // Equal or both absent: the later arrival replaces.
+            if timestamp >= *known {
+                sample.key = self.replies[*at].result.as_ref().map_or(sample.key.clone(), |s| s.key.clone());
+                unshare(sample);
+                self.bytes += sample.cost();
+                self.bytes -= self.replies[*at].result.as_ref().map_or(0, Sample::cost);
+                *known = timestamp;
+                self.replies[*at] = reply;
+            }
+            return true;
+        }
+        sample.key = sample.key.unshared();
+        unshare(sample);
+        self.bytes += sample.cost();
+        self.by_key.insert(sample.key.clone(), (self.replies.len(), timestamp));
+        self.replies.push(reply);
+        false
+    }
+
+    /// Monotonic: whether a reply is not older than the last of its key.
+    pub(super) fn is_newer(&mut self, sample: &Sample) -> bool {
+        if let Some((_, known)) = self.by_key.get_mut(&sample.key) {
+            let newer = sample.timestamp >= *known;
+            if newer {
+                *known = sample.timestamp;
+            }
+            return newer;
+        }
+        self.bytes += size_of::<(KeyExpr, Timestamp)>() + sample.key.len();
+        self.by_key.insert(sample.key.unshared(), (0, sample.timestamp));
+        true
+    }
+}
+
+/// All gets under way.
+#[derive(Debug, Default)]
+pub(super) struct Gets {
+    pub(super) pending: HashMap<GetId, Pending>,
+    pub(super) deadlines: BTreeSet<(Duration, GetId)>,
+    last: u32,
+}
+
+impl Gets {
+    /// # Errors
+    /// There are too many.
+    pub(super) fn insert(&mut self, pending: Pending) -> Result<GetId> {
+        if self.pending.len() >= MAX_PENDING_GETS {
+            return Err(SessionError::TooMany { what: "pending gets", limit: MAX_PENDING_GETS });
+        }
+        loop {
+            self.last = self.last.wrapping_add(1);
+            let id = GetId(self.last);
+            if !self.pending.contains_key(&id) {
+                self.deadlines.insert((pending.deadline, id));
+                self.pending.insert(id, pending);
+                return Ok(id);
+            }
+        }
+    }
+
+    pub(super) fn get_mut(&mut self, id: GetId) -> Option<&mut Pending> {
+        self.pending.get_mut(&id)
+    }
+
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        self.deadlines.first().map(|&(deadline, _)| deadline)
+    }
+
+    pub(super) fn remove(&mut self, id: GetId) -> Option<Pending> {
+        let pending = self.pending.remove(&id)?;
+        self.deadlines.remove(&(pending.deadline, id));
+        Some(pending)
+    }
+
+    /// In the order in which they were asked.
+    pub(super) fn ids(&self, which: impl Fn(&Pending) -> bool) -> Vec<GetId> {
+        let mut ids: Vec<_> =
+            self.pending.iter().filter(|(_, pending)| which(pending)).map(|(&id, _)| id).collect();
+        ids.sort_unstable();
+        ids
+    }
+}
