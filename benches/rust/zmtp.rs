@@ -10,8 +10,8 @@ use zwire_proto::{
     zmtp::{
         crypto::{KeyPair, SecretKey},
         link::{
-            CurveClient, CurveServer, Handshake, HandshakeConfig, LinkParams, LinkRx, LinkTx, Message,
-            RxConfig, Security, Step, TxConfig,
+            CurveClient, CurveServer, Handshake, HandshakeStep, Message, Security, ZmtpHandshakeConfig,
+            ZmtpLinkParams, ZmtpRx, ZmtpRxConfig, ZmtpTx, ZmtpTxConfig,
         },
         wire::SocketType,
     },
@@ -21,8 +21,9 @@ const MESSAGES: usize = 1000;
 const SIZES: [usize; 2] = [64, 8 * 1024];
 
 /// Both ends of a connection after the handshake.
-fn connected(client: Security, server: Security) -> (LinkParams, LinkParams) {
-    let config = |socket_type, security| HandshakeConfig { security, ..HandshakeConfig::new(socket_type) };
+fn connected(client: Security, server: Security) -> (ZmtpLinkParams, ZmtpLinkParams) {
+    let config =
+        |socket_type, security| ZmtpHandshakeConfig { security, ..ZmtpHandshakeConfig::new(socket_type) };
     let mut ends = [
         (Handshake::new(config(SocketType::Dealer, client)), BytesMut::new(), None),
         (Handshake::new(config(SocketType::Router, server)), BytesMut::new(), None),
@@ -34,7 +35,7 @@ fn connected(client: Security, server: Security) -> (LinkParams, LinkParams) {
         }
         let (machine, buf, params) = &mut ends[other];
         if params.is_none()
-            && let Step::Done(done) = machine.handle_bytes(buf).expect("the handshake goes through")
+            && let HandshakeStep::Done(done) = machine.handle_bytes(buf).expect("the handshake goes through")
         {
             *params = Some(*done);
         }
@@ -43,11 +44,11 @@ fn connected(client: Security, server: Security) -> (LinkParams, LinkParams) {
     (client.expect("the client is done"), server.expect("the server is done"))
 }
 
-fn null() -> (LinkParams, LinkParams) {
+fn null() -> (ZmtpLinkParams, ZmtpLinkParams) {
     connected(Security::Null { authenticate: false }, Security::Null { authenticate: false })
 }
 
-fn curve() -> (LinkParams, LinkParams) {
+fn curve() -> (ZmtpLinkParams, ZmtpLinkParams) {
     let keys = |first: u8| KeyPair::of(SecretKey::new(core::array::from_fn(|i| first + i as u8)));
     let (client, server) = (keys(0x40), keys(0x20));
     let client = CurveClient::new(client, server.public, &[7; 48]);
@@ -57,12 +58,12 @@ fn curve() -> (LinkParams, LinkParams) {
     )
 }
 
-fn sender(params: &LinkParams) -> LinkTx {
-    let config = TxConfig { max_messages: MESSAGES, max_bytes: usize::MAX, ..TxConfig::default() };
-    LinkTx::new(params, config, Now::default())
+fn sender(params: &ZmtpLinkParams) -> ZmtpTx {
+    let config = ZmtpTxConfig { max_messages: MESSAGES, max_bytes: usize::MAX, ..ZmtpTxConfig::default() };
+    ZmtpTx::new(params, config, Now::default())
 }
 
-fn encode(tx: &mut LinkTx, body: &Bytes) -> Vec<Bytes> {
+fn encode(tx: &mut ZmtpTx, body: &Bytes) -> Vec<Bytes> {
     for _ in 0..MESSAGES {
         tx.push(Message::single(body.clone())).expect("there is room");
     }
@@ -85,10 +86,10 @@ fn frames(c: &mut Criterion) {
             group.bench_function(format!("decode {size} B"), |b| {
                 // A receiver of CURVE takes each box once.
                 let fresh = || {
-                    let rx = LinkRx::new(&router, RxConfig::default(), Now::default());
+                    let rx = ZmtpRx::new(&router, ZmtpRxConfig::default(), Now::default());
                     (rx, BytesMut::from(&wire[..]), Vec::with_capacity(MESSAGES))
                 };
-                let read = |(mut rx, mut buf, mut out): (LinkRx, BytesMut, Vec<_>)| {
+                let read = |(mut rx, mut buf, mut out): (ZmtpRx, BytesMut, Vec<_>)| {
                     rx.read(Now::default(), &mut buf, &mut out, MESSAGES).expect("it decodes");
                     assert_eq!(out.len(), MESSAGES);
                     out

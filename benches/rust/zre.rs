@@ -9,9 +9,9 @@ use criterion::{BenchmarkId, Criterion, Throughput};
 use zwire_proto::{
     Now, Text,
     zre::{
-        Generation, Generations, Node, NodeConfig, Uuid,
+        Generation, Generations, Uuid, ZreNode, ZreNodeConfig,
         node::Interface,
-        wire::{Address, Beacon, Body, Hello, IdentityForm, Message, Shout},
+        wire::{Address, Beacon, Body, Hello, IdentityForm, Shout, ZreMessage},
     },
 };
 
@@ -24,7 +24,7 @@ fn uuid(number: usize) -> Uuid {
     Uuid::from_bytes(bytes)
 }
 
-fn hello(number: usize) -> Message {
+fn hello(number: usize) -> ZreMessage {
     let ip = core::net::Ipv4Addr::from_bits(0x0a00_0001 + number as u32);
     let body = Body::Hello(Hello {
         address: Address::Endpoint(format!("tcp://{ip}:49152").into()),
@@ -33,15 +33,15 @@ fn hello(number: usize) -> Message {
         name: Bytes::from(format!("node{number}")),
         headers: vec![(Bytes::from_static(b"X-ROLE"), Bytes::from_static(b"edge"))],
     });
-    Message { sequence: 1, body }
+    ZreMessage { sequence: 1, body }
 }
 
 /// An idle node with all peers in one group.
-fn node(peers: usize) -> Node {
+fn node(peers: usize) -> ZreNode {
     let interface = Interface { address: [10, 0, 0, 1].into(), prefix: 8 };
     let generations = Generations::default();
-    let config = NodeConfig { interfaces: vec![interface], generations, ..NodeConfig::new(uuid(0)) };
-    let mut node = Node::new(NOW, config).expect("a configuration that can be");
+    let config = ZreNodeConfig { interfaces: vec![interface], generations, ..ZreNodeConfig::new(uuid(0)) };
+    let mut node = ZreNode::new(NOW, config).expect("a configuration that can be");
     for number in 1..=peers {
         let identity = IdentityForm::of(GENERATION).encode(&uuid(number));
         let frames = hello(number).encode(GENERATION).expect("it has an encoding");
@@ -79,8 +79,8 @@ fn codec(c: &mut Criterion) {
     });
     for (name, message) in [
         ("HELLO", hello(1)),
-        ("SHOUT", Message { sequence: 3, body: shout }),
-        ("PING", Message { sequence: 6, body: Body::Ping }),
+        ("SHOUT", ZreMessage { sequence: 3, body: shout }),
+        ("PING", ZreMessage { sequence: 6, body: Body::Ping }),
     ] {
         let frames = message.encode(GENERATION).expect("it has an encoding");
         group.throughput(Throughput::Elements(1));
@@ -88,7 +88,7 @@ fn codec(c: &mut Criterion) {
             b.iter(|| black_box(&message).encode(GENERATION));
         });
         group.bench_function(BenchmarkId::new("decode", name), |b| {
-            b.iter(|| Message::decode(GENERATION, black_box(&frames)));
+            b.iter(|| ZreMessage::decode(GENERATION, black_box(&frames)));
         });
     }
     let beacon = Beacon { uuid: uuid(1), port: 49152, public_key: None };

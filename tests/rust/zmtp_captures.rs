@@ -15,7 +15,7 @@ use zwire_dissect::capture::{CaptureReader, ConnectionId, FlowEvent, Flows};
 use zwire_proto::{
     buf::Reader,
     zmtp::wire::{
-        Command, Error, FrameHead, Generation, Greeting, Mechanism, Ready, TrafficCommand, command_name,
+        Command, Error, FrameHead, Greeting, Mechanism, Ready, TrafficCommand, ZmtpGeneration, command_name,
         curve, put_frame,
     },
 };
@@ -95,10 +95,10 @@ fn rewrite(mechanism: Mechanism, open: &mut bool, body: &Bytes) -> Bytes {
             out.extend_from_slice(&inner);
             out.into()
         }
-        (Mechanism::CURVE, b"HELLO") => written::<curve::Hello>(body),
-        (Mechanism::CURVE, b"WELCOME") => written::<curve::Welcome>(body),
-        (Mechanism::CURVE, b"INITIATE") => written::<curve::Initiate>(body),
-        (Mechanism::CURVE, b"READY") => written::<curve::Ready>(body),
+        (Mechanism::CURVE, b"HELLO") => written::<curve::CurveHello>(body),
+        (Mechanism::CURVE, b"WELCOME") => written::<curve::CurveWelcome>(body),
+        (Mechanism::CURVE, b"INITIATE") => written::<curve::CurveInitiate>(body),
+        (Mechanism::CURVE, b"READY") => written::<curve::CurveReady>(body),
         other => panic!("{other:?}"),
     }
 }
@@ -106,7 +106,7 @@ fn rewrite(mechanism: Mechanism, open: &mut bool, body: &Bytes) -> Bytes {
 fn run(name: &str) -> [usize; 3] {
     let mut counts = [0; 3];
     for stream in streams(name) {
-        assert_eq!(Generation::detect(&stream), Some(Generation::V3), "{name}");
+        assert_eq!(ZmtpGeneration::detect(&stream), Some(ZmtpGeneration::V3), "{name}");
         let mut r = Reader::new(&stream);
         let greeting = Greeting::decode(&mut r).unwrap();
         assert_eq!(greeting.to_bytes()[..], stream[..Greeting::LEN], "{name}");
@@ -122,7 +122,7 @@ fn run(name: &str) -> [usize; 3] {
             } else {
                 counts[2] += 1;
                 if greeting.mechanism == Mechanism::CURVE {
-                    written::<curve::Message>(&body)
+                    written::<curve::CurveMessage>(&body)
                 } else {
                     let mut out = Vec::new();
                     put_frame(&mut out, &body, head.more);

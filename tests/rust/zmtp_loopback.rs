@@ -18,8 +18,8 @@ use zwire_engine::{
 use zwire_proto::zmtp::{
     crypto::{KeyPair, SecretKey},
     link::{
-        AuthRequest, CurveClient, CurveServer, Denial, HandshakeConfig, HandshakeError, Heartbeat, Inbound,
-        LinkError, Message, PlainCredentials, PushError, Security,
+        AuthRequest, CurveClient, CurveServer, Denial, Heartbeat, Inbound, Message, PlainCredentials,
+        Security, ZmtpHandshakeConfig, ZmtpHandshakeError, ZmtpLinkError, ZmtpPushError,
     },
     wire::{Mechanism, SocketType},
 };
@@ -84,7 +84,7 @@ fn owner() -> (Arc<dyn Owner>, Receiver<Event>) {
 }
 
 fn config(socket_type: SocketType) -> ConnectionConfig {
-    ConnectionConfig::new(HandshakeConfig::new(socket_type))
+    ConnectionConfig::new(ZmtpHandshakeConfig::new(socket_type))
 }
 
 fn fast() -> Reconnect {
@@ -161,8 +161,8 @@ fn messages_go_both_ways_and_ends_are_told_once() {
     assert!(matches!(closed(&at_client), CloseReason::Local));
     assert!(listener.connections().is_empty());
     let rejected = outbound.try_send(text("late")).unwrap_err();
-    assert_eq!((rejected.error, rejected.message), (PushError::Closed, text("late")));
-    assert!(matches!(there.try_send(text("late")).unwrap_err().error, PushError::Closed));
+    assert_eq!((rejected.error, rejected.message), (ZmtpPushError::Closed, text("late")));
+    assert!(matches!(there.try_send(text("late")).unwrap_err().error, ZmtpPushError::Closed));
     assert!(at_server.recv_timeout(Duration::from_millis(50)).is_err(), "told once");
 }
 
@@ -235,7 +235,7 @@ fn once_means_that_a_broken_connection_stays_broken() {
     opened(&at_server).close();
     assert!(matches!(closed(&at_client), CloseReason::Peer));
     assert!(outbound.is_over());
-    assert_eq!(outbound.try_send(text("x")).unwrap_err().error, PushError::Closed);
+    assert_eq!(outbound.try_send(text("x")).unwrap_err().error, ZmtpPushError::Closed);
     assert!(at_server.recv_timeout(Duration::from_millis(200)).is_ok(), "the end");
     assert!(at_server.recv_timeout(Duration::from_millis(200)).is_err(), "it does not come again");
 }
@@ -309,7 +309,7 @@ fn a_full_queue_rejects_and_says_when_to_go_on() {
         match outbound.try_send(Message::single(big.clone())) {
             Ok(()) => sent += 1,
             Err(rejected) => {
-                assert!(matches!(rejected.error, PushError::HighWaterMark { waiting: 10 }));
+                assert!(matches!(rejected.error, ZmtpPushError::HighWaterMark { waiting: 10 }));
                 // The state is stable.
                 std::thread::sleep(Duration::from_millis(50));
                 if outbound.try_send(rejected.message).is_err() {
@@ -409,7 +409,7 @@ fn a_wrong_server_key_has_a_reason_on_both_sides() {
     );
     assert!(reason.to_string().contains("wrong server key?"));
     let reason = closed(&at_server);
-    let sealed = HandshakeError::Sealed { command: "HELLO" };
+    let sealed = ZmtpHandshakeError::Sealed { command: "HELLO" };
     assert!(matches!(&reason, CloseReason::Handshake(error) if *error == sealed), "{reason:?}");
 }
 
@@ -425,10 +425,10 @@ fn a_refused_peer_hears_why_and_stays_away() {
     let (_listener, endpoint) = bind(router, server);
     let outbound = connect(&endpoint, dealer, fast(), client);
     let reason = closed(&at_client);
-    let told = HandshakeError::Peer { reason: "400".into() };
+    let told = ZmtpHandshakeError::Peer { reason: "400".into() };
     assert!(matches!(&reason, CloseReason::Handshake(error) if *error == told), "{reason:?}");
     assert!(outbound.is_over());
-    let denied = HandshakeError::Denied(Denial::Refused);
+    let denied = ZmtpHandshakeError::Denied(Denial::Refused);
     assert!(matches!(closed(&at_server), CloseReason::Handshake(error) if error == denied));
     assert!(at_server.recv_timeout(Duration::from_millis(200)).is_err());
 }
@@ -444,7 +444,7 @@ fn mismatches_are_told() {
     let (_, dealer) = curve(key(0x20), false);
     let _dealer = connect(&endpoint, dealer, fast(), client);
     let reason = closed(&at_client);
-    assert!(matches!(reason, CloseReason::Handshake(HandshakeError::Mechanism { .. })), "{reason:?}");
+    assert!(matches!(reason, CloseReason::Handshake(ZmtpHandshakeError::Mechanism { .. })), "{reason:?}");
     assert!(listener.connections().is_empty());
 }
 
@@ -494,7 +494,7 @@ fn claims_of_rude_peers_cost_nothing_and_harm_nobody() {
     greedy.write_all(&hello_of_router()).unwrap();
     greedy.write_all(&[2, 0, 0, 0, 1, 0, 0, 0, 0]).unwrap();
     let reason = closed(&at_server);
-    assert!(matches!(reason, CloseReason::Protocol(LinkError::TooLarge { .. })), "{reason:?}");
+    assert!(matches!(reason, CloseReason::Protocol(ZmtpLinkError::TooLarge { .. })), "{reason:?}");
     // Silent peers: all but eight are closed.
     let mute: Vec<_> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
     let (client, at_client) = owner();

@@ -10,7 +10,7 @@ use zwire_engine::{
     zmtp::{CloseReason, Event, EventKind, Reconnect, Socket, SocketError, SocketOptions},
 };
 use zwire_proto::zmtp::{
-    link::{HandshakeError, Message, PlainCredentials, Security},
+    link::{Message, PlainCredentials, Security, ZmtpHandshakeError},
     wire::SocketType::{self, Dealer, Pub, Router, Sub},
 };
 
@@ -378,7 +378,7 @@ fn who_is_not_let_in_is_told_so() {
     let wrong = plain("password");
     let error = wrong.connect(&endpoint, Some(WAIT), &mut never()).unwrap_err();
     let told = |error: &SocketError| {
-        let refused = HandshakeError::Peer { reason: "400".into() };
+        let refused = ZmtpHandshakeError::Peer { reason: "400".into() };
         matches!(error, SocketError::NotConnected { reason: CloseReason::Handshake(e), .. } if *e == refused)
     };
     assert!(told(&error), "{error:?}");

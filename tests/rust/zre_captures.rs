@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::PathBuf;
 use zwire_dissect::capture::{CaptureReader, ConnectionId, Direction, FlowEvent, Flows};
-use zwire_proto::zre::wire::{Beacon, Body, EncodeError, Hello, IdentityForm, Log, Message, log_hash};
+use zwire_proto::zre::wire::{Beacon, Body, EncodeError, Hello, IdentityForm, Log, ZreMessage, log_hash};
 use zwire_proto::zre::{Generation, Uuid};
 
 #[expect(clippy::disallowed_methods, reason = "a test reads its vectors")]
@@ -165,7 +165,7 @@ fn check(name: &str, generation: Generation, form: IdentityForm) -> [usize; 11] 
         assert!(capture.uuids().contains(&from));
         assert_eq!(Hello::generation(&stream.messages[0][0]), Ok(generation), "{name}");
         for (frames, sequence) in stream.messages.iter().zip(1..) {
-            let message = Message::decode(generation, frames).unwrap_or_else(|error| panic!("{error}"));
+            let message = ZreMessage::decode(generation, frames).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(message.sequence, sequence, "{name}");
             counts[usize::from(message.body.id().0)] += 1;
             match message.encode(generation) {
@@ -177,7 +177,7 @@ fn check(name: &str, generation: Generation, form: IdentityForm) -> [usize; 11] 
                 Err(error) => panic!("{error}"),
             }
             for cut in 0..frames[0].len() {
-                assert!(Message::decode(generation, &[frames[0].slice(..cut)]).is_err(), "{name}");
+                assert!(ZreMessage::decode(generation, &[frames[0].slice(..cut)]).is_err(), "{name}");
             }
             let content = message.body.content().iter().map(|frame| frame.to_vec()).collect();
             match message.body {
@@ -310,7 +310,7 @@ fn log_messages() {
             .iter()
             .flat_map(|stream| &stream.messages)
             .filter_map(|frames| Hello::generation(&frames[0]).ok().map(|generation| (generation, frames)))
-            .map(|(generation, frames)| match Message::decode(generation, frames).unwrap().body {
+            .map(|(generation, frames)| match ZreMessage::decode(generation, frames).unwrap().body {
                 Body::Hello(hello) => log_hash(&hello.address.endpoint()["tcp://".len()..]),
                 other => panic!("{other:?}"),
             })

@@ -14,7 +14,7 @@ use zwire_engine::{
 use zwire_proto::{
     zmtp::{
         crypto::{KeyPair, SecretKey},
-        link::{HandshakeConfig, Inbound, Message},
+        link::{Inbound, Message, ZmtpHandshakeConfig},
         wire::SocketType,
     },
     zre::{
@@ -225,10 +225,10 @@ fn a_goodbye_does_not_reach_the_next_session() {
             name: Bytes::from_static(b"peer"),
             headers: Vec::new(),
         };
-        wire::Message { sequence: 1, body: Body::Hello(hello) }.encode(Generation::Rfc36).unwrap()
+        wire::ZreMessage { sequence: 1, body: Body::Hello(hello) }.encode(Generation::Rfc36).unwrap()
     };
     let connect = || {
-        let mut handshake = HandshakeConfig::new(SocketType::Dealer);
+        let mut handshake = ZmtpHandshakeConfig::new(SocketType::Dealer);
         handshake.identity = IdentityForm::Prefixed.encode(&peer);
         let config = ConnectionConfig::new(handshake);
         let runtime = zwire_engine::runtime::handle().unwrap();

@@ -415,7 +415,7 @@ mod tests {
             name: Bytes::from_static(b"edge\"1"),
             headers: vec![(Bytes::from_static(b"X-A"), Bytes::from_static(b"1"))],
         };
-        let message = wire::Message { sequence: 1, body: Body::Hello(hello) };
+        let message = wire::ZreMessage { sequence: 1, body: Body::Hello(hello) };
         let generation = Some(zwire_proto::zre::Generation::Rfc36);
         let zre = crate::ZreMessage { generation, peer: Some(uuid), message };
         let value = line(&record(Message::Zre(Box::new(zre)), None));

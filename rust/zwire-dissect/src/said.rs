@@ -51,7 +51,7 @@ pub struct ZreMessage {
     /// Sender, from the identity of the connection.
     pub peer: Option<Uuid>,
     /// The message.
-    pub message: wire::Message,
+    pub message: wire::ZreMessage,
 }
 
 impl Said {

@@ -5,11 +5,11 @@
 //!
 //! - Nothing panics, and an error lies within the bytes.
 //! - A message that decodes has a canonical form, the bytes that the encoder writes. They decode to the
-//! same message, and encoding that gives the same bytes again.
+//!   same message, and encoding that gives the same bytes again.
 //! - The canonical form is never longer than the input: encoders leave out what decoders tolerate (long
-//! integers, explicit defaults, skipped and repeated extensions, high zero bytes of an id).
+//!   integers, explicit defaults, skipped and repeated extensions, high zero bytes of an id).
 //! - An input as long as its canonical form differs from it only in the order of extensions and in
-//! reserved bits, so that at most [`IGNORED`] bytes differ.
+//!   reserved bits, so that at most [`IGNORED`] bytes differ.
 //! - All sinks get the same bytes.
 
 use crate::{
@@ -96,7 +96,7 @@ pub fn zre(data: &[u8]) {
     }
     let len: usize = frames.iter().map(Bytes::len).sum();
     for generation in Generation::ALL {
-        let message = match zre_wire::Message::decode(generation, &frames) {
+        let message = match zre_wire::ZreMessage::decode(generation, &frames) {
             Ok(message) => message,
             Err(error) => {
                 assert!(error.offset <= len, "{error}");
@@ -116,7 +116,7 @@ pub fn zre(data: &[u8]) {
         if canonical[0].len() == frames[0].len() {
             assert_eq!(canonical[0], frames[0]);
         }
-        assert_eq!(zre_wire::Message::decode(generation, &canonical).as_ref(), Ok(&message));
+        assert_eq!(zre_wire::ZreMessage::decode(generation, &canonical).as_ref(), Ok(&message));
         assert_eq!(message.encode(generation).as_ref(), Ok(&canonical));
         if let zre_wire::Body::Hello(_) = message.body {
             let found = Hello::generation(&canonical[0]);

@@ -24,7 +24,7 @@ use zwire_proto::{
         link::{AuthFailure, HandshakeError as OpenError},
         session::SessionError,
     },
-    zmtp::{link::HandshakeError, wire::Mechanism},
+    zmtp::{link::ZmtpHandshakeError, wire::Mechanism},
     zre::node::NodeError,
 };
 use zwire_spool::{Error as SpoolError, Shard};
@@ -213,23 +213,25 @@ pub(crate) fn close_word(reason: &CloseReason) -> &'static str {
         }
         CloseReason::ClosedInHandshake { .. } => "closed-in-handshake",
         CloseReason::Handshake(error) => match error {
-            HandshakeError::Peer { .. } => "refused",
-            HandshakeError::Denied(_) => "denied",
-            HandshakeError::Mechanism { .. } => "mechanism",
-            HandshakeError::SocketType { .. } => "socket-type",
-            HandshakeError::Sealed { .. } | HandshakeError::Vouch | HandshakeError::ServerKey => "key",
-            HandshakeError::Decode(_)
-            | HandshakeError::Generation(_)
-            | HandshakeError::TooLong(_)
-            | HandshakeError::NotACommand
-            | HandshakeError::Unexpected { .. }
-            | HandshakeError::Identity(_)
-            | HandshakeError::WeakKey { .. }
-            | HandshakeError::CurveVersion(_)
-            | HandshakeError::Nonce { .. }
-            | HandshakeError::Cookie
-            | HandshakeError::NobodyWaits
-            | HandshakeError::Over => "protocol",
+            ZmtpHandshakeError::Peer { .. } => "refused",
+            ZmtpHandshakeError::Denied(_) => "denied",
+            ZmtpHandshakeError::Mechanism { .. } => "mechanism",
+            ZmtpHandshakeError::SocketType { .. } => "socket-type",
+            ZmtpHandshakeError::Sealed { .. } | ZmtpHandshakeError::Vouch | ZmtpHandshakeError::ServerKey => {
+                "key"
+            }
+            ZmtpHandshakeError::Decode(_)
+            | ZmtpHandshakeError::Generation(_)
+            | ZmtpHandshakeError::TooLong(_)
+            | ZmtpHandshakeError::NotACommand
+            | ZmtpHandshakeError::Unexpected { .. }
+            | ZmtpHandshakeError::Identity(_)
+            | ZmtpHandshakeError::WeakKey { .. }
+            | ZmtpHandshakeError::CurveVersion(_)
+            | ZmtpHandshakeError::Nonce { .. }
+            | ZmtpHandshakeError::Cookie
+            | ZmtpHandshakeError::NobodyWaits
+            | ZmtpHandshakeError::Over => "protocol",
         },
         CloseReason::Protocol(_) => "protocol",
         CloseReason::Silent => "silent",
@@ -247,15 +249,17 @@ pub(crate) fn close_reason(py: Python<'_>, endpoint: &str, reason: &CloseReason)
             return raise(link_closed(py), reason.to_string(), Some(dict));
         }
         // A status of ZAP; other words are about the sockets.
-        CloseReason::Handshake(HandshakeError::Peer { reason }) if reason.iter().all(u8::is_ascii_digit) => {
+        CloseReason::Handshake(ZmtpHandshakeError::Peer { reason })
+            if reason.iter().all(u8::is_ascii_digit) =>
+        {
             authentication_error(py)
         }
         CloseReason::Handshake(
-            HandshakeError::Denied(_)
-            | HandshakeError::Sealed { .. }
-            | HandshakeError::Vouch
-            | HandshakeError::ServerKey
-            | HandshakeError::WeakKey { .. },
+            ZmtpHandshakeError::Denied(_)
+            | ZmtpHandshakeError::Sealed { .. }
+            | ZmtpHandshakeError::Vouch
+            | ZmtpHandshakeError::ServerKey
+            | ZmtpHandshakeError::WeakKey { .. },
         ) => authentication_error(py),
         CloseReason::ClosedInHandshake { mechanism, .. } if *mechanism != Mechanism::NULL => {
             authentication_error(py)

@@ -8,7 +8,7 @@ use std::{
 use zwire_engine::Known;
 use zwire_proto::zenoh::{
     KeyExpr, Ntp64, Timestamp, ZenohId,
-    advanced::{Source, limits::MAX_SOURCES as MAX_KNOWN},
+    advanced::{SampleSource, limits::MAX_SOURCES as MAX_KNOWN},
     wire::SourceInfo,
 };
 use zwire_spool::{BatchLimits, Error, LastNumber, Shard, Spool};
@@ -206,7 +206,7 @@ impl Numbers {
 
     /// What need not be asked for.
     pub(crate) fn known(&self) -> Known {
-        let number = |(&(zid, eid), &sn): (&Publisher, &u32)| (Source { zid, eid }, sn);
+        let number = |(&(zid, eid), &sn): (&Publisher, &u32)| (SampleSource { zid, eid }, sn);
         Known { numbers: self.0.iter().map(number).take(MAX_KNOWN).collect(), times: Vec::new() }
     }
 

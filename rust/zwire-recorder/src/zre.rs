@@ -10,7 +10,7 @@ use std::{
 use zwire_engine::zre::{LogRecord, NodeEvent};
 use zwire_proto::zre::{
     Generation, Uuid,
-    node::{Event, EventKind},
+    node::{EventKind, ZreEvent},
 };
 use zwire_spool::{Error, Gap, Layout, ShardWriter, Value};
 
@@ -101,7 +101,7 @@ impl Events {
 }
 
 /// Messages of a peer that its numbers say are missing.
-fn lost(event: &Event, lost: u16) -> Gap {
+fn lost(event: &ZreEvent, lost: u16) -> Gap {
     let (name, peer) = (event.name.as_str(), event.peer);
     // Where the numbers went back, nobody knows how many.
     let first = event.sequence.filter(|_| lost > 0);

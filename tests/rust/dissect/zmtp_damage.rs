@@ -316,12 +316,12 @@ fn beacons_are_told_and_damaged_ones_on_their_port_too() {
 fn plain_is_read_without_its_password() {
     use zwire_proto::zmtp::wire::plain;
     let hello =
-        plain::Hello { username: Bytes::from_static(b"admin"), password: Bytes::from_static(b"hidden") };
+        plain::PlainHello { username: Bytes::from_static(b"admin"), password: Bytes::from_static(b"hidden") };
     let metadata = Metadata::of_socket(SocketType::Dealer, &Bytes::from_static(b"me"));
     let stream = [
         &Greeting::new(Mechanism::PLAIN).to_bytes()[..],
         &hello.to_frame(),
-        &plain::Initiate { metadata }.to_frame(),
+        &plain::PlainInitiate { metadata }.to_frame(),
         b"\x00\x02hi",
     ]
     .concat();

@@ -9,10 +9,10 @@ use zwire_proto::{
     buf::Reader,
     zmtp::{
         crypto::{KeyPair, PublicKey, SharedKey},
-        link::curve::{INITIATE, Opened, Opener, READY, WELCOME, long_nonce, short_nonce},
+        link::curve::{CurveOpener, INITIATE, Opened, READY, WELCOME, long_nonce, short_nonce},
         wire::{
             Metadata,
-            curve::{Hello, Initiate, Ready, Welcome},
+            curve::{CurveHello, CurveInitiate, CurveReady, CurveWelcome},
         },
     },
 };
@@ -29,15 +29,15 @@ pub(super) struct Watch {
     server: Option<PublicKey>,
     key: Option<SharedKey>,
     /// Openers of the client's and of the server's boxes.
-    openers: Option<[Opener; 2]>,
+    openers: Option<[CurveOpener; 2]>,
 }
 
 impl Watch {
-    pub(super) const fn handle_hello(&mut self, hello: &Hello) {
+    pub(super) const fn handle_hello(&mut self, hello: &CurveHello) {
         self.client = Some(PublicKey(hello.client_transient));
     }
 
-    pub(super) fn handle_welcome(&mut self, welcome: &Welcome, keys: &[KeyPair]) {
+    pub(super) fn handle_welcome(&mut self, welcome: &CurveWelcome, keys: &[KeyPair]) {
         let Some(client) = self.client else { return };
         let nonce = long_nonce(WELCOME, &welcome.nonce);
         let of_server = keys.iter().filter_map(|pair| pair.secret.shared(&client));
@@ -55,7 +55,7 @@ impl Watch {
     /// The metadata of the client, if a key opens the box.
     pub(super) fn handle_initiate(
         &mut self,
-        initiate: &Initiate,
+        initiate: &CurveInitiate,
         keys: &[KeyPair],
     ) -> Option<zwire_proto::error::Result<Metadata>> {
         let nonce = short_nonce(INITIATE, initiate.nonce);
@@ -71,7 +71,7 @@ impl Watch {
     /// The metadata of the server, if a key opens the box.
     pub(super) fn handle_ready(
         &mut self,
-        ready: &Ready,
+        ready: &CurveReady,
         keys: &[KeyPair],
     ) -> Option<zwire_proto::error::Result<Metadata>> {
         let nonce = short_nonce(READY, ready.nonce);
@@ -113,7 +113,7 @@ impl Watch {
 
     fn agree(&mut self, key: &SharedKey) {
         if self.key.is_none() {
-            self.openers = Some([false, true].map(|from_server| Opener::new(key.clone(), from_server)));
+            self.openers = Some([false, true].map(|from_server| CurveOpener::new(key.clone(), from_server)));
             self.key = Some(key.clone());
         }
     }

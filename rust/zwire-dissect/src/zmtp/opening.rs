@@ -5,7 +5,7 @@ use bytes::Bytes;
 use zwire_proto::{
     buf::Reader,
     error::{DecodeError, DecodeErrorKind, Result},
-    zmtp::wire::{Generation, Greeting, Greeting2, SocketType},
+    zmtp::wire::{Greeting, Greeting2, SocketType, ZmtpGeneration},
 };
 
 /// Whether a connection begins with a ZMTP greeting; `None`: more bytes are needed to tell.
@@ -36,18 +36,18 @@ fn is_of_2(first: &[u8]) -> bool {
 
 /// The greeting of one side and its length; `None`: more bytes are needed.
 pub(super) fn greeting(first: &[u8]) -> Option<(Result<Said>, usize)> {
-    let generation = match Generation::detect(first) {
-        Some(Generation::V3) if first.len() > 12 && is_of_2(first) => Some(Generation::V2),
+    let generation = match ZmtpGeneration::detect(first) {
+        Some(ZmtpGeneration::V3) if first.len() > 12 && is_of_2(first) => Some(ZmtpGeneration::V2),
         generation => generation,
     };
     Some(match generation {
         None => return None,
-        Some(Generation::V3) if first.len() < Greeting::LEN => return None,
-        Some(Generation::V3) => {
+        Some(ZmtpGeneration::V3) if first.len() < Greeting::LEN => return None,
+        Some(ZmtpGeneration::V3) => {
             let greeting = Greeting::decode(&mut Reader::new(&Bytes::copy_from_slice(first)));
             (greeting.map(Said::Greeting), Greeting::LEN)
         }
-        Some(Generation::V2) => {
+        Some(ZmtpGeneration::V2) => {
             let first = Bytes::copy_from_slice(first);
             let mut r = Reader::new(&first);
             match Greeting2::decode(&mut r) {
@@ -55,7 +55,7 @@ pub(super) fn greeting(first: &[u8]) -> Option<(Result<Said>, usize)> {
                 greeting => (greeting.map(Said::Greeting2), r.offset()),
             }
         }
-        Some(Generation::V1 | Generation::Revision0) => {
+        Some(ZmtpGeneration::V1 | ZmtpGeneration::Revision0) => {
             let value = first[0].into();
             let kind = DecodeErrorKind::Illegal { value };
             (Err(DecodeError { reading: "greeting signature", offset: 0, kind }), 0)

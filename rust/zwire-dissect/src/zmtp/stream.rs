@@ -376,7 +376,7 @@ impl ZmtpStream {
 
     /// Handles a CURVE box.
     fn handle_sealed(&mut self, direction: Direction, body: &Bytes, offset: u64, shared: &mut Shared) {
-        if let Err(error) = curve::Message::decode(body) {
+        if let Err(error) = curve::CurveMessage::decode(body) {
             let (at, cause) = fault(offset, false, error);
             return self.told(direction, Protocol::Zmtp, at, cause, shared);
         }
@@ -456,30 +456,30 @@ impl ZmtpStream {
         let command = match (mechanism, name) {
             (Some(Mechanism::CURVE), b"HELLO") => {
                 self.client = Some(direction);
-                self.watch.handle_hello(&curve::Hello::decode(body)?);
+                self.watch.handle_hello(&curve::CurveHello::decode(body)?);
                 Handshake::Hello(None)
             }
             (Some(Mechanism::CURVE), b"WELCOME") => {
-                self.watch.handle_welcome(&curve::Welcome::decode(body)?, &shared.keys);
+                self.watch.handle_welcome(&curve::CurveWelcome::decode(body)?, &shared.keys);
                 Handshake::Welcome
             }
             (Some(Mechanism::CURVE), b"INITIATE") => {
-                let initiate = curve::Initiate::decode(body)?;
+                let initiate = curve::CurveInitiate::decode(body)?;
                 Handshake::Initiate(open(self.watch.handle_initiate(&initiate, &shared.keys))?)
             }
             (Some(Mechanism::CURVE), b"READY") => {
-                let ready = curve::Ready::decode(body)?;
+                let ready = curve::CurveReady::decode(body)?;
                 Handshake::Ready(open(self.watch.handle_ready(&ready, &shared.keys))?)
             }
             (Some(Mechanism::PLAIN), b"HELLO") => {
-                Handshake::Hello(Some(plain::Hello::decode(body)?.username))
+                Handshake::Hello(Some(plain::PlainHello::decode(body)?.username))
             }
             (Some(Mechanism::PLAIN), b"WELCOME") => {
-                plain::Welcome::decode(body)?;
+                plain::PlainWelcome::decode(body)?;
                 Handshake::Welcome
             }
             (Some(Mechanism::PLAIN), b"INITIATE") => {
-                Handshake::Initiate(open(Some(Ok(plain::Initiate::decode(body)?.metadata)))?)
+                Handshake::Initiate(open(Some(Ok(plain::PlainInitiate::decode(body)?.metadata)))?)
             }
             (Some(Mechanism::NULL | Mechanism::PLAIN), b"READY") => {
                 Handshake::Ready(open(Some(Ok(Ready::decode(body)?.metadata)))?)

@@ -97,7 +97,7 @@ impl Speaker {
                 None => return Err(wrong(unclear(first))),
             },
         };
-        let message = wire::Message::decode(reading, frames).map_err(wrong)?;
+        let message = wire::ZreMessage::decode(reading, frames).map_err(wrong)?;
         Ok(Message::Zre(Box::new(ZreMessage { generation, peer: self.peer, message })))
     }
 }
@@ -109,7 +109,7 @@ pub(super) fn told_generation(first: &Bytes) -> Option<Generation> {
         return Some(generation);
     }
     let decode =
-        |generation, frame: &Bytes| wire::Message::decode(generation, core::slice::from_ref(frame)).ok();
+        |generation, frame: &Bytes| wire::ZreMessage::decode(generation, core::slice::from_ref(frame)).ok();
     let fitting = |generation: &Generation| fills(first, |frame| decode(*generation, frame).is_some());
     let mut fitting = [Generation::Rfc20, Generation::Rfc36, Generation::Rfc43].into_iter().filter(fitting);
     match (fitting.next(), fitting.next()) {
@@ -137,7 +137,7 @@ pub(super) fn told_generation(first: &Bytes) -> Option<Generation> {
 
 /// Error for a header frame that tells no generation.
 fn unclear(first: &Bytes) -> DecodeError {
-    let versioned = wire::Message::decode(Generation::Rfc36, core::slice::from_ref(first));
+    let versioned = wire::ZreMessage::decode(Generation::Rfc36, core::slice::from_ref(first));
     versioned.err().unwrap_or_else(|| {
         // The frame fits two generations, or one of them with trailing bytes.
         let value = u64::from(first.get(3).copied().unwrap_or_default());

@@ -25,7 +25,7 @@ use std::{
 use tokio::sync::Notify;
 use zwire_proto::zenoh::{
     Encoding, KeyExpr, Parameters, WhatAmI, ZenohId,
-    node::{Declarers, Graph, Topic},
+    node::{Declarers, GraphReport, Topic},
     session::{QueryReply, QueryReplyBody, QueryableOptions},
     wire::{PushBody, Put},
 };
@@ -248,7 +248,7 @@ fn weight(core: &SessionCore, neighbour: ZenohId, whatami: WhatAmI) -> Value {
     json!({ "actual_weight": actual, "src_weight": said(own), "dst_weight": said(theirs) })
 }
 
-fn graphs(core: &SessionCore) -> Vec<(&'static str, Graph)> {
+fn graphs(core: &SessionCore) -> Vec<(&'static str, GraphReport)> {
     let Side::Node(side) = &core.side else { return Vec::new() };
     match side.node.whatami() {
         WhatAmI::Router => vec![("north", side.node.routers()), ("south:0:peer", side.node.peers())],
@@ -264,7 +264,7 @@ fn successors(core: &mut SessionCore) -> Vec<(ZenohId, ZenohId, ZenohId)> {
 }
 
 /// Graph in the DOT language of Graphviz.
-fn dot(graph: &Graph) -> String {
+fn dot(graph: &GraphReport) -> String {
     let mut text = String::from("graph {\n");
     // Writing to a `String` does not fail.
     for (place, zid) in graph.nodes.iter().enumerate() {
@@ -325,7 +325,8 @@ mod tests {
 
     #[test]
     fn graphs_are_written_as_the_reference_writes_them() {
-        let graph = Graph { nodes: vec![zid(0xa), zid(0xb)], links: vec![(1, 0, 100.699_790_521_920_62)] };
+        let graph =
+            GraphReport { nodes: vec![zid(0xa), zid(0xb)], links: vec![(1, 0, 100.699_790_521_920_62)] };
         assert_eq!(
             dot(&graph),
             "graph {\n    0 [ label = \"a\" ]\n    1 [ label = \"b\" ]\n    \

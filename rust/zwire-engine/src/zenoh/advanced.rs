@@ -17,7 +17,8 @@ use zwire_proto::{
     zenoh::{
         KeyExpr, Timestamp,
         advanced::{
-            Answered, Ask, AskId, Heartbeat, History, Miss, Output, Publisher, Recovery, Source, Subscriber,
+            AdvancedPublisher, AdvancedSubscriber, Answered, Ask, AskId, HeartbeatMode, History, Miss,
+            Output, Recovery, SampleSource,
         },
         session::{EntityId, GetEnd, GetId, Locality, Sample, SampleKind},
     },
@@ -33,7 +34,7 @@ pub struct AdvancedPublisherOptions {
     /// Whether publications carry sequence numbers, so that subscribers can detect misses.
     pub numbered: bool,
     /// Announcements of the last sequence number, if any.
-    pub heartbeat: Option<Heartbeat>,
+    pub heartbeat: Option<HeartbeatMode>,
     /// Whether a liveliness token announces the publisher.
     pub detection: bool,
 }
@@ -55,7 +56,7 @@ pub struct AdvancedSubscriberOptions {
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// Last sequence number of each publisher that numbers its samples.
-    pub numbers: Vec<(Source, u32)>,
+    pub numbers: Vec<(SampleSource, u32)>,
     /// Last timestamp of all other samples, by key and clock.
     pub times: Vec<(KeyExpr, Timestamp)>,
 }
@@ -68,7 +69,7 @@ impl Weigh for Miss {
 
 /// State of an advanced subscriber.
 pub(super) struct Following {
-    pub(super) machine: Subscriber,
+    pub(super) machine: AdvancedSubscriber,
     pub(super) queue: Arc<Queue<Sample>>,
     pub(super) misses: Vec<Arc<Queue<Miss>>>,
     pub(super) origin: Locality,
@@ -79,7 +80,7 @@ pub(super) struct Following {
 
 /// State of an advanced publisher.
 pub(super) struct Publishing {
-    pub(super) machine: Publisher,
+    pub(super) machine: AdvancedPublisher,
     pub(super) key: KeyExpr,
     pub(super) express: Option<bool>,
     /// Whether its publications get timestamps from the session's clock.
@@ -167,7 +168,12 @@ impl Advanced {
         self.turn(owner, effects, |machine| machine.handle_answered(now, ask, how));
     }
 
-    pub(super) fn turn(&mut self, id: EntityId, effects: &mut Effects, work: impl FnOnce(&mut Subscriber)) {
+    pub(super) fn turn(
+        &mut self,
+        id: EntityId,
+        effects: &mut Effects,
+        work: impl FnOnce(&mut AdvancedSubscriber),
+    ) {
         if let Some(following) = self.subscribers.get_mut(&id) {
             work(&mut following.machine);
             self.drain(id, effects);

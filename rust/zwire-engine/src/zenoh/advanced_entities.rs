@@ -22,8 +22,8 @@ use zwire_proto::{
     zenoh::{
         CongestionControl, KeyExpr, Parameters, Priority, Qos, Reliability,
         advanced::{
-            Answer, Answered, Heartbeat, Miss, Publisher, PublisherConfig, Recovery, Sequencing, Source,
-            Subscriber, SubscriberConfig, keys,
+            AdvancedPublisher, AdvancedSubscriber, Answer, Answered, HeartbeatMode, Miss, PublisherConfig,
+            Recovery, SampleSource, Sequencing, SubscriberConfig, keys,
         },
         session::{
             EntityId, Get, Published, PublisherOptions, QueryReply, QueryReplyBody, QueryableOptions, Sample,
@@ -57,7 +57,7 @@ impl SessionCore {
                 }
                 Err(error) => {
                     tracing::debug!(%error, "querying a cache failed");
-                    let answered = |machine: &mut Subscriber| {
+                    let answered = |machine: &mut AdvancedSubscriber| {
                         machine.handle_answered(now, ask.id, Answered::NotAsked);
                     };
                     self.advanced.turn(id, effects, answered);
@@ -209,7 +209,7 @@ impl Session {
         let id = self.declare(|core, now| {
             let origin = options.destination;
             let id = core.api.declare_publisher(now, key.clone(), options)?;
-            let source = Source { zid, eid: id.0 };
+            let source = SampleSource { zid, eid: id.0 };
             let beside = keys::of_publisher(&key, zid, advanced.numbered.then_some(id.0))?;
             let config =
                 PublisherConfig { source, sequencing, cache: advanced.cache, heartbeat: advanced.heartbeat };
@@ -224,9 +224,9 @@ impl Session {
                 None => None,
                 Some(heartbeat) => {
                     let congestion = match heartbeat {
-                        Heartbeat::Periodic(_) => CongestionControl::Drop,
+                        HeartbeatMode::Periodic(_) => CongestionControl::Drop,
                         // A lost sporadic heartbeat has no successor that would make up for it.
-                        Heartbeat::Sporadic(_) => CongestionControl::Block,
+                        HeartbeatMode::Sporadic(_) => CongestionControl::Block,
                     };
                     let options = PublisherOptions {
                         qos: Qos::new(Priority::Data, congestion, false),
@@ -242,7 +242,7 @@ impl Session {
                 parts.push(core.api.declare_token(now, beside)?);
             }
             let publishing = Publishing {
-                machine: Publisher::new(config),
+                machine: AdvancedPublisher::new(config),
                 key,
                 express: advanced.express,
                 stamps,
@@ -339,10 +339,10 @@ impl Session {
                 parts.push(part);
             }
             if detection {
-                let token = keys::of_subscriber(&key, Source { zid, eid: id.0 })?;
+                let token = keys::of_subscriber(&key, SampleSource { zid, eid: id.0 })?;
                 parts.push(core.api.declare_token(now, token)?);
             }
-            let mut machine = Subscriber::new(config);
+            let mut machine = AdvancedSubscriber::new(config);
             if let Some(known) = known {
                 known.numbers.iter().for_each(|&(source, sn)| machine.know(now, source, sn));
                 known.times.iter().for_each(|(key, time)| machine.know_time(now, key, *time));

@@ -17,7 +17,7 @@ use zwire_proto::{
     Now, Text,
     zenoh::{
         Priority, WhatAmI, ZenohId,
-        advanced::{Miss, Publisher, Subscriber},
+        advanced::{AdvancedPublisher, AdvancedSubscriber, Miss},
         session::{GetEnd, Reply, Sample},
         wire::PushBody,
     },
@@ -220,8 +220,8 @@ pub(crate) enum Garbage {
     Reply(Reply),
     Queries(Arc<Queue<Query>>),
     Body(PushBody),
-    Publisher(Box<Publisher>),
-    Subscriber(Box<Subscriber>),
+    Publisher(Box<AdvancedPublisher>),
+    Subscriber(Box<AdvancedSubscriber>),
 }
 
 /// Queue or lane that is over its bound and is to be waited for.

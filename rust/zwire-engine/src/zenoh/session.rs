@@ -69,7 +69,7 @@ pub enum Handler {
     Channel(usize, Full),
 }
 
-/// Policy for an item that does not fit into a [`HandlerDefaults::Channel`].
+/// Policy for an item that does not fit into a [`Handler::Channel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     /// The sender waits, up to this deadline or the configured one; then the newest items are dropped.

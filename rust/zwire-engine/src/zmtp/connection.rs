@@ -26,7 +26,7 @@ use std::{
 };
 use tokio::{net::TcpStream, runtime::Handle, sync::Notify, task::JoinHandle};
 use zwire_proto::zmtp::{
-    link::{LinkRx, LinkTx, Message, Peer, PushError, Rejected, Version},
+    link::{Message, Peer, Rejected, Version, ZmtpPushError, ZmtpRx, ZmtpTx},
     wire::{Ping, SocketType},
 };
 
@@ -85,7 +85,7 @@ pub(super) fn next_id() -> u64 {
 /// Connection before its tasks are started.
 pub(super) struct Fresh {
     pub(super) connection: Arc<Connection>,
-    rx: LinkRx,
+    rx: ZmtpRx,
     rest: BytesMut,
 }
 
@@ -98,11 +98,11 @@ impl Connection {
     ) -> io::Result<Fresh> {
         let ShakenStream { stream, remote, params, rest } = established;
         let now = clock::now();
-        let mut tx = LinkTx::new(&params, config.tx, now);
+        let mut tx = ZmtpTx::new(&params, config.tx, now);
         // The task writes messages that wait from before when it starts.
         let loaded = !waiting.is_empty();
         tx.restore(waiting);
-        let rx = LinkRx::new(&params, config.rx, now);
+        let rx = ZmtpRx::new(&params, config.rx, now);
         let connection = Arc::new(Self {
             id: next_id(),
             birth: Birth::here(),
@@ -166,7 +166,7 @@ impl Connection {
     /// when to try again.
     pub fn try_send(&self, message: Message) -> Result<(), Rejected> {
         if !self.birth.is_here() {
-            return Err(Rejected { message, error: PushError::Closed });
+            return Err(Rejected { message, error: ZmtpPushError::Closed });
         }
         self.push(message)
     }
@@ -175,7 +175,7 @@ impl Connection {
     /// it has released its locks; with `false` another caller owes it already.
     pub(crate) fn try_defer(&self, message: Message) -> Result<bool, Rejected> {
         if !self.birth.is_here() {
-            return Err(Rejected { message, error: PushError::Closed });
+            return Err(Rejected { message, error: ZmtpPushError::Closed });
         }
         self.push_deferred(message)?;
         Ok(!self.deferred.swap(true, Ordering::AcqRel))
@@ -203,7 +203,7 @@ impl Connection {
     /// ones, and the rejected one.
     pub fn try_send_many(&self, messages: &mut dyn Iterator<Item = Message>) -> (usize, Option<Rejected>) {
         if !self.birth.is_here() {
-            let rejected = messages.next().map(|message| Rejected { message, error: PushError::Closed });
+            let rejected = messages.next().map(|message| Rejected { message, error: ZmtpPushError::Closed });
             return (0, rejected);
         }
         self.push_many(messages)

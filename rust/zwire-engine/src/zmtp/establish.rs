@@ -10,7 +10,8 @@ use tokio::{
 };
 use zwire_proto::zmtp::{
     link::{
-        AuthRequest, CurveClient, CurveServer, Denial, Handshake, HandshakeConfig, LinkParams, Security, Step,
+        AuthRequest, CurveClient, CurveServer, Denial, Handshake, HandshakeStep, Security,
+        ZmtpHandshakeConfig, ZmtpLinkParams,
     },
     wire::{Greeting, Mechanism},
 };
@@ -22,12 +23,12 @@ const READ_BYTES: usize = 1024;
 pub(super) struct ShakenStream {
     pub(super) stream: TcpStream,
     pub(super) remote: SocketAddr,
-    pub(super) params: LinkParams,
+    pub(super) params: ZmtpLinkParams,
     pub(super) rest: BytesMut,
 }
 
 /// The configuration with fresh random numbers.
-fn fresh(config: &HandshakeConfig) -> Result<HandshakeConfig, CloseReason> {
+fn fresh(config: &ZmtpHandshakeConfig) -> Result<ZmtpHandshakeConfig, CloseReason> {
     let random = |bytes: &mut [u8]| {
         getrandom::fill(bytes).map_err(|_| CloseReason::from(io::Error::other("no randomness")))
     };
@@ -81,7 +82,7 @@ async fn run(
     loop {
         flush(&mut stream, &mut machine).await?;
         let mut step = machine.handle_bytes(&mut buf);
-        while let Ok(Step::Authenticate(request)) = step {
+        while let Ok(HandshakeStep::Authenticate(request)) = step {
             step = match judge(owner, remote, request).await {
                 Verdict::Allow { user_id, metadata } => machine.allow(user_id, metadata),
                 Verdict::Deny(denial) => Err(machine.deny(denial)),
@@ -90,7 +91,7 @@ async fn run(
         // Pending output is also written before an error is returned.
         let flushed = flush(&mut stream, &mut machine).await;
         match step {
-            Ok(Step::Done(params)) => {
+            Ok(HandshakeStep::Done(params)) => {
                 flushed?;
                 return Ok(ShakenStream { stream, remote, params: *params, rest: buf });
             }

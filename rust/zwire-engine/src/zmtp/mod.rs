@@ -28,7 +28,10 @@ use core::{pin::Pin, time::Duration};
 use std::{io, net::SocketAddr, sync::Arc};
 use thiserror::Error;
 use zwire_proto::zmtp::{
-    link::{AuthRequest, Denial, HandshakeConfig, HandshakeError, Inbound, LinkError, RxConfig, TxConfig},
+    link::{
+        AuthRequest, Denial, Inbound, ZmtpHandshakeConfig, ZmtpHandshakeError, ZmtpLinkError, ZmtpRxConfig,
+        ZmtpTxConfig,
+    },
     wire::{Mechanism, Metadata},
 };
 
@@ -47,11 +50,11 @@ pub const MAX_CONNECTIONS: usize = 16_384;
 #[derive(Clone, Debug)]
 pub struct ConnectionConfig {
     /// Handshake settings. The random parts of CURVE keys are made anew for each connection.
-    pub handshake: HandshakeConfig,
+    pub handshake: ZmtpHandshakeConfig,
     /// Bounds of the messages waiting to be written, and the heartbeat.
-    pub tx: TxConfig,
+    pub tx: ZmtpTxConfig,
     /// Largest message, and the same heartbeat.
-    pub rx: RxConfig,
+    pub rx: ZmtpRxConfig,
     /// Time limit for connecting, and again for the handshake.
     pub handshake_timeout: Duration,
     /// Most handshakes of a listener: see [`MAX_HANDSHAKES`].
@@ -66,11 +69,11 @@ pub struct ConnectionConfig {
 impl ConnectionConfig {
     /// The default bounds, and no heartbeat.
     #[must_use]
-    pub fn new(handshake: HandshakeConfig) -> Self {
+    pub fn new(handshake: ZmtpHandshakeConfig) -> Self {
         Self {
             handshake,
-            tx: TxConfig::default(),
-            rx: RxConfig::default(),
+            tx: ZmtpTxConfig::default(),
+            rx: ZmtpRxConfig::default(),
             handshake_timeout: HANDSHAKE_TIMEOUT,
             max_handshakes: MAX_HANDSHAKES,
             max_connections: MAX_CONNECTIONS,
@@ -161,10 +164,10 @@ pub enum CloseReason {
     },
     /// The handshake failed.
     #[error(transparent)]
-    Handshake(#[from] HandshakeError),
+    Handshake(#[from] ZmtpHandshakeError),
     /// The peer violated the protocol.
     #[error(transparent)]
-    Protocol(#[from] LinkError),
+    Protocol(#[from] ZmtpLinkError),
     /// The peer sent no data within the time-to-live of the heartbeat.
     #[error("the peer was silent for too long")]
     Silent,
@@ -185,10 +188,10 @@ impl CloseReason {
         matches!(
             self,
             Self::Handshake(
-                HandshakeError::Peer { .. }
-                    | HandshakeError::ServerKey
-                    | HandshakeError::Mechanism { .. }
-                    | HandshakeError::SocketType { .. }
+                ZmtpHandshakeError::Peer { .. }
+                    | ZmtpHandshakeError::ServerKey
+                    | ZmtpHandshakeError::Mechanism { .. }
+                    | ZmtpHandshakeError::SocketType { .. }
             )
         )
     }
@@ -206,7 +209,7 @@ impl CloseReason {
 
     /// Whether the peer itself has refused with an ERROR.
     pub(crate) const fn is_told(&self) -> bool {
-        matches!(self, Self::Handshake(HandshakeError::Peer { .. }))
+        matches!(self, Self::Handshake(ZmtpHandshakeError::Peer { .. }))
     }
 }
 

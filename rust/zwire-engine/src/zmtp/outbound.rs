@@ -13,7 +13,7 @@ use std::{
     },
 };
 use tokio::{runtime::Handle, sync::Notify, task::JoinHandle, time::timeout};
-use zwire_proto::zmtp::link::{Message, PushError, Rejected};
+use zwire_proto::zmtp::link::{Message, Rejected, ZmtpPushError};
 
 /// Rules for reconnecting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +148,7 @@ impl Outbound {
     pub(crate) fn try_defer(&self, message: Message) -> Result<Option<Arc<Connection>>, Rejected> {
         let Some(connection) = self.connection() else { return self.try_send(message).map(|()| None) };
         match connection.try_defer(message) {
-            Err(Rejected { message, error: PushError::Closed }) => self.try_send(message).map(|()| None),
+            Err(Rejected { message, error: ZmtpPushError::Closed }) => self.try_send(message).map(|()| None),
             result => result.map(|owes| owes.then_some(connection)),
         }
     }
@@ -171,7 +171,7 @@ impl Outbound {
     pub fn try_send_many(&self, messages: &mut dyn Iterator<Item = Message>) -> (usize, Option<Rejected>) {
         let inner = &self.inner;
         if !inner.birth.is_here() {
-            let rejected = messages.next().map(|message| Rejected { message, error: PushError::Closed });
+            let rejected = messages.next().map(|message| Rejected { message, error: ZmtpPushError::Closed });
             return (0, rejected);
         }
         let connection = inner.state.lock().connection.clone();
@@ -180,7 +180,7 @@ impl Outbound {
             match connection.try_send_many(messages) {
                 // The connection has just ended. Its unsent messages are older, and go before this one
                 // when put back.
-                (n, Some(Rejected { message, error: PushError::Closed })) => {
+                (n, Some(Rejected { message, error: ZmtpPushError::Closed })) => {
                     (taken, left) = (n, Some(message))
                 }
                 result => return result,
@@ -264,15 +264,15 @@ impl Outbound {
 }
 
 impl OutboundState {
-    fn check(&self, config: &ConnectionConfig) -> Result<(), PushError> {
+    fn check(&self, config: &ConnectionConfig) -> Result<(), ZmtpPushError> {
         if self.over {
-            return Err(PushError::Closed);
+            return Err(ZmtpPushError::Closed);
         }
         if self.waiting.len() >= config.tx.max_messages {
-            return Err(PushError::HighWaterMark { waiting: self.waiting.len() });
+            return Err(ZmtpPushError::HighWaterMark { waiting: self.waiting.len() });
         }
         if self.bytes >= config.tx.max_bytes && self.bytes > 0 {
-            return Err(PushError::Bytes { waiting: self.bytes });
+            return Err(ZmtpPushError::Bytes { waiting: self.bytes });
         }
         Ok(())
     }

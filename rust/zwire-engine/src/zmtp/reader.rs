@@ -10,7 +10,7 @@ use crate::rt::clock;
 use bytes::{Buf, BufMut, BytesMut};
 use core::{cell::RefCell, sync::atomic::Ordering, time::Duration};
 use std::{io, sync::Arc};
-use zwire_proto::zmtp::link::{Inbound, LinkRx};
+use zwire_proto::zmtp::link::{Inbound, ZmtpRx};
 
 /// Size of a thread's block, and so the most memory that a small message can keep alive.
 const BLOCK: usize = 64 * 1024;
@@ -66,7 +66,7 @@ enum ReadTurn {
 /// Reads until the connection ends, and returns the reason.
 pub(super) async fn run(
     connection: &Arc<Connection>,
-    rx: LinkRx,
+    rx: ZmtpRx,
     rest: BytesMut,
     owner: &dyn Owner,
 ) -> CloseReason {
@@ -116,7 +116,7 @@ pub(super) async fn run(
 struct Reader<'a> {
     connection: &'a Arc<Connection>,
     owner: &'a dyn Owner,
-    rx: LinkRx,
+    rx: ZmtpRx,
     /// Bytes read and not yet decoded.
     buf: BytesMut,
     /// Set if `buf` is a small copy of its own, not the block.

@@ -14,12 +14,12 @@ use parking_lot::MutexGuard;
 use std::{collections::VecDeque, io};
 use zwire_proto::{
     Now,
-    zmtp::link::{LinkTx, Message, PushError, Rejected, TxConfig},
+    zmtp::link::{Message, Rejected, ZmtpPushError, ZmtpTx, ZmtpTxConfig},
 };
 
 /// Messages of one connection, with the marks of its bounds.
 pub(crate) struct MessageQueue {
-    pub(super) machine: LinkTx,
+    pub(super) machine: ZmtpTx,
     /// Taken from the machine, not yet written.
     out: VecDeque<Bytes>,
     /// A message was rejected; the owner is told when there is room.
@@ -32,7 +32,7 @@ pub(crate) struct MessageQueue {
 }
 
 impl MessageQueue {
-    pub(super) fn new(machine: LinkTx, config: &TxConfig) -> Self {
+    pub(super) fn new(machine: ZmtpTx, config: &ZmtpTxConfig) -> Self {
         Self {
             machine,
             out: VecDeque::new(),
@@ -144,8 +144,9 @@ impl Connection {
         let now = clock::mono();
         let mut sending = self.outbox.lock();
         let mut result = push_one(&mut sending, message);
-        if let Err(Rejected { error: PushError::HighWaterMark { .. } | PushError::Bytes { .. }, .. }) =
-            &result
+        if let Err(Rejected {
+            error: ZmtpPushError::HighWaterMark { .. } | ZmtpPushError::Bytes { .. }, ..
+        }) = &result
             && !sending.busy
         {
             // No thread writes the messages that were coalesced yet: this one makes room.
@@ -168,9 +169,10 @@ impl Connection {
         match push_one(&mut sending, message) {
             // No thread writes the messages that were coalesced yet. The flush that this caller, or another
             // thread, owes follows at once: the queue exceeds its bound by one message for each thread.
-            Err(Rejected { message, error: PushError::HighWaterMark { .. } | PushError::Bytes { .. } })
-                if !sending.busy =>
-            {
+            Err(Rejected {
+                message,
+                error: ZmtpPushError::HighWaterMark { .. } | ZmtpPushError::Bytes { .. },
+            }) if !sending.busy => {
                 sending.backlog.machine.restore([message]);
                 Ok(())
             }
@@ -208,7 +210,7 @@ impl Connection {
     }
 
     /// Gives the machine a command, which is written at once and is not bounded here.
-    pub(super) fn control(&self, command: impl FnOnce(&mut LinkTx)) {
+    pub(super) fn control(&self, command: impl FnOnce(&mut ZmtpTx)) {
         let mut sending = self.outbox.lock();
         if !sending.dead {
             command(&mut sending.backlog.machine);
@@ -273,7 +275,7 @@ impl Connection {
 
 fn push_one(sending: &mut Sending<MessageQueue>, message: Message) -> Result<(), Rejected> {
     if sending.dead {
-        return Err(Rejected { message, error: PushError::Closed });
+        return Err(Rejected { message, error: ZmtpPushError::Closed });
     }
     sending.backlog.machine.push(message)
 }

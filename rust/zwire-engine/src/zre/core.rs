@@ -19,7 +19,7 @@ use zwire_proto::{
     Now,
     zre::{
         Uuid,
-        node::{DealerId, Event, EventKind, Interface, Node as Machine},
+        node::{DealerId, EventKind, Interface, ZreEvent, ZreNode as Machine},
         wire::{Beacon, IdentityForm},
     },
 };
@@ -28,7 +28,7 @@ use zwire_proto::{
 #[derive(Clone, Debug)]
 pub struct NodeEvent {
     /// Event of the machine.
-    pub event: Event,
+    pub event: ZreEvent,
     /// Since 1970.
     pub time: Duration,
 }

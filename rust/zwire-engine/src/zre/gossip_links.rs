@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 use zwire_proto::{
     Now,
     zmtp::{
-        link::{HandshakeConfig, Inbound},
+        link::{Inbound, ZmtpHandshakeConfig},
         wire::SocketType,
     },
     zre::{
@@ -42,7 +42,7 @@ fn own_tuple(core: &NodeCore, options: &NodeOptions) -> (Bytes, Bytes) {
 }
 
 fn config(socket_type: SocketType, options: &NodeOptions) -> ConnectionConfig {
-    let mut config = ConnectionConfig::new(HandshakeConfig::new(socket_type));
+    let mut config = ConnectionConfig::new(ZmtpHandshakeConfig::new(socket_type));
     config.rx.max_message_size = MAX_MESSAGE_SIZE;
     config.max_connections = options.machine.max_peers;
     config

@@ -24,7 +24,7 @@ use std::{
 use tokio::runtime::Handle;
 use zwire_proto::{
     zmtp::{
-        link::{HandshakeConfig, Heartbeat, Inbound, Message},
+        link::{Heartbeat, Inbound, Message, ZmtpHandshakeConfig},
         wire::SocketType,
     },
     zre::{
@@ -52,7 +52,7 @@ pub const RECORDS: Bounds = Bounds { messages: 65536, bytes: 32 << 20, overflow:
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
 fn config(socket_type: SocketType) -> ConnectionConfig {
-    let mut config = ConnectionConfig::new(HandshakeConfig::new(socket_type));
+    let mut config = ConnectionConfig::new(ZmtpHandshakeConfig::new(socket_type));
     let heartbeat = Some(Heartbeat::every(HEARTBEAT, 3));
     config.rx.max_message_size = MAX_MESSAGE_SIZE;
     (config.rx.heartbeat, config.tx.heartbeat) = (heartbeat, heartbeat);

@@ -1,4 +1,4 @@
-//! [`Node`]: what the application holds.
+//! [`ZreNode`]: what the application holds.
 
 use super::{
     batch::BatchTarget,
@@ -33,7 +33,7 @@ use zwire_proto::{
     zmtp::wire::SocketType,
     zre::{
         Uuid,
-        node::{Delivery, Ignored, Node as Machine, NodeConfig, NodeError, NodeStats, Shouted},
+        node::{Delivery, Ignored, NodeError, Shouted, ZreNode as Machine, ZreNodeConfig, ZreNodeStats},
         wire::EncodeError,
     },
 };
@@ -55,7 +55,7 @@ pub struct SenderReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Counters of the machine.
-    pub machine: NodeStats,
+    pub machine: ZreNodeStats,
     /// Messages that found the queue of their peer full.
     pub queue_full: u64,
     /// Connections that lost their identity to a newer one.
@@ -145,7 +145,7 @@ impl Node {
         let mut all = headers.clone();
         all.retain(|(known, _)| known != name);
         all.push((name.into(), value.into()));
-        let config = NodeConfig { headers: all.clone(), ..machine_config(&self.shared.options) };
+        let config = ZreNodeConfig { headers: all.clone(), ..machine_config(&self.shared.options) };
         Machine::new(Now::default(), trial(config))?;
         *headers = all;
         Ok(())
@@ -173,7 +173,7 @@ impl Node {
         let listener = self.listen(bind)?;
         let used =
             candidates.iter().filter(|c| c.verdict == InterfaceVerdict::Used).map(Candidate::interface);
-        let config = NodeConfig {
+        let config = ZreNodeConfig {
             interfaces: used.collect(),
             mailbox: listener.local_addr().port(),
             headers: headers.clone(),
@@ -605,14 +605,14 @@ impl Drop for Node {
 }
 
 /// Configuration of the machine without the addresses, which are known at the start.
-fn machine_config(options: &NodeOptions) -> NodeConfig {
-    NodeConfig { public_key: options.keys.as_ref().map(|keys| keys.public), ..options.machine.clone() }
+fn machine_config(options: &NodeOptions) -> ZreNodeConfig {
+    ZreNodeConfig { public_key: options.keys.as_ref().map(|keys| keys.public), ..options.machine.clone() }
 }
 
 /// The same with an address, which is not known before the start.
-fn trial(config: NodeConfig) -> NodeConfig {
+fn trial(config: ZreNodeConfig) -> ZreNodeConfig {
     let advertise = config.advertise.or_else(|| Some("tcp://0.0.0.0:1".into()));
-    NodeConfig { advertise, ..config }
+    ZreNodeConfig { advertise, ..config }
 }
 
 /// `None`: all addresses.

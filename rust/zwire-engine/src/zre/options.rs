@@ -4,7 +4,7 @@ use super::interfaces::Selector;
 use crate::rt::queue::{Bounds, Overflow};
 use core::{fmt, ops::RangeInclusive, time::Duration};
 use std::sync::Arc;
-use zwire_proto::zre::{Uuid, node::NodeConfig};
+use zwire_proto::zre::{Uuid, node::ZreNodeConfig};
 
 /// Default port of beacons (`zre` 22).
 pub const BEACON_PORT: u16 = 5670;
@@ -53,7 +53,7 @@ pub type Allow = Arc<dyn Fn(&[u8; 32]) -> bool + Send + Sync>;
 pub struct NodeOptions {
     /// Configuration of the machine. `interfaces` and `mailbox` are filled in at the start, the UUID if
     /// `uuid` is given.
-    pub machine: NodeConfig,
+    pub machine: ZreNodeConfig,
     /// Interfaces for discovery; empty: all suitable ones.
     pub interfaces: Vec<Selector>,
     /// Port of beacons.
@@ -97,7 +97,7 @@ impl NodeOptions {
     #[must_use]
     pub fn new(uuid: Uuid) -> Self {
         Self {
-            machine: NodeConfig::new(uuid),
+            machine: ZreNodeConfig::new(uuid),
             interfaces: Vec::new(),
             beacon_port: BEACON_PORT,
             bind: "*".to_owned(),

@@ -37,8 +37,8 @@ use zwire_proto::{
     zmtp::{
         crypto::{KeyPair, PublicKey, SecretKey},
         link::{
-            AuthRequest, CurveClient, CurveServer, Denial, HandshakeConfig, Heartbeat, Inbound, Message,
-            RxConfig, Security, TxConfig,
+            AuthRequest, CurveClient, CurveServer, Denial, Heartbeat, Inbound, Message, Security,
+            ZmtpHandshakeConfig, ZmtpRxConfig, ZmtpTxConfig,
         },
         wire::{Metadata, SocketType},
     },
@@ -391,19 +391,19 @@ pub(crate) fn connection_config(
             Security::CurveClient(Box::new(CurveClient::new(pair(keys), PublicKey(server), &[0; 48])))
         }
     };
-    let handshake = HandshakeConfig { identity, security, ..HandshakeConfig::new(socket_type) };
+    let handshake = ZmtpHandshakeConfig { identity, security, ..ZmtpHandshakeConfig::new(socket_type) };
     let heartbeat = options.heartbeat.map(|interval| {
         // Not before the peer has expired: a session outlives a cable that is pulled for a while.
         let timeout = options.machine.expired.max(interval);
         Heartbeat { interval, timeout, ttl: timeout, also_to_3_0: false }
     });
     ConnectionConfig {
-        tx: TxConfig {
+        tx: ZmtpTxConfig {
             max_messages: options.high_water_mark,
             max_bytes: options.high_water_bytes,
             heartbeat,
         },
-        rx: RxConfig { max_message_size: options.max_message_size, heartbeat },
+        rx: ZmtpRxConfig { max_message_size: options.max_message_size, heartbeat },
         handshake_timeout: HANDSHAKE_TIMEOUT,
         max_connections: options.machine.max_peers,
         progress: progress.clone(),

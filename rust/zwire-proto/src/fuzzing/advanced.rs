@@ -5,7 +5,7 @@ use crate::{
     zenoh::{
         KeyExpr, Ntp64, Parameters, Qos, Reliability, Timestamp, ZenohId,
         advanced::{
-            Answered, AskId, Cache, History, Output, Recovery, Subscriber, SubscriberConfig,
+            AdvancedSubscriber, Answered, AskId, Cache, History, Output, Recovery, SubscriberConfig,
             decode_heartbeat, encode_heartbeat,
         },
         session::Sample,
@@ -39,7 +39,7 @@ fn stamped(key: &str, bytes: &[u8]) -> Option<Sample> {
 }
 
 /// Drains the outputs of the subscriber.
-fn drain(subscriber: &mut Subscriber, asks: &mut Vec<AskId>) {
+fn drain(subscriber: &mut AdvancedSubscriber, asks: &mut Vec<AskId>) {
     while let Some(output) = subscriber.poll_output() {
         match output {
             Output::Ask(ask) => {
@@ -68,7 +68,7 @@ pub fn advanced(script: &[u8]) {
         _ => Some(Recovery::Heartbeat),
     };
     (config.max_pending, config.max_sources) = (PENDING, SOURCES);
-    let mut subscriber = Subscriber::new(config);
+    let mut subscriber = AdvancedSubscriber::new(config);
     let mut cache = Cache::new(usize::from(mode >> 4));
     let (mut asks, mut at) = (Vec::new(), 1);
     let mut now = Now::at(Duration::from_secs(1));

@@ -6,8 +6,8 @@ use crate::{
     zenoh::{
         WhatAmI, ZenohId,
         discovery::{
-            Candidates, Claim, Contacts, MAX_DIALS, MAX_TRIED_LOCATORS, Outcome, Scouting, ScoutingConfig,
-            Transmit, fitted,
+            Candidates, Claim, Contacts, DialOutcome, MAX_DIALS, MAX_TRIED_LOCATORS, Scouting,
+            ScoutingConfig, Transmit, fitted,
         },
         wire::ScoutingMessage,
     },
@@ -100,11 +100,11 @@ pub fn discovery(script: &[u8]) {
             3 => candidates.handle_lost(now, zid),
             4 if !dialling.is_empty() => {
                 let ended = dialling.swap_remove(usize::from(whom) % dialling.len());
-                let outcome = if bytes.is_empty() { Outcome::Failed } else { Outcome::Connected };
+                let outcome = if bytes.is_empty() { DialOutcome::Failed } else { DialOutcome::Connected };
                 candidates.handle_dialled(now, ended, outcome);
             }
             // The end of an attempt that was never begun.
-            4 => candidates.handle_dialled(now, zid, Outcome::Failed),
+            4 => candidates.handle_dialled(now, zid, DialOutcome::Failed),
             5 => candidates.handle_found(now, zid, vec!["tcp/10.0.0.9:7447".into(); usize::from(whom)]),
             _ => scouting.handle_datagram(now, SocketAddr::from(([10, 0, 0, whom], 7)), &bytes),
         }

@@ -7,12 +7,12 @@ use crate::{
     zmtp::{
         crypto::{KeyPair, SecretKey},
         link::{
-            CurveServer, Handshake, HandshakeConfig, Inbound, LinkRx, LinkTx, RxConfig, Security, Step,
-            TxConfig,
+            CurveServer, Handshake, HandshakeStep, Inbound, Security, ZmtpHandshakeConfig, ZmtpRx,
+            ZmtpRxConfig, ZmtpTx, ZmtpTxConfig,
         },
         wire::{
-            Command, Error, FrameHead, Generation, Greeting, Greeting1, Greeting2, Metadata, Ready,
-            SocketType, Subscription, TrafficCommand, curve, plain,
+            Command, Error, FrameHead, Greeting, Greeting1, Greeting2, Metadata, Ready, SocketType,
+            Subscription, TrafficCommand, ZmtpGeneration, curve, plain,
         },
     },
 };
@@ -22,18 +22,18 @@ use std::sync::LazyLock;
 
 /// Server of the worked example, which the seeds talk to. Its keys are made once: that takes longer
 /// than most inputs.
-static CURVE_SERVER: LazyLock<HandshakeConfig> = LazyLock::new(|| {
+static CURVE_SERVER: LazyLock<ZmtpHandshakeConfig> = LazyLock::new(|| {
     let keys = KeyPair::of(SecretKey::new(core::array::from_fn(|i| 0x20 + i as u8)));
     let given = CurveServer::new(keys, true, &core::array::from_fn(|i| 0x80 + i as u8));
-    let server = HandshakeConfig::new(SocketType::Router);
-    HandshakeConfig { security: Security::CurveServer(Box::new(given)), ..server }
+    let server = ZmtpHandshakeConfig::new(SocketType::Router);
+    ZmtpHandshakeConfig { security: Security::CurveServer(Box::new(given)), ..server }
 });
 
 /// Fuzzes one side of a connection, from its greeting or from its first frame on. Each body is also
 /// decoded as every known command.
 pub fn zmtp(data: &[u8]) {
     let raw = Bytes::copy_from_slice(data);
-    if !data.is_empty() && Generation::detect(data).is_none() {
+    if !data.is_empty() && ZmtpGeneration::detect(data).is_none() {
         assert!(data.len() < Greeting::PREFIX_LEN);
     }
     let behind = greeting(&raw, Greeting::decode, Greeting::encode);
@@ -41,16 +41,16 @@ pub fn zmtp(data: &[u8]) {
     greeting(&raw, Greeting2::decode, Greeting2::encode);
     frames(raw.slice(behind.unwrap_or(0)..));
     body(&raw);
-    connection(data, HandshakeConfig::new(SocketType::Router));
-    connection(data, HandshakeConfig::new(SocketType::Pub));
+    connection(data, ZmtpHandshakeConfig::new(SocketType::Router));
+    connection(data, ZmtpHandshakeConfig::new(SocketType::Pub));
     connection(data, CURVE_SERVER.clone());
-    let server = HandshakeConfig::new(SocketType::Dealer);
-    connection(data, HandshakeConfig { security: Security::PlainServer, ..server });
+    let server = ZmtpHandshakeConfig::new(SocketType::Dealer);
+    connection(data, ZmtpHandshakeConfig { security: Security::PlainServer, ..server });
 }
 
 /// Checks that bytes in one piece and byte by byte lead to the same state, and that every message read
 /// can be encoded and read again.
-fn connection(data: &[u8], config: HandshakeConfig) {
+fn connection(data: &[u8], config: ZmtpHandshakeConfig) {
     let whole = hear(data, data.len().max(1), config.clone());
     // Short inputs only: the check is about frames, which short inputs cover too.
     if data.len() < 512 {
@@ -58,28 +58,28 @@ fn connection(data: &[u8], config: HandshakeConfig) {
     }
 }
 
-fn hear(data: &[u8], chunk: usize, config: HandshakeConfig) -> (Vec<Inbound>, Option<String>) {
+fn hear(data: &[u8], chunk: usize, config: ZmtpHandshakeConfig) -> (Vec<Inbound>, Option<String>) {
     let now = Now::default();
     let socket = config.socket_type;
     let sealed = matches!(config.security, Security::CurveServer(_));
     let mut handshake = Handshake::new(config);
     let (mut buf, mut out) = (BytesMut::new(), Vec::new());
-    let mut link: Option<(LinkRx, LinkTx, LinkRx)> = None;
+    let mut link: Option<(ZmtpRx, ZmtpTx, ZmtpRx)> = None;
     for part in data.chunks(chunk) {
         buf.extend_from_slice(part);
         while link.is_none() {
             let mut step = handshake.handle_bytes(&mut buf);
-            let asked = matches!(step, Ok(Step::Authenticate(_)));
+            let asked = matches!(step, Ok(HandshakeStep::Authenticate(_)));
             if asked {
                 step = handshake.allow(Bytes::new(), Metadata::default());
             }
             match step {
-                Ok(Step::Continue) if asked => {}
-                Ok(Step::Continue) => break,
-                Ok(Step::Authenticate(_)) => panic!("asked twice"),
-                Ok(Step::Done(params)) => {
-                    let rx = || LinkRx::new(&params, RxConfig::default(), now);
-                    link = Some((rx(), LinkTx::new(&params, TxConfig::default(), now), rx()));
+                Ok(HandshakeStep::Continue) if asked => {}
+                Ok(HandshakeStep::Continue) => break,
+                Ok(HandshakeStep::Authenticate(_)) => panic!("asked twice"),
+                Ok(HandshakeStep::Done(params)) => {
+                    let rx = || ZmtpRx::new(&params, ZmtpRxConfig::default(), now);
+                    link = Some((rx(), ZmtpTx::new(&params, ZmtpTxConfig::default(), now), rx()));
                 }
                 Err(error) => return (out, Some(error.to_string())),
             }
@@ -100,7 +100,7 @@ fn hear(data: &[u8], chunk: usize, config: HandshakeConfig) -> (Vec<Inbound>, Op
 }
 
 /// Encodes the messages that were read, and reads them again.
-fn repeat(inbound: &[Inbound], tx: &mut LinkTx, rx: &mut LinkRx) {
+fn repeat(inbound: &[Inbound], tx: &mut ZmtpTx, rx: &mut ZmtpRx) {
     for item in inbound {
         let Inbound::Message(message) = item else { continue };
         tx.push(message.clone()).expect("the queue is empty");
@@ -166,14 +166,14 @@ fn body(body: &Bytes) {
     }
     command::<Ready>(body);
     command::<Error>(body);
-    command::<plain::Hello>(body);
-    command::<plain::Welcome>(body);
-    command::<plain::Initiate>(body);
-    command::<curve::Hello>(body);
-    command::<curve::Welcome>(body);
-    command::<curve::Initiate>(body);
-    command::<curve::Ready>(body);
-    command::<curve::Message>(body);
+    command::<plain::PlainHello>(body);
+    command::<plain::PlainWelcome>(body);
+    command::<plain::PlainInitiate>(body);
+    command::<curve::CurveHello>(body);
+    command::<curve::CurveWelcome>(body);
+    command::<curve::CurveInitiate>(body);
+    command::<curve::CurveReady>(body);
+    command::<curve::CurveMessage>(body);
 }
 
 /// Checks that a command has a single encoding, except for the padding of CURVE's HELLO, the length of which

@@ -102,7 +102,7 @@ impl FrameBuilder {
         let mss = (MAX_SEGMENT as u16).to_be_bytes();
         let options = [2, 4, mss[0], mss[1], 1, 3, 3, WINDOW_SCALE];
         let options = if flags & SYN != 0 { &options[..] } else { &[] };
-        let mut tcp = Head::default();
+        let mut tcp = FrameLayout::default();
         tcp.push(&src.port().to_be_bytes());
         tcp.push(&dst.port().to_be_bytes());
         tcp.push(&self.seq[direction.index()].to_be_bytes());
@@ -143,7 +143,7 @@ pub fn write_datagram(
     if data.len() > bound {
         return Err(DatagramTooLong { len: data.len(), bound });
     }
-    let mut udp = Head::default();
+    let mut udp = FrameLayout::default();
     udp.push(&src.port().to_be_bytes());
     udp.push(&dst.port().to_be_bytes());
     udp.push(&(8 + data.len() as u16).to_be_bytes());
@@ -153,18 +153,18 @@ pub fn write_datagram(
 }
 
 /// Headers under construction.
-struct Head {
+struct FrameLayout {
     bytes: [u8; MAX_HEAD],
     len: usize,
 }
 
-impl Default for Head {
+impl Default for FrameLayout {
     fn default() -> Self {
         Self { bytes: [0; MAX_HEAD], len: 0 }
     }
 }
 
-impl Head {
+impl FrameLayout {
     fn push(&mut self, bytes: &[u8]) {
         self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
@@ -187,7 +187,7 @@ fn packet(
     dst: SocketAddr,
     protocol: u8,
     ip_id: u16,
-    transport: &mut Head,
+    transport: &mut FrameLayout,
     checksum_at: usize,
     data: &[u8],
     out: &mut PcapWriter,
@@ -196,7 +196,7 @@ fn packet(
     let mut sum = Checksum::default();
     sum.add(&u16::from(protocol).to_be_bytes());
     sum.add(&len.to_be_bytes());
-    let mut head = Head::default();
+    let mut head = FrameLayout::default();
     // Locally administered addresses that tell the sender from the receiver.
     head.push(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
     match (src.ip(), dst.ip()) {

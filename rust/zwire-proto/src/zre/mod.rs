@@ -22,7 +22,7 @@ pub mod wire;
 pub mod z85;
 
 pub use generation::{Generation, Generations};
-pub use node::{Node, NodeConfig};
+pub use node::{ZreNode, ZreNodeConfig};
 pub use uuid::Uuid;
 
 /// The UDP port of discovery, ZRE-DISC of the IANA.

@@ -7,7 +7,7 @@ use crate::{
 };
 use core::time::Duration;
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDelta};
-use zwire_proto::zenoh::advanced::{Heartbeat, History, Miss, Recovery};
+use zwire_proto::zenoh::advanced::{HeartbeatMode, History, Miss, Recovery};
 
 /// Converts seconds, or a `timedelta`.
 fn duration(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Duration> {
@@ -80,7 +80,7 @@ impl CacheConfig {
 /// `sporadic_heartbeat` announces it once, that many seconds after a publication. Only one of them can be
 /// given.
 #[pyclass(module = "zwire.zenoh.ext", frozen)]
-pub(crate) struct MissDetectionConfig(pub(crate) Option<Heartbeat>);
+pub(crate) struct MissDetectionConfig(pub(crate) Option<HeartbeatMode>);
 
 #[pymethods]
 impl MissDetectionConfig {
@@ -92,8 +92,8 @@ impl MissDetectionConfig {
     ) -> PyResult<Self> {
         Ok(Self(match (option(heartbeat), option(sporadic_heartbeat)) {
             (None, None) => None,
-            (Some(period), None) => Some(Heartbeat::Periodic(duration("heartbeat", period)?)),
-            (None, Some(period)) => Some(Heartbeat::Sporadic(duration("sporadic_heartbeat", period)?)),
+            (Some(period), None) => Some(HeartbeatMode::Periodic(duration("heartbeat", period)?)),
+            (None, Some(period)) => Some(HeartbeatMode::Sporadic(duration("sporadic_heartbeat", period)?)),
             (Some(_), Some(_)) => {
                 return Err(PyValueError::new_err("heartbeat and sporadic_heartbeat exclude each other"));
             }

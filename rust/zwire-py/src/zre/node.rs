@@ -26,7 +26,7 @@ use zwire_engine::{
 };
 use zwire_proto::zre::{
     Uuid,
-    node::{Delivery, Node as Machine},
+    node::{Delivery, ZreNode as Machine},
 };
 
 /// Nodes that the exit of the interpreter has to stop.

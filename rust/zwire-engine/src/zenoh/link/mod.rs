@@ -1,6 +1,6 @@
 //! [`Link`]: one established connection, its sender and its receiver.
 //!
-//! Messages are queued in the lanes of a [`LinkBacklog`], each with a bound, and leave by the [`Outbox`] that
+//! Messages are queued in the lanes of a `LinkBacklog`, each with a bound, and leave by the `Outbox` that
 //! connections of every protocol have.
 
 mod backlog;

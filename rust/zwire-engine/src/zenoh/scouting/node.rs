@@ -24,7 +24,7 @@ use zwire_proto::{
     Text,
     zenoh::{
         WhatAmI, ZenohId,
-        discovery::{Outcome, ScoutingConfig, address},
+        discovery::{DialOutcome, ScoutingConfig, address},
     },
 };
 
@@ -158,16 +158,16 @@ pub(crate) fn targets(shared: &SessionShared, locators: &[Text]) -> Vec<Target> 
 /// Attempt to connect to a node that was found; holds the connection until it ends.
 async fn connect_to(shared: Weak<SessionShared>, zid: ZenohId, targets: Vec<Target>, ticket: Option<Ticket>) {
     let Some(strong) = shared.upgrade() else { return };
-    let mut outcome = Outcome::Failed;
+    let mut outcome = DialOutcome::Failed;
     match dial(&strong, &targets, Some(zid), STAGGER).await {
-        Ok(_) => outcome = Outcome::Connected,
+        Ok(_) => outcome = DialOutcome::Connected,
         Err(failures) => {
             if failures.iter().any(|(_, reason)| is_crossing(reason)) {
                 // The connection of the other side is under way, or established already.
                 tokio::time::sleep(CROSSING).await;
             }
             if strong.contacts.contains(zid) {
-                outcome = Outcome::Connected;
+                outcome = DialOutcome::Connected;
             } else {
                 log(&failures);
             }
@@ -175,7 +175,7 @@ async fn connect_to(shared: Weak<SessionShared>, zid: ZenohId, targets: Vec<Targ
     }
     strong.dials.candidates.lock().handle_dialled(clock::now(), zid, outcome);
     strong.dials.changed.notify_one();
-    if outcome == Outcome::Connected {
+    if outcome == DialOutcome::Connected {
         strong.gate.wait_for(zid, ticket);
         let contacts = strong.contacts.clone();
         drop(strong);

@@ -40,7 +40,7 @@ use thiserror::Error as ThisError;
 use tokio::runtime::Handle;
 use zwire_proto::zmtp::{
     link::Message,
-    socket::{Dealer, PeerKey, Router, Subscriber, Subscriptions, TooManySubscriptions},
+    socket::{Dealer, PeerKey, Router, SubscriberSocket, Subscriptions, TooManySubscriptions},
     wire::SocketType,
 };
 
@@ -144,7 +144,7 @@ enum Machine {
     Dealer(Dealer),
     Router(Router),
     Pub(Subscriptions),
-    Sub(Subscriber),
+    Sub(SubscriberSocket),
 }
 
 /// A connection, the endpoint of an outgoing one, or both.
@@ -206,7 +206,7 @@ impl Socket {
                 Machine::Router(Router::new(options.handover, getrandom::u32().unwrap_or(0)))
             }
             SocketType::Pub => Machine::Pub(Subscriptions::default()),
-            SocketType::Sub => Machine::Sub(Subscriber::default()),
+            SocketType::Sub => Machine::Sub(SubscriberSocket::default()),
             _ => return Err(SocketError::Unsupported { socket_type, what: "exist here" }),
         };
         let inbox = Queue::new(Bounds {

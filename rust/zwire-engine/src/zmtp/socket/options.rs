@@ -5,7 +5,7 @@ use core::{fmt, time::Duration};
 use std::{net::SocketAddr, sync::Arc};
 use zwire_proto::zmtp::{
     limits::{HIGH_WATER_MARK, MAX_QUEUED_BYTES},
-    link::{AuthRequest, HandshakeConfig, Heartbeat},
+    link::{AuthRequest, Heartbeat, ZmtpHandshakeConfig},
     wire::SocketType,
 };
 
@@ -45,7 +45,7 @@ impl SocketOptions {
     /// The default bounds, with heartbeats.
     #[must_use]
     pub fn new(socket_type: SocketType) -> Self {
-        let mut connection = ConnectionConfig::new(HandshakeConfig::new(socket_type));
+        let mut connection = ConnectionConfig::new(ZmtpHandshakeConfig::new(socket_type));
         let heartbeat = Some(Heartbeat::every(HEARTBEAT, MISSED));
         (connection.tx.heartbeat, connection.rx.heartbeat) = (heartbeat, heartbeat);
         Self {

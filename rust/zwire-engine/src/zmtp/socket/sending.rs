@@ -9,7 +9,7 @@ use bytes::Bytes;
 use core::{sync::atomic::Ordering, time::Duration};
 use std::collections::HashMap;
 use zwire_proto::zmtp::{
-    link::{Message, PushError, Rejected},
+    link::{Message, Rejected, ZmtpPushError},
     socket::{PeerKey, Undealt},
 };
 
@@ -30,17 +30,17 @@ impl Pipe {
             (None, Some(outbound)) if !immediate => outbound.try_send_many(messages),
             (Some(connection), _) => match connection.try_send_many(messages) {
                 // The connection has just ended; the next one gets the message.
-                (taken, Some(Rejected { message, error: PushError::Closed })) => match &self.outbound {
+                (taken, Some(Rejected { message, error: ZmtpPushError::Closed })) => match &self.outbound {
                     Some(outbound) if !immediate => {
                         let (more, rejected) =
                             outbound.try_send_many(&mut core::iter::once(message).chain(messages));
                         (taken + more, rejected)
                     }
-                    _ => (taken, Some(Rejected { message, error: PushError::Closed })),
+                    _ => (taken, Some(Rejected { message, error: ZmtpPushError::Closed })),
                 },
                 result => result,
             },
-            _ => (0, messages.next().map(|message| Rejected { message, error: PushError::Closed })),
+            _ => (0, messages.next().map(|message| Rejected { message, error: ZmtpPushError::Closed })),
         }
     }
 
@@ -207,7 +207,7 @@ impl SocketShared {
             pipe.and_then(|pipe| pipe.connection.clone())
         };
         let rejected = match connection {
-            None => PushError::Closed,
+            None => ZmtpPushError::Closed,
             Some(connection) => {
                 let mut frames = message.into_frames();
                 frames.remove(0);
@@ -225,8 +225,8 @@ impl SocketShared {
         self.unrouted(message.into_frames(), identity, rejected)
     }
 
-    fn unrouted(&self, frames: Vec<Bytes>, identity: Bytes, why: PushError) -> Result<(), Unsent> {
-        let gone = matches!(why, PushError::Closed);
+    fn unrouted(&self, frames: Vec<Bytes>, identity: Bytes, why: ZmtpPushError) -> Result<(), Unsent> {
+        let gone = matches!(why, ZmtpPushError::Closed);
         if let (true, Some(message)) = (self.options.mandatory, Message::of(frames)) {
             let error = if gone { SocketError::Unreachable { identity } } else { SocketError::Full };
             return Err(Unsent { message, error: Box::new(error) });

@@ -4,14 +4,14 @@ use core::time::Duration;
 
 use super::{
     limits::STATE_LIFE,
-    subscriber::{Asked, Subscriber},
+    subscriber::{AdvancedSubscriber, AskedCache},
 };
 use crate::{Now, zenoh::ZenohId};
 
 /// Shortest time between two sweeps for expired state.
 const MIN_SWEEP: Duration = Duration::from_secs(60);
 
-impl Subscriber {
+impl AdvancedSubscriber {
     /// Drops the state of publishers that were silent for long.
     pub(super) fn sweep(&mut self, now: Now) {
         let old = |used: Duration| used + STATE_LIFE <= now.mono;
@@ -47,10 +47,10 @@ impl Subscriber {
         // Open queries about dropped windows are dropped as well.
         let windows = &self.windows;
         self.asks.retain(|_, asked| match asked {
-            Asked::History(source) | Asked::Return { source, .. } | Asked::Missing { source, .. } => {
-                windows.contains_key(source)
-            }
-            Asked::Everything | Asked::Clock(_) => true,
+            AskedCache::History(source)
+            | AskedCache::Return { source, .. }
+            | AskedCache::Missing { source, .. } => windows.contains_key(source),
+            AskedCache::Everything | AskedCache::Clock(_) => true,
         });
         self.next_sweep.get_or_insert(now.mono + STATE_LIFE);
     }

@@ -5,10 +5,10 @@
 //! log is that of their arrival.
 
 use super::{
-    keys::Source,
+    keys::SampleSource,
     limits::{FRUITLESS_REST, MAX_FRUITLESS, STATE_LIFE},
     stamped::Line,
-    subscriber::Subscriber,
+    subscriber::AdvancedSubscriber,
     window::Window,
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     zenoh::{KeyExpr, Ntp64, Timestamp, session::Sample},
 };
 
-impl Subscriber {
+impl AdvancedSubscriber {
     /// Whether a sample of the subscription is delivered without any change of state here.
     #[inline]
     #[must_use]
@@ -27,7 +27,7 @@ impl Subscriber {
     }
 
     /// Marks this number of a publisher, and all earlier ones, as known.
-    pub fn know(&mut self, now: Now, source: Source, sn: u32) {
+    pub fn know(&mut self, now: Now, source: SampleSource, sn: u32) {
         let window = self.window(now, source);
         let behind = window.place(sn) + 1;
         window.next = window.next.max(Some(behind));

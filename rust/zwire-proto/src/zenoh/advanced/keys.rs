@@ -16,7 +16,7 @@ const CLOCK: &str = "uhlc";
 
 /// Publisher of numbered publications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Source {
+pub struct SampleSource {
     /// Node of the publisher.
     pub zid: ZenohId,
     /// Entity number within the node.
@@ -25,9 +25,9 @@ pub struct Source {
 
 /// Publisher that declared a token or sends a heartbeat, from its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Declared {
+pub enum DeclaredParts {
     /// A publisher with numbered samples.
-    Numbered(Source),
+    Numbered(SampleSource),
     /// A publisher of that node with timestamps.
     Stamped(ZenohId),
 }
@@ -47,7 +47,7 @@ pub fn of_publisher(key: &KeyExpr, zid: ZenohId, eid: Option<u32>) -> Result<Key
 ///
 /// # Errors
 /// The joined key would be too long.
-pub fn of_subscriber(key: &KeyExpr, source: Source) -> Result<KeyExpr, KeyExprError> {
+pub fn of_subscriber(key: &KeyExpr, source: SampleSource) -> Result<KeyExpr, KeyExprError> {
     key.join(&format!("@adv/sub/{}/{}/_", source.zid, source.eid))
 }
 
@@ -71,13 +71,13 @@ pub fn of_all(key: &KeyExpr) -> Result<KeyExpr, KeyExprError> {
 ///
 /// # Errors
 /// The joined key would be too long.
-pub fn of_source(key: &KeyExpr, source: Source) -> Result<KeyExpr, KeyExprError> {
+pub fn of_source(key: &KeyExpr, source: SampleSource) -> Result<KeyExpr, KeyExprError> {
     key.join(&format!("@adv/*/{}/{}/**", source.zid, source.eid))
 }
 
 /// The publisher that declared this key.
 #[must_use]
-pub fn publisher_of(key: &str) -> Option<Declared> {
+pub fn publisher_of(key: &str) -> Option<DeclaredParts> {
     let mut chunks = key.split('/');
     while chunks.next()? != "@adv" {}
     if chunks.next()? != "pub" {
@@ -85,10 +85,10 @@ pub fn publisher_of(key: &str) -> Option<Declared> {
     }
     let zid = chunks.next()?.parse().ok()?;
     match chunks.next()? {
-        CLOCK => Some(Declared::Stamped(zid)),
+        CLOCK => Some(DeclaredParts::Stamped(zid)),
         // Only plain digits are valid: `+5` would parse.
         eid if eid.bytes().all(|byte| byte.is_ascii_digit()) => {
-            Some(Declared::Numbered(Source { zid, eid: eid.parse().ok()? }))
+            Some(DeclaredParts::Numbered(SampleSource { zid, eid: eid.parse().ok()? }))
         }
         _ => None,
     }
@@ -102,20 +102,20 @@ mod tests {
     fn keys_say_who_it_is() {
         let key: KeyExpr = "demo/a".parse().unwrap();
         let zid: ZenohId = "1e02ab".parse().unwrap();
-        let source = Source { zid, eid: 7 };
+        let source = SampleSource { zid, eid: 7 };
         let numbered = of_publisher(&key, zid, Some(7)).unwrap();
         let stamped = of_publisher(&key, zid, None).unwrap();
         assert_eq!(numbered, "demo/a/@adv/pub/1e02ab/7/_");
         assert_eq!(stamped, "demo/a/@adv/pub/1e02ab/uhlc/_");
         assert_eq!(of_subscriber(&key, source).unwrap(), "demo/a/@adv/sub/1e02ab/7/_");
-        assert_eq!(publisher_of(&numbered), Some(Declared::Numbered(source)));
-        assert_eq!(publisher_of(&stamped), Some(Declared::Stamped(zid)));
+        assert_eq!(publisher_of(&numbered), Some(DeclaredParts::Numbered(source)));
+        assert_eq!(publisher_of(&stamped), Some(DeclaredParts::Stamped(zid)));
         for wild in ["demo/a", "demo/*", "demo/**", "**"] {
             let wild: KeyExpr = wild.parse().unwrap();
             assert!(of_all_publishers(&wild).unwrap().intersects(&numbered));
             assert!(of_all(&wild).unwrap().intersects(&numbered));
             assert!(of_source(&wild, source).unwrap().intersects(&numbered));
-            assert!(!of_source(&wild, Source { eid: 8, ..source }).unwrap().intersects(&numbered));
+            assert!(!of_source(&wild, SampleSource { eid: 8, ..source }).unwrap().intersects(&numbered));
         }
     }
 
@@ -137,7 +137,7 @@ mod tests {
         }
         // The last chunk may hold any information of the publisher.
         let zid = "1e".parse().unwrap();
-        let known = Some(Declared::Numbered(Source { zid, eid: 7 }));
+        let known = Some(DeclaredParts::Numbered(SampleSource { zid, eid: 7 }));
         assert_eq!(publisher_of("@adv/pub/1e/7"), known);
         assert_eq!(publisher_of("demo/@adv/pub/1e/7/left/wheel"), known);
     }

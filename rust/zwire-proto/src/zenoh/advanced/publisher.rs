@@ -1,4 +1,4 @@
-//! [`Publisher`]: numbers, a cache and heartbeats for the publications of one publisher.
+//! [`AdvancedPublisher`]: numbers, a cache and heartbeats for the publications of one publisher.
 
 use bytes::Bytes;
 use core::time::Duration;
@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::{
     cache::{Answer, Cache},
     heartbeat::encode_heartbeat,
-    keys::Source,
+    keys::SampleSource,
     limits::MIN_PERIOD,
 };
 use crate::{
@@ -30,7 +30,7 @@ pub enum Sequencing {
 
 /// Schedule of heartbeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heartbeat {
+pub enum HeartbeatMode {
     /// A heartbeat in each period.
     Periodic(Duration),
     /// A heartbeat at this delay after a publication, for all publications in between.
@@ -41,18 +41,18 @@ pub enum Heartbeat {
 #[derive(Clone, Copy, Debug)]
 pub struct PublisherConfig {
     /// Node and entity number of the publisher.
-    pub source: Source,
+    pub source: SampleSource,
     /// Ordering of its samples.
     pub sequencing: Sequencing,
     /// Number of samples in the cache; `None`: no cache.
     pub cache: Option<usize>,
     /// Schedule of heartbeats.
-    pub heartbeat: Option<Heartbeat>,
+    pub heartbeat: Option<HeartbeatMode>,
 }
 
 /// The rules of one publisher; see the [module](super).
 #[derive(Debug)]
-pub struct Publisher {
+pub struct AdvancedPublisher {
     config: PublisherConfig,
     /// The number of the next sample.
     next: u32,
@@ -62,7 +62,7 @@ pub struct Publisher {
     due: Option<Duration>,
 }
 
-impl Publisher {
+impl AdvancedPublisher {
     /// A publisher without publications.
     #[must_use]
     pub fn new(config: PublisherConfig) -> Self {
@@ -80,7 +80,7 @@ impl Publisher {
     /// Returns the sample displaced from the cache.
     pub fn publish(&mut self, now: Now, body: &mut PushBody) -> Option<PushBody> {
         if self.config.sequencing == Sequencing::Number {
-            let Source { zid, eid } = self.config.source;
+            let SampleSource { zid, eid } = self.config.source;
             let info = Some(Box::new(SourceInfo { zid, eid, sn: self.next }));
             match body {
                 PushBody::Put(put) => put.source_info = info,
@@ -88,7 +88,9 @@ impl Publisher {
             }
             self.next = self.next.wrapping_add(1);
             self.begun = true;
-            if let Some(Heartbeat::Periodic(period) | Heartbeat::Sporadic(period)) = self.config.heartbeat {
+            if let Some(HeartbeatMode::Periodic(period) | HeartbeatMode::Sporadic(period)) =
+                self.config.heartbeat
+            {
                 self.due.get_or_insert_with(|| now.mono.saturating_add(period.max(MIN_PERIOD)));
             }
         }
@@ -106,7 +108,7 @@ impl Publisher {
         let due = self.due.filter(|&due| due <= now.mono)?;
         self.due = match self.config.heartbeat {
             // Missed periods are skipped.
-            Some(Heartbeat::Periodic(period)) => {
+            Some(HeartbeatMode::Periodic(period)) => {
                 let period = period.max(MIN_PERIOD);
                 let next = due.saturating_add(period);
                 Some(if next > now.mono { next } else { now.mono.saturating_add(period) })
@@ -136,16 +138,16 @@ mod tests {
         wire::{Del, Put},
     };
 
-    fn publisher(sequencing: Sequencing, heartbeat: Option<Heartbeat>) -> Publisher {
-        let source = Source { zid: ZenohId::new(0x1e).unwrap(), eid: 7 };
-        Publisher::new(PublisherConfig { source, sequencing, cache: Some(2), heartbeat })
+    fn publisher(sequencing: Sequencing, heartbeat: Option<HeartbeatMode>) -> AdvancedPublisher {
+        let source = SampleSource { zid: ZenohId::new(0x1e).unwrap(), eid: 7 };
+        AdvancedPublisher::new(PublisherConfig { source, sequencing, cache: Some(2), heartbeat })
     }
 
     fn at(ms: u64) -> Now {
         Now::at(Duration::from_millis(ms))
     }
 
-    fn publish(publisher: &mut Publisher, ms: u64, mut body: PushBody) -> Option<u32> {
+    fn publish(publisher: &mut AdvancedPublisher, ms: u64, mut body: PushBody) -> Option<u32> {
         publisher.publish(at(ms), &mut body);
         match body {
             PushBody::Put(put) => put.source_info.map(|info| info.sn),
@@ -174,7 +176,8 @@ mod tests {
     #[test]
     fn without_numbers_there_is_no_heartbeat() {
         for sequencing in [Sequencing::None, Sequencing::Timestamp] {
-            let mut publisher = publisher(sequencing, Some(Heartbeat::Periodic(Duration::from_millis(10))));
+            let mut publisher =
+                publisher(sequencing, Some(HeartbeatMode::Periodic(Duration::from_millis(10))));
             assert_eq!(publish(&mut publisher, 0, put()), None);
             assert_eq!(publisher.poll_timeout(), None);
         }
@@ -183,7 +186,7 @@ mod tests {
     #[test]
     fn a_periodic_heartbeat_begins_with_the_first_sample() {
         let mut publisher =
-            publisher(Sequencing::Number, Some(Heartbeat::Periodic(Duration::from_millis(10))));
+            publisher(Sequencing::Number, Some(HeartbeatMode::Periodic(Duration::from_millis(10))));
         assert_eq!(publisher.poll_timeout(), None);
         publish(&mut publisher, 5, put());
         publish(&mut publisher, 7, put());
@@ -199,7 +202,7 @@ mod tests {
     #[test]
     fn a_sporadic_heartbeat_follows_samples() {
         let mut publisher =
-            publisher(Sequencing::Number, Some(Heartbeat::Sporadic(Duration::from_millis(10))));
+            publisher(Sequencing::Number, Some(HeartbeatMode::Sporadic(Duration::from_millis(10))));
         publish(&mut publisher, 5, put());
         publish(&mut publisher, 14, put());
         assert_eq!(publisher.handle_timeout(at(15)), Some(encode_heartbeat(1)));

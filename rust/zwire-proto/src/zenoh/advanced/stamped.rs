@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{limits::STATE_LIFE, subscriber::Subscriber, types::Output};
+use super::{limits::STATE_LIFE, subscriber::AdvancedSubscriber, types::Output};
 use crate::{
     Now,
     zenoh::{KeyExpr, Ntp64, Timestamp, ZenohId, session::Sample},
@@ -38,7 +38,7 @@ pub(super) struct Line {
 }
 
 /// Handling of a sample.
-pub(super) enum Fate {
+pub(super) enum StampedFate {
     /// Deliver it.
     Pass(Sample),
     /// Held back.
@@ -53,29 +53,29 @@ impl Line {
     }
 
     /// Takes a sample. `waits`: older ones may still come.
-    pub(super) fn take(&mut self, time: Ntp64, sample: Sample, waits: bool) -> Fate {
+    pub(super) fn take(&mut self, time: Ntp64, sample: Sample, waits: bool) -> StampedFate {
         if self.last.is_some_and(|last| time <= last) || self.held.contains_key(&time) {
-            return Fate::Drop;
+            return StampedFate::Drop;
         }
         if waits {
             self.held.insert(time, sample);
-            return Fate::Held;
+            return StampedFate::Held;
         }
         self.last = Some(time);
-        Fate::Pass(sample)
+        StampedFate::Pass(sample)
     }
 
     /// Takes a sample of an answer, possibly older than delivered ones.
-    pub(super) fn take_old(&mut self, time: Ntp64, sample: Sample, waits: bool) -> Fate {
+    pub(super) fn take_old(&mut self, time: Ntp64, sample: Sample, waits: bool) -> StampedFate {
         if self.held.contains_key(&time) {
-            return Fate::Drop;
+            return StampedFate::Drop;
         }
         if waits {
             self.held.insert(time, sample);
-            return Fate::Held;
+            return StampedFate::Held;
         }
         self.last = self.last.max(Some(time));
-        Fate::Pass(sample)
+        StampedFate::Pass(sample)
     }
 
     pub(super) const fn is_known(&self) -> bool {
@@ -105,7 +105,7 @@ impl Clock {
     }
 }
 
-impl Subscriber {
+impl AdvancedSubscriber {
     /// Handles a sample with a time and no number.
     pub(super) fn handle_stamped(
         &mut self,
@@ -136,11 +136,11 @@ impl Subscriber {
     }
 
     /// Updates the count of samples held back; returns the sample to deliver.
-    pub(super) fn settle_stamped(&mut self, zid: ZenohId, fate: Fate, cost: usize) -> Option<Sample> {
+    pub(super) fn settle_stamped(&mut self, zid: ZenohId, fate: StampedFate, cost: usize) -> Option<Sample> {
         match fate {
-            Fate::Pass(sample) => return Some(sample),
-            Fate::Drop => return None,
-            Fate::Held => {}
+            StampedFate::Pass(sample) => return Some(sample),
+            StampedFate::Drop => return None,
+            StampedFate::Held => {}
         }
         if let Some(clock) = self.clocks.get_mut(&zid) {
             clock.holding += 1;

@@ -1,4 +1,4 @@
-//! [`Subscriber`]: samples in the order of their publishers, without gaps that a cache can fill.
+//! [`AdvancedSubscriber`]: samples in the order of their publishers, without gaps that a cache can fill.
 //!
 //! The next number of each numbering publisher is known. A sample with a higher number is held back,
 //! while the missing ones are queried; if no cache has them, they are reported as missed and delivery
@@ -13,7 +13,7 @@ use std::{
 
 use super::{
     heartbeat::decode_heartbeat,
-    keys::{self, Declared, Source},
+    keys::{self, DeclaredParts, SampleSource},
     limits::{MAX_ATTEMPTS, MAX_UNANSWERED, MIN_PERIOD, RETRY_AFTER, RETRY_WITHOUT_LINK, STATE_LIFE},
     stamped::Clock,
     types::{Answered, Ask, AskId, Miss, Output, Recovery, SubscriberConfig},
@@ -26,28 +26,28 @@ use crate::{
 
 /// Subject of a query.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Asked {
+pub(super) enum AskedCache {
     /// The history of all publishers.
     Everything,
     /// The history of one publisher.
-    History(Source),
+    History(SampleSource),
     /// The history of publishers without numbers.
     Clock(ZenohId),
     /// The newest sample of a publisher that was away: tells whether it has restarted.
-    Return { source: Source, next: u64, newest: Option<u64> },
+    Return { source: SampleSource, next: u64, newest: Option<u64> },
     /// Samples of one publisher from one place on, and before another.
-    Missing { source: Source, from: u64, to: u64 },
+    Missing { source: SampleSource, from: u64, to: u64 },
 }
 
 /// The rules of one subscriber; see the [module](super).
 #[derive(Debug)]
-pub struct Subscriber {
+pub struct AdvancedSubscriber {
     pub(super) config: SubscriberConfig,
-    pub(super) windows: BTreeMap<Source, Window>,
+    pub(super) windows: BTreeMap<SampleSource, Window>,
     pub(super) clocks: BTreeMap<ZenohId, Clock>,
     /// Number of keys of all clocks.
     pub(super) lines: usize,
-    pub(super) asks: HashMap<AskId, Asked>,
+    pub(super) asks: HashMap<AskId, AskedCache>,
     last_ask: u64,
     /// Whether the query for the history of all publishers is open.
     pub(super) beginning: bool,
@@ -55,13 +55,13 @@ pub struct Subscriber {
     pub(super) held_bytes: usize,
     /// Number of stored times of delivered samples.
     pub(super) fresh: usize,
-    pub(super) retries: BTreeSet<(Duration, Source)>,
+    pub(super) retries: BTreeSet<(Duration, SampleSource)>,
     next_round: Option<Duration>,
     pub(super) next_sweep: Option<Duration>,
     pub(super) outputs: VecDeque<Output>,
 }
 
-impl Subscriber {
+impl AdvancedSubscriber {
     /// A subscriber without any state. With a history, its first query is in the outputs.
     #[must_use]
     pub fn new(config: SubscriberConfig) -> Self {
@@ -85,7 +85,7 @@ impl Subscriber {
             && let Ok(key) = keys::of_all(&made.config.key)
         {
             made.beginning = true;
-            made.ask(Asked::Everything, key, made.history_parameters());
+            made.ask(AskedCache::Everything, key, made.history_parameters());
         }
         made
     }
@@ -97,7 +97,7 @@ impl Subscriber {
     #[inline]
     pub fn handle_sample(&mut self, now: Now, sample: Sample) -> Option<Sample> {
         if let Some(info) = &sample.source_info {
-            let (source, sn) = (Source { zid: info.zid, eid: info.eid }, info.sn);
+            let (source, sn) = (SampleSource { zid: info.zid, eid: info.eid }, info.sn);
             return self.handle_numbered(now, source, sn, sample, true);
         }
         match sample.timestamp {
@@ -110,7 +110,7 @@ impl Subscriber {
     fn handle_numbered(
         &mut self,
         now: Now,
-        source: Source,
+        source: SampleSource,
         sn: u32,
         sample: Sample,
         live: bool,
@@ -160,7 +160,7 @@ impl Subscriber {
     pub fn handle_token(&mut self, now: Now, key: &KeyExpr, alive: bool) {
         let late = self.config.history.is_some_and(|history| history.late);
         match keys::publisher_of(key) {
-            Some(Declared::Numbered(source)) => {
+            Some(DeclaredParts::Numbered(source)) => {
                 let window = self.window(now, source);
                 window.back |= alive && window.was_alive && !window.alive;
                 window.was_alive |= alive;
@@ -173,15 +173,15 @@ impl Subscriber {
                     // The publisher was away, or this node was. Its newest sample tells whether it has
                     // restarted.
                     Some(next) => {
-                        let asked = Asked::Return { source, next, newest: None };
+                        let asked = AskedCache::Return { source, next, newest: None };
                         self.ask(asked, key.clone(), "_max=1;_anyke".into());
                     }
                     None => {
-                        self.ask(Asked::History(source), key.clone(), self.history_parameters());
+                        self.ask(AskedCache::History(source), key.clone(), self.history_parameters());
                     }
                 }
             }
-            Some(Declared::Stamped(zid)) => {
+            Some(DeclaredParts::Stamped(zid)) => {
                 if !alive && !self.clocks.contains_key(&zid) {
                     return;
                 }
@@ -192,7 +192,7 @@ impl Subscriber {
                     self.clocks.remove(&zid);
                 } else if alive && late {
                     clock.histories += 1;
-                    self.ask(Asked::Clock(zid), key.clone(), self.history_parameters());
+                    self.ask(AskedCache::Clock(zid), key.clone(), self.history_parameters());
                 }
             }
             None => {}
@@ -201,7 +201,7 @@ impl Subscriber {
 
     /// Handles a heartbeat of a publisher, by its key and its payload.
     pub fn handle_heartbeat(&mut self, now: Now, key: &KeyExpr, payload: &[u8]) {
-        let (Some(Declared::Numbered(source)), Some(last)) =
+        let (Some(DeclaredParts::Numbered(source)), Some(last)) =
             (keys::publisher_of(key), decode_heartbeat(payload))
         else {
             return;
@@ -229,7 +229,7 @@ impl Subscriber {
             None if !beginning && window.histories == 0 => {
                 window.histories += 1;
                 if let Ok(key) = keys::of_source(&self.config.key, source) {
-                    self.ask(Asked::History(source), key, format!("_sn=..{last};_anyke").into());
+                    self.ask(AskedCache::History(source), key, format!("_sn=..{last};_anyke").into());
                 }
             }
             None => {}
@@ -238,32 +238,34 @@ impl Subscriber {
 
     /// Handles a reply to a query.
     pub fn handle_reply(&mut self, now: Now, ask: AskId, sample: Sample) {
-        let from = sample.source_info.as_ref().map(|info| Source { zid: info.zid, eid: info.eid });
+        let from = sample.source_info.as_ref().map(|info| SampleSource { zid: info.zid, eid: info.eid });
         let belongs = match self.asks.get(&ask) {
             None => false,
-            Some(Asked::Everything | Asked::Clock(_)) => true,
-            Some(Asked::History(source) | Asked::Return { source, .. } | Asked::Missing { source, .. }) => {
-                from == Some(*source)
-            }
+            Some(AskedCache::Everything | AskedCache::Clock(_)) => true,
+            Some(
+                AskedCache::History(source)
+                | AskedCache::Return { source, .. }
+                | AskedCache::Missing { source, .. },
+            ) => from == Some(*source),
         };
         // Replies on any key are accepted: no samples are published on the key of the query.
         if !belongs || !sample.key.intersects(&self.config.key) {
             return;
         }
-        if let (Some(Asked::Return { source, newest, .. }), Some(info)) =
+        if let (Some(AskedCache::Return { source, newest, .. }), Some(info)) =
             (self.asks.get_mut(&ask), &sample.source_info)
             && let Some(window) = self.windows.get_mut(source)
         {
             *newest = (*newest).max(Some(window.place(info.sn)));
         }
-        if let Some(Asked::Missing { source, .. }) = self.asks.get(&ask)
+        if let Some(AskedCache::Missing { source, .. }) = self.asks.get(&ask)
             && let Some(window) = self.windows.get_mut(source)
         {
             window.replied = true;
         }
         let given = match &sample.source_info {
             Some(info) => {
-                let (source, sn) = (Source { zid: info.zid, eid: info.eid }, info.sn);
+                let (source, sn) = (SampleSource { zid: info.zid, eid: info.eid }, info.sn);
                 self.handle_numbered(now, source, sn, sample, false)
             }
             None => match sample.timestamp {
@@ -280,26 +282,26 @@ impl Subscriber {
     pub fn handle_answered(&mut self, now: Now, ask: AskId, how: Answered) {
         match self.asks.remove(&ask) {
             None => {}
-            Some(Asked::Everything) => {
+            Some(AskedCache::Everything) => {
                 self.beginning = false;
                 let clocks: Vec<ZenohId> =
                     self.clocks.iter().filter(|(_, c)| c.histories == 0).map(|(&zid, _)| zid).collect();
                 for zid in clocks {
                     self.release_clock(zid);
                 }
-                let windows: Vec<Source> = self.windows.keys().copied().collect();
+                let windows: Vec<SampleSource> = self.windows.keys().copied().collect();
                 for source in windows {
                     self.begin(source);
                 }
             }
-            Some(Asked::History(source)) => {
+            Some(AskedCache::History(source)) => {
                 if let Some(window) = self.windows.get_mut(&source) {
                     window.histories = window.histories.saturating_sub(1);
                     self.begin(source);
                 }
             }
-            Some(Asked::Return { source, next, newest }) => self.returned(now, source, next, newest),
-            Some(Asked::Clock(zid)) => {
+            Some(AskedCache::Return { source, next, newest }) => self.returned(now, source, next, newest),
+            Some(AskedCache::Clock(zid)) => {
                 if let Some(clock) = self.clocks.get_mut(&zid) {
                     clock.histories = clock.histories.saturating_sub(1);
                     if clock.histories == 0 && !self.beginning {
@@ -307,7 +309,7 @@ impl Subscriber {
                     }
                 }
             }
-            Some(Asked::Missing { source, from, to }) => self.settle(now, ask, source, (from, to), how),
+            Some(AskedCache::Missing { source, from, to }) => self.settle(now, ask, source, (from, to), how),
         }
     }
 
@@ -371,7 +373,7 @@ impl Subscriber {
     // One publisher.
 
     /// State of a publisher.
-    pub(super) fn window(&mut self, now: Now, source: Source) -> &mut Window {
+    pub(super) fn window(&mut self, now: Now, source: SampleSource) -> &mut Window {
         if self.windows.len() >= self.config.max_sources && !self.windows.contains_key(&source) {
             self.forget_windows(now);
         }
@@ -384,7 +386,7 @@ impl Subscriber {
         window
     }
 
-    fn hold(&mut self, source: Source, place: u64, sample: Sample, again: bool) {
+    fn hold(&mut self, source: SampleSource, place: u64, sample: Sample, again: bool) {
         let Some(window) = self.windows.get_mut(&source) else { return };
         let sample = sample.kept();
         let cost = sample.cost();
@@ -400,7 +402,7 @@ impl Subscriber {
     }
 
     /// Delivers the samples that are next in order.
-    fn release(&mut self, source: Source) {
+    fn release(&mut self, source: SampleSource) {
         let Some(window) = self.windows.get_mut(&source) else { return };
         while let Some(sample) = window.take_next() {
             self.held -= 1;
@@ -412,7 +414,7 @@ impl Subscriber {
 
     /// Gives up the first missing samples, and delivers those held back for them. Returns `false` if
     /// none were missing.
-    pub(super) fn give_up_first(&mut self, source: Source) -> bool {
+    pub(super) fn give_up_first(&mut self, source: SampleSource) -> bool {
         let Some(window) = self.windows.get_mut(&source) else { return false };
         match (window.next, window.first_held()) {
             (_, None) => return false,
@@ -429,7 +431,7 @@ impl Subscriber {
     }
 
     /// Starts delivery once the history is complete: held samples follow.
-    fn begin(&mut self, source: Source) {
+    fn begin(&mut self, source: SampleSource) {
         if self.beginning {
             return;
         }
@@ -448,7 +450,7 @@ impl Subscriber {
     }
 
     /// Handles the place of the newest sample of a publisher that was away, if it has any.
-    fn returned(&mut self, now: Now, source: Source, next: u64, newest: Option<u64>) {
+    fn returned(&mut self, now: Now, source: SampleSource, next: u64, newest: Option<u64>) {
         let recovers = self.config.recovery.is_some();
         let Some(window) = self.windows.get_mut(&source) else { return };
         window.histories = window.histories.saturating_sub(1);
@@ -458,7 +460,7 @@ impl Subscriber {
         if !recovers && newest.is_some_and(|newest| newest >= next) {
             window.histories += 1;
             if let Ok(key) = keys::of_source(&self.config.key, source) {
-                self.ask(Asked::History(source), key, self.history_parameters());
+                self.ask(AskedCache::History(source), key, self.history_parameters());
             }
             return;
         }
@@ -468,26 +470,26 @@ impl Subscriber {
 
     /// Handles the restart of a publisher, with other samples under the same numbers: queries all of
     /// them.
-    fn restart(&mut self, now: Now, source: Source) {
+    fn restart(&mut self, now: Now, source: SampleSource) {
         while self.give_up_first(source) {}
         let Some(old) = self.windows.remove(&source) else { return };
         if let Some(at) = old.retry_at {
             self.retries.remove(&(at, source));
         }
         // Open queries are about the previous run.
-        self.asks.retain(|_, asked| !matches!(asked, Asked::History(of) | Asked::Return { source: of, .. } if *of == source));
+        self.asks.retain(|_, asked| !matches!(asked, AskedCache::History(of) | AskedCache::Return { source: of, .. } if *of == source));
         let recovers = self.config.recovery.is_some();
         let window = self.window(now, source);
         (window.alive, window.was_alive) = (old.alive, old.was_alive);
         window.histories = 1;
         if let Ok(key) = keys::of_source(&self.config.key, source) {
             let parameters = if recovers { "_anyke".into() } else { self.history_parameters() };
-            self.ask(Asked::History(source), key, parameters);
+            self.ask(AskedCache::History(source), key, parameters);
         }
     }
 
     /// Queries missing samples, unless a query is open.
-    fn look_after(&mut self, source: Source) {
+    fn look_after(&mut self, source: SampleSource) {
         if self.config.recovery.is_none() {
             return;
         }
@@ -502,7 +504,7 @@ impl Subscriber {
     }
 
     /// Handles the end of a query for missing samples, from one place to another.
-    fn settle(&mut self, now: Now, ask: AskId, source: Source, (from, to): (u64, u64), how: Answered) {
+    fn settle(&mut self, now: Now, ask: AskId, source: SampleSource, (from, to): (u64, u64), how: Answered) {
         // Ignores answers about the previous run of a restarted publisher.
         let window = self.windows.get_mut(&source).filter(|window| window.ask == Some(ask));
         let Some(window) = window else { return };
@@ -528,7 +530,7 @@ impl Subscriber {
         self.look_after(source);
     }
 
-    fn retry(&mut self, source: Source, at: Duration) {
+    fn retry(&mut self, source: SampleSource, at: Duration) {
         if let Some(window) = self.windows.get_mut(&source) {
             window.retry_at = Some(at);
             self.retries.insert((at, source));
@@ -536,7 +538,7 @@ impl Subscriber {
     }
 
     /// Gives up all missing samples before a place.
-    fn give_up_before(&mut self, source: Source, to: u64) {
+    fn give_up_before(&mut self, source: SampleSource, to: u64) {
         while let Some(window) = self.windows.get_mut(&source)
             && let (Some(next), Some(end)) = (window.next, window.first_missing_to())
             && next < to
@@ -551,7 +553,7 @@ impl Subscriber {
     // Queries.
 
     /// Queries the samples of a publisher from one place on, and before another.
-    fn ask_from(&mut self, source: Source, from: u64, to: Option<u64>) {
+    fn ask_from(&mut self, source: SampleSource, from: u64, to: Option<u64>) {
         let Ok(key) = keys::of_source(&self.config.key, source) else { return };
         #[allow(clippy::cast_possible_truncation, reason = "numbers are the low half of places")]
         let parameters = match (from as u32, to.map(|to| (to - 1) as u32)) {
@@ -560,13 +562,14 @@ impl Subscriber {
             // Other implementations do not support ranges that wrap.
             _ => "_anyke".to_owned(),
         };
-        let id = self.ask(Asked::Missing { source, from, to: to.unwrap_or(from) }, key, parameters.into());
+        let id =
+            self.ask(AskedCache::Missing { source, from, to: to.unwrap_or(from) }, key, parameters.into());
         if let Some(window) = self.windows.get_mut(&source) {
             window.ask = Some(id);
         }
     }
 
-    fn ask(&mut self, asked: Asked, key: KeyExpr, parameters: Text) -> AskId {
+    fn ask(&mut self, asked: AskedCache, key: KeyExpr, parameters: Text) -> AskId {
         self.last_ask += 1;
         let id = AskId(self.last_ask);
         self.asks.insert(id, asked);

@@ -16,8 +16,8 @@ use core::time::Duration;
 
 const SOURCE: u128 = 0x1e;
 
-fn source(eid: u32) -> Source {
-    Source { zid: ZenohId::new(SOURCE).unwrap(), eid }
+fn source(eid: u32) -> SampleSource {
+    SampleSource { zid: ZenohId::new(SOURCE).unwrap(), eid }
 }
 
 fn sample(key: &str, body: PushBody) -> Sample {
@@ -44,7 +44,7 @@ fn number(sample: &Sample) -> String {
 
 /// A subscriber and a clock. Its outputs are compared in a short text form.
 struct Rig {
-    subscriber: Subscriber,
+    subscriber: AdvancedSubscriber,
     now: Now,
     asks: Vec<AskId>,
 }
@@ -54,7 +54,7 @@ impl Rig {
         let mut config = SubscriberConfig::new("a".parse().unwrap());
         change(&mut config);
         let now = Now::at(Duration::from_secs(1000));
-        Self { subscriber: Subscriber::new(config), now, asks: Vec::new() }
+        Self { subscriber: AdvancedSubscriber::new(config), now, asks: Vec::new() }
     }
 
     fn with(history: Option<History>, recovery: Option<Recovery>) -> Self {

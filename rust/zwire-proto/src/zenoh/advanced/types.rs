@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::{
-    keys::Source,
+    keys::SampleSource,
     limits::{MAX_PENDING, MAX_PENDING_BYTES, MAX_SOURCES},
 };
 use crate::{
@@ -71,7 +71,7 @@ impl SubscriberConfig {
 pub struct AskId(pub u64);
 
 /// A query for all publishers with a cache: each reply counts.
-/// [`handle_answered`](super::Subscriber::handle_answered) must follow.
+/// [`handle_answered`](super::AdvancedSubscriber::handle_answered) must follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// Number for replies.
@@ -97,7 +97,7 @@ pub enum Answered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Miss {
     /// Publisher of the samples.
-    pub source: Source,
+    pub source: SampleSource,
     /// Number of consecutive samples.
     pub count: u64,
 }

@@ -25,7 +25,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 
 /// Result of a connection attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum DialOutcome {
     /// A session with the node exists, through this connection or another.
     Connected,
     /// No session exists.
@@ -35,14 +35,14 @@ pub enum Outcome {
 #[derive(Debug)]
 struct Candidate {
     locators: Vec<Text>,
-    state: State,
+    state: CandidateState,
     failures: u32,
     /// Time at which its last session was lost.
     lost: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum CandidateState {
     Waiting,
     Dialling,
     Connected,
@@ -104,21 +104,23 @@ impl Candidates {
             };
             self.all.remove(&oldest);
         }
-        self.all.insert(zid, Candidate { locators, state: State::Waiting, failures: 0, lost: None });
+        self.all.insert(zid, Candidate { locators, state: CandidateState::Waiting, failures: 0, lost: None });
         self.waiting.push_back(zid);
     }
 
     /// Handles the result of an attempt.
-    pub fn handle_dialled(&mut self, now: Now, zid: ZenohId, outcome: Outcome) {
-        let Some(candidate) = self.all.get_mut(&zid).filter(|c| c.state == State::Dialling) else { return };
+    pub fn handle_dialled(&mut self, now: Now, zid: ZenohId, outcome: DialOutcome) {
+        let Some(candidate) = self.all.get_mut(&zid).filter(|c| c.state == CandidateState::Dialling) else {
+            return;
+        };
         self.dialling -= 1;
         match outcome {
-            Outcome::Connected => {
-                candidate.state = State::Connected;
+            DialOutcome::Connected => {
+                candidate.state = CandidateState::Connected;
                 candidate.failures = 0;
                 candidate.lost = None;
             }
-            Outcome::Failed => {
+            DialOutcome::Failed => {
                 candidate.failures += 1;
                 let hopeless = match candidate.lost {
                     Some(lost) => now.mono.saturating_sub(lost) >= PATIENCE,
@@ -136,7 +138,7 @@ impl Candidates {
 
     /// Handles the end of the session with a connected node.
     pub fn handle_lost(&mut self, now: Now, zid: ZenohId) {
-        if let Some(candidate) = self.all.get_mut(&zid).filter(|c| c.state == State::Connected) {
+        if let Some(candidate) = self.all.get_mut(&zid).filter(|c| c.state == CandidateState::Connected) {
             candidate.lost = Some(now.mono);
             self.pause(zid, now.mono + SOON);
         }
@@ -144,7 +146,7 @@ impl Candidates {
 
     fn pause(&mut self, zid: ZenohId, until: Duration) {
         if let Some(candidate) = self.all.get_mut(&zid) {
-            candidate.state = State::Pausing(until);
+            candidate.state = CandidateState::Pausing(until);
             self.pausing.insert((until, zid));
         }
     }
@@ -157,7 +159,7 @@ impl Candidates {
             }
             self.pausing.pop_first();
             if let Some(candidate) = self.all.get_mut(&zid) {
-                candidate.state = State::Waiting;
+                candidate.state = CandidateState::Waiting;
                 self.waiting.push_back(zid);
             }
         }
@@ -170,7 +172,7 @@ impl Candidates {
         }
         let zid = self.waiting.pop_front()?;
         let candidate = self.all.get_mut(&zid)?;
-        candidate.state = State::Dialling;
+        candidate.state = CandidateState::Dialling;
         self.dialling += 1;
         Some((zid, candidate.locators.clone()))
     }

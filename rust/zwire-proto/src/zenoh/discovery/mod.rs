@@ -15,7 +15,7 @@ mod scouting;
 #[cfg(test)]
 mod tests;
 
-pub use candidates::{Candidates, MAX_DIALS, Outcome};
+pub use candidates::{Candidates, DialOutcome, MAX_DIALS};
 pub use contacts::{Claim, Contacts};
 pub use locators::{address, fitted};
 pub use scouting::{Found, Scouting, ScoutingConfig, ScoutingStats, Transmit};

@@ -14,7 +14,7 @@ mod rx;
 #[cfg(test)]
 mod tests;
 
-pub use rx::{GroupEvent, GroupRx, GroupStats, Heard, MemberId};
+pub use rx::{GroupEvent, GroupRx, GroupStats, HeardMember, MemberId};
 
 use super::{
     Remote, VERSION, WhatAmI, ZenohId,

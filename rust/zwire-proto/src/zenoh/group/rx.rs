@@ -52,7 +52,7 @@ pub enum GroupEvent {
 
 /// Sender of a datagram's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct HeardMember {
     /// The sender.
     pub member: MemberId,
     /// Reason of its CLOSE: it is no member any more. No event reports this.
@@ -127,7 +127,7 @@ impl GroupRx {
         from: SocketAddr,
         datagram: Bytes,
         out: &mut Vec<(NetworkMessage, Reliability)>,
-    ) -> Option<Heard> {
+    ) -> Option<HeardMember> {
         self.stats.datagrams += 1;
         let mut rest = datagram;
         let mut r = Reader::new(&rest);
@@ -165,7 +165,7 @@ impl GroupRx {
             }
             self.farewells.push_back((from, now.mono.saturating_add(FAREWELL)));
         }
-        Some(Heard { member: id, closed })
+        Some(HeardMember { member: id, closed })
     }
 
     /// Handles a JOIN. `None`: the rest of the datagram is ignored.

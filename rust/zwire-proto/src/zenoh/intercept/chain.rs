@@ -30,7 +30,7 @@ pub(super) struct Subject {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Chain {
+pub(super) struct RuleChain {
     rates: Vec<Limiter>,
     access: Option<Access>,
     qos: Vec<QosNetwork>,
@@ -50,7 +50,7 @@ struct Access {
     remembered: HashMap<(MessageKind, KeyExpr), bool>,
 }
 
-impl Chain {
+impl RuleChain {
     pub(super) fn new(policy: &Policy, link: &LinkFacts<'_>, flow: Flow) -> Self {
         let concerned = |filter: &Filter| filter.concerns(link, flow);
         let limiters = policy.downsampling.iter().filter(|entry| concerned(&entry.filter));

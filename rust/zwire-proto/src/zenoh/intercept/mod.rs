@@ -25,7 +25,7 @@ use crate::{
         },
     },
 };
-use chain::{Chain, Subject};
+use chain::{RuleChain, Subject};
 use std::collections::BTreeMap;
 
 /// Handling of an outgoing message.
@@ -42,8 +42,8 @@ pub enum Egress {
 /// The policy of one link, with its state.
 #[derive(Debug)]
 pub struct Interceptor {
-    ingress: Chain,
-    egress: Chain,
+    ingress: RuleChain,
+    egress: RuleChain,
     /// Key numbers declared by the peer.
     theirs: Names,
     /// Key numbers declared by this node.
@@ -57,8 +57,8 @@ impl Interceptor {
     /// The interceptor of a link; `None`: no part of the policy selects the link.
     #[must_use]
     pub fn new(policy: &Policy, link: &LinkFacts<'_>) -> Option<Self> {
-        let ingress = Chain::new(policy, link, Flow::Ingress);
-        let egress = Chain::new(policy, link, Flow::Egress);
+        let ingress = RuleChain::new(policy, link, Flow::Ingress);
+        let egress = RuleChain::new(policy, link, Flow::Egress);
         let concerned = !(ingress.is_empty() && egress.is_empty());
         concerned.then(|| Self { ingress, egress, theirs: Names::new(), ours: Names::new() })
     }

@@ -43,7 +43,7 @@ impl Compressor {
     }
 }
 
-/// Inverse of [`Compressor`]; the scratch buffer is kept between calls.
+/// Inverse of the compressor of the sender; the scratch buffer is kept between calls.
 #[derive(Debug)]
 pub struct Decompressor {
     scratch: Vec<u8>,

@@ -57,19 +57,19 @@ pub(super) struct Lane {
     /// The next sequence number of each channel, indexed by reliability.
     sn: [u32; 2],
     sealed: VecDeque<Entry>,
-    open: Option<Open>,
+    open: Option<OpenBatch>,
     bytes: usize,
 }
 
 enum Entry {
-    Batch(Open),
-    Message(Message),
+    Batch(OpenBatch),
+    Message(QueuedMessage),
     /// Tells the peer to drop a half-sent message.
     Drop(Fragment),
 }
 
 /// A batch of whole messages.
-struct Open {
+struct OpenBatch {
     batch: Batch,
     /// The reliability of the FRAME at its end.
     frame: Reliability,
@@ -79,7 +79,7 @@ struct Open {
 }
 
 /// A message that is sent in fragments.
-struct Message {
+struct QueuedMessage {
     parts: VecDeque<Bytes>,
     left: usize,
     reliability: Reliability,
@@ -134,7 +134,7 @@ impl Lane {
                 }
             }
         }
-        let mut open = Open::new(Batch::new(&shared.format, shared.pool.take()), reliability, self.sn);
+        let mut open = OpenBatch::new(Batch::new(&shared.format, shared.pool.take()), reliability, self.sn);
         match open.append(message, reliability, self.priority, &mut self.sn, shared) {
             Ok(_) => {
                 self.bytes += open.batch.len();
@@ -157,8 +157,13 @@ impl Lane {
         let mut segments = Segments::default();
         message.encode(&mut segments);
         let left = segments.len();
-        let message =
-            Message { parts: segments.into_parts().into(), left, reliability, started: false, sn: self.sn };
+        let message = QueuedMessage {
+            parts: segments.into_parts().into(),
+            left,
+            reliability,
+            started: false,
+            sn: self.sn,
+        };
         self.bytes += left;
         // The numbers behind its last fragment.
         let (mut rest, mut next) = (message.left, message.fragment(self.priority, shared));
@@ -178,7 +183,7 @@ impl Lane {
     fn push_unit(&mut self, message: &NetworkMessage, shared: &mut Shared) -> Result<(), TooLarge> {
         let mut open = self.open.take().unwrap_or_else(|| {
             let batch = Batch::of_units(&shared.format, shared.pool.take());
-            Open::new(batch, Reliability::Reliable, self.sn)
+            OpenBatch::new(batch, Reliability::Reliable, self.sn)
         });
         let mark = open.batch.begin_unit(&shared.format);
         message.encode(&mut open.batch);
@@ -258,7 +263,7 @@ impl Lane {
         }
     }
 
-    fn transmit_batch(&mut self, mut sealed: Open, shared: &mut Shared, out: &mut Vec<Bytes>) -> Sent {
+    fn transmit_batch(&mut self, mut sealed: OpenBatch, shared: &mut Shared, out: &mut Vec<Bytes>) -> Sent {
         let (format, mut len) = (shared.format, sealed.batch.len());
         self.bytes -= len;
         if !shared.low_latency {
@@ -306,7 +311,7 @@ impl Lane {
     }
 }
 
-impl Open {
+impl OpenBatch {
     const fn new(batch: Batch, frame: Reliability, sn: [u32; 2]) -> Self {
         Self { batch, frame, messages: 0, sn }
     }
@@ -354,7 +359,7 @@ impl Shared {
     }
 }
 
-impl Message {
+impl QueuedMessage {
     const fn fragment(&self, priority: Priority, shared: &Shared) -> Fragment {
         Fragment {
             reliability: self.reliability,

@@ -5,7 +5,7 @@
 //! sends the same interest to its neighbours, behind its declarations, and answers when all have
 //! answered or disconnected. No timeout produces an answer: it would be false.
 
-use super::{FaceId, Node, NodeMode, face::Region, waiting::Asker};
+use super::{FaceId, Node, NodeMode, face::Region, waiting::WaitingAsker};
 use crate::{
     Now,
     zenoh::{
@@ -85,7 +85,7 @@ impl Node {
         }
     }
 
-    fn pass(&mut self, (to, id): Asker) {
+    fn pass(&mut self, (to, id): WaitingAsker) {
         self.send_declare(to, Some(id), crate::zenoh::wire::Declaration::Final);
     }
 }

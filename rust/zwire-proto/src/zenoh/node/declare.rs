@@ -5,7 +5,7 @@ use super::{
     FaceError, FaceId, Node,
     face::{Announced, Face, Region, relays},
     gateway::Fate,
-    tables::{EntityId, Kind, Resource, merge},
+    tables::{FaceEntity, Resource, TableKind, merge},
 };
 use crate::zenoh::{
     KeyExpr, Reliability,
@@ -42,7 +42,7 @@ impl Node {
                 return self.declare(
                     from,
                     declare.interest_id,
-                    Kind::Subscriber,
+                    TableKind::Subscriber,
                     id,
                     &key,
                     QueryableInfo::default(),
@@ -51,25 +51,27 @@ impl Node {
             // A member of a group cannot be queried.
             Declaration::Queryable { .. } if face.region == Region::Members => self.stats.ignored += 1,
             Declaration::Queryable { id, key, info } => {
-                return self.declare(from, declare.interest_id, Kind::Queryable, id, &key, info);
+                return self.declare(from, declare.interest_id, TableKind::Queryable, id, &key, info);
             }
             Declaration::Token { id, key } => {
                 return self.declare(
                     from,
                     declare.interest_id,
-                    Kind::Token,
+                    TableKind::Token,
                     id,
                     &key,
                     QueryableInfo::default(),
                 );
             }
             Declaration::UndeclareSubscriber { id, key } => {
-                self.undeclare(from, Kind::Subscriber, id, key.as_ref())
+                self.undeclare(from, TableKind::Subscriber, id, key.as_ref())
             }
             Declaration::UndeclareQueryable { id, key } => {
-                self.undeclare(from, Kind::Queryable, id, key.as_ref())
+                self.undeclare(from, TableKind::Queryable, id, key.as_ref())
             }
-            Declaration::UndeclareToken { id, key } => self.undeclare(from, Kind::Token, id, key.as_ref()),
+            Declaration::UndeclareToken { id, key } => {
+                self.undeclare(from, TableKind::Token, id, key.as_ref())
+            }
             Declaration::Final => self.handle_final_declaration(from, declare.interest_id),
         }
         Ok(())
@@ -79,7 +81,7 @@ impl Node {
         &mut self,
         from: FaceId,
         interest_id: Option<u32>,
-        kind: Kind,
+        kind: TableKind,
         id: u32,
         key: &WireExpr,
         info: QueryableInfo,
@@ -113,7 +115,7 @@ impl Node {
                 let nth =
                     face.entities_with_id(kind, id).next_back().map_or(0, |(e, _)| e.nth.saturating_add(1));
                 face.charge(&key, &self.config.limits)?;
-                EntityId { id, nth }
+                FaceEntity { id, nth }
             }
         };
         let resource = self.tables.insert(&key, kind, from, entity, info);
@@ -122,7 +124,7 @@ impl Node {
         Ok(())
     }
 
-    fn undeclare(&mut self, from: FaceId, kind: Kind, id: u32, key: Option<&WireExpr>) {
+    fn undeclare(&mut self, from: FaceId, kind: TableKind, id: u32, key: Option<&WireExpr>) {
         let Some(face) = self.faces.get_mut(&from) else { return };
         // The empty key in the extension means the id.
         let key = match key.filter(|key| !key.is_empty()) {
@@ -149,7 +151,7 @@ impl Node {
         }
     }
 
-    pub(super) fn remove_entity(&mut self, from: FaceId, kind: Kind, entity: EntityId) {
+    pub(super) fn remove_entity(&mut self, from: FaceId, kind: TableKind, entity: FaceEntity) {
         let Some(face) = self.faces.get_mut(&from) else { return };
         let Some(id) = face.entities[kind as usize].remove(&entity) else { return };
         let Some(key) = self.tables.get(id).map(|resource| resource.key.clone()) else { return };
@@ -160,8 +162,8 @@ impl Node {
 
     /// Handles that an entity of `kind` on `key` appeared at `from`, changed or vanished: invalidates
     /// routes and updates interested faces.
-    fn changed(&mut self, from: FaceId, kind: Kind, key: &KeyExpr) {
-        if kind == Kind::Subscriber {
+    fn changed(&mut self, from: FaceId, kind: TableKind, key: &KeyExpr) {
+        if kind == TableKind::Subscriber {
             self.version += 1;
         }
         let Some(source) = self.faces.get(&from) else { return };
@@ -182,7 +184,7 @@ impl Node {
         self.version += 1;
         let (Some(source), Some(target)) = (self.faces.get(&from), self.faces.get(&to)) else { return };
         let mut concerned = std::collections::BTreeSet::new();
-        for kind in Kind::ALL {
+        for kind in TableKind::ALL {
             for resource in source.entities[kind as usize].values().filter_map(|id| self.tables.get(*id)) {
                 concerned.extend(target.concerned(kind, &resource.key).into_iter().map(|key| (kind, key)));
             }
@@ -194,11 +196,11 @@ impl Node {
 
     /// Whether `to` is sent the declarations of `from`. A client is sent its own tokens, too
     /// (`zenoh-behaviour` 4.3, 9.4 g).
-    fn tells(&self, kind: Kind, from: (FaceId, &Face), to: (FaceId, &Face)) -> bool {
+    fn tells(&self, kind: TableKind, from: (FaceId, &Face), to: (FaceId, &Face)) -> bool {
         if from.0 == to.0 {
-            return kind == Kind::Token && to.1.region == Region::Clients;
+            return kind == TableKind::Token && to.1.region == Region::Clients;
         }
-        if kind == Kind::Queryable && to.1.region == Region::Group {
+        if kind == TableKind::Queryable && to.1.region == Region::Group {
             return false;
         }
         relays(self.config.mode, from, to)
@@ -208,7 +210,7 @@ impl Node {
     fn audible(
         &self,
         to: (FaceId, &Face),
-        kind: Kind,
+        kind: TableKind,
         resource: &Resource,
     ) -> impl Iterator<Item = QueryableInfo> {
         resource
@@ -226,7 +228,7 @@ impl Node {
     }
 
     /// Declaration of one resource for `to`: the infos of all other faces' entities on it, merged.
-    fn offer(&self, to: (FaceId, &Face), kind: Kind, resource: &Resource) -> Option<QueryableInfo> {
+    fn offer(&self, to: (FaceId, &Face), kind: TableKind, resource: &Resource) -> Option<QueryableInfo> {
         self.audible(to, kind, resource).reduce(merge)
     }
 
@@ -235,7 +237,7 @@ impl Node {
     pub(super) fn aggregate_offer(
         &self,
         to: (FaceId, &Face),
-        kind: Kind,
+        kind: TableKind,
         key: &KeyExpr,
     ) -> Option<QueryableInfo> {
         self.tables
@@ -253,7 +255,7 @@ impl Node {
     #[must_use]
     pub fn count_matching(&self, of: FaceId, queryables: bool, key: &KeyExpr, only_complete: bool) -> usize {
         let Some(face) = self.faces.get(&of) else { return 0 };
-        let kind = if queryables { Kind::Queryable } else { Kind::Subscriber };
+        let kind = if queryables { TableKind::Queryable } else { TableKind::Subscriber };
         let counts = |resource: &Resource| {
             let includes = !only_complete || resource.key.includes(key);
             let infos = self.audible((of, face), kind, resource);
@@ -266,7 +268,7 @@ impl Node {
     pub(super) fn offers(
         &self,
         to: (FaceId, &Face),
-        kind: Kind,
+        kind: TableKind,
         key: Option<&KeyExpr>,
     ) -> Vec<(KeyExpr, QueryableInfo)> {
         let offer =
@@ -283,7 +285,7 @@ impl Node {
 
     /// Declaration of `key` for `to` in view of all its interests, ended ones too: of the key itself
     /// and, if `to` asked for aggregation, of all keys that intersect it.
-    pub(super) fn word(&self, to: (FaceId, &Face), kind: Kind, key: &KeyExpr) -> Option<QueryableInfo> {
+    pub(super) fn word(&self, to: (FaceId, &Face), kind: TableKind, key: &KeyExpr) -> Option<QueryableInfo> {
         let exact = (to.1.watches_key(kind, key) || to.1.was_told(kind, key))
             .then(|| self.tables.exact(key).and_then(|resource| self.offer(to, kind, resource)));
         let aggregate = to.1.watches_aggregate(kind, key).then(|| self.aggregate_offer(to, kind, key));
@@ -291,7 +293,7 @@ impl Node {
     }
 
     /// Updates the declaration of `key` that `to` has.
-    pub(super) fn refresh(&mut self, to: FaceId, kind: Kind, key: &KeyExpr) {
+    pub(super) fn refresh(&mut self, to: FaceId, kind: TableKind, key: &KeyExpr) {
         let Some(face) = self.faces.get(&to) else { return };
         let offer = self.word((to, face), kind, key);
         let known = face.announced[kind as usize].get(key).copied();
@@ -308,7 +310,7 @@ impl Node {
         &mut self,
         to: FaceId,
         interest_id: Option<u32>,
-        kind: Kind,
+        kind: TableKind,
         key: &KeyExpr,
         info: QueryableInfo,
     ) {
@@ -325,7 +327,7 @@ impl Node {
         &mut self,
         to: FaceId,
         interest_id: Option<u32>,
-        kind: Kind,
+        kind: TableKind,
         id: u32,
         key: &KeyExpr,
         info: QueryableInfo,
@@ -337,11 +339,11 @@ impl Node {
 
     /// Undeclares `key` at `to`: by id, or by key if `to` never got the id. The extension has the form
     /// that Eclipse Zenoh writes (`zenoh-behaviour` 3.10).
-    fn withdraw(&mut self, to: FaceId, kind: Kind, key: &KeyExpr, known: Announced) {
+    fn withdraw(&mut self, to: FaceId, kind: TableKind, key: &KeyExpr, known: Announced) {
         let Some(face) = self.faces.get_mut(&to) else { return };
         face.announced[kind as usize].remove(key);
         let (id, key) = match (known.id, kind) {
-            (Some(id), Kind::Subscriber) => (id, None),
+            (Some(id), TableKind::Subscriber) => (id, None),
             (Some(id), _) => (id, Some(WireExpr::EMPTY)),
             (None, _) => (0, Some(WireExpr::full(key.text().clone()))),
         };
@@ -349,7 +351,7 @@ impl Node {
     }
 
     /// Sends a U_*.
-    pub(super) fn send_undeclaration(&mut self, to: FaceId, kind: Kind, id: u32, key: Option<WireExpr>) {
+    pub(super) fn send_undeclaration(&mut self, to: FaceId, kind: TableKind, id: u32, key: Option<WireExpr>) {
         self.send_declare(to, None, undeclaration(kind, id, key));
     }
 
@@ -364,7 +366,7 @@ impl Node {
     /// Sends a neighbour in a mesh all declarations that it needs, then D_FINAL.
     pub(super) fn tell_all(&mut self, to: FaceId) {
         let Some(face) = self.faces.get(&to) else { return };
-        let all: Vec<_> = Kind::ALL
+        let all: Vec<_> = TableKind::ALL
             .into_iter()
             .flat_map(|kind| {
                 self.offers((to, face), kind, None).into_iter().map(move |(key, info)| (kind, key, info))
@@ -377,7 +379,7 @@ impl Node {
 
     /// Removes all declarations of a face.
     pub(super) fn withdraw_all(&mut self, from: FaceId) {
-        for kind in Kind::ALL {
+        for kind in TableKind::ALL {
             while let Some((entity, _)) = self
                 .faces
                 .get(&from)
@@ -391,19 +393,19 @@ impl Node {
 }
 
 /// The D_* of a kind of entity.
-pub(super) const fn declaration(kind: Kind, id: u32, key: WireExpr, info: QueryableInfo) -> Declaration {
+pub(super) const fn declaration(kind: TableKind, id: u32, key: WireExpr, info: QueryableInfo) -> Declaration {
     match kind {
-        Kind::Subscriber => Declaration::Subscriber { id, key },
-        Kind::Queryable => Declaration::Queryable { id, key, info },
-        Kind::Token => Declaration::Token { id, key },
+        TableKind::Subscriber => Declaration::Subscriber { id, key },
+        TableKind::Queryable => Declaration::Queryable { id, key, info },
+        TableKind::Token => Declaration::Token { id, key },
     }
 }
 
 /// The U_* of a kind of entity.
-pub(super) const fn undeclaration(kind: Kind, id: u32, key: Option<WireExpr>) -> Declaration {
+pub(super) const fn undeclaration(kind: TableKind, id: u32, key: Option<WireExpr>) -> Declaration {
     match kind {
-        Kind::Subscriber => Declaration::UndeclareSubscriber { id, key },
-        Kind::Queryable => Declaration::UndeclareQueryable { id, key },
-        Kind::Token => Declaration::UndeclareToken { id, key },
+        TableKind::Subscriber => Declaration::UndeclareSubscriber { id, key },
+        TableKind::Queryable => Declaration::UndeclareQueryable { id, key },
+        TableKind::Token => Declaration::UndeclareToken { id, key },
     }
 }

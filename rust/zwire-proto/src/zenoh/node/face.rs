@@ -5,9 +5,9 @@ use super::{
     forwarded::Forwarded,
     group_table::InGroup,
     routes::RouteCache,
-    tables::{EntityId, Kind, ResourceId},
+    tables::{FaceEntity, ResourceId, TableKind},
     trie,
-    waiting::Asker,
+    waiting::WaitingAsker,
 };
 use crate::{
     Text,
@@ -62,7 +62,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn covers(&self, kind: Kind, key: &KeyExpr) -> bool {
+    pub(super) fn covers(&self, kind: TableKind, key: &KeyExpr) -> bool {
         self.kinds[kind as usize] && self.key.as_ref().is_none_or(|k| k.intersects(key))
     }
 }
@@ -99,7 +99,7 @@ pub(super) struct Face {
     /// The numbers that the face gave to keys; the other way round for what is sent to it.
     keys: KeyTable<KeyExpr, NumbersByKey<KeyExpr>>,
 
-    pub(super) entities: [BTreeMap<EntityId, ResourceId>; 3],
+    pub(super) entities: [BTreeMap<FaceEntity, ResourceId>; 3],
     pub(super) watches: BTreeMap<u32, Watch>,
     pub(super) announced: [BTreeMap<KeyExpr, Announced>; 3],
     next_id: u32,
@@ -113,7 +113,7 @@ pub(super) struct Face {
     /// Interests of clients forwarded to this face, a gateway, by the ids used there.
     pub(super) forwarded: BTreeMap<u32, Forwarded>,
     /// Barriers forwarded to this face, by the ids used there, and the waiting sessions.
-    pub(super) barriers: BTreeMap<u32, Asker>,
+    pub(super) barriers: BTreeMap<u32, WaitingAsker>,
 
     pub(super) cache: RouteCache,
 
@@ -244,10 +244,10 @@ impl Face {
     /// The declaration with this id; with a key the one on that key.
     pub(super) fn entities_with_id(
         &self,
-        kind: Kind,
+        kind: TableKind,
         id: u32,
-    ) -> impl DoubleEndedIterator<Item = (EntityId, ResourceId)> {
-        let range = EntityId { id, nth: 0 }..=EntityId { id, nth: u32::MAX };
+    ) -> impl DoubleEndedIterator<Item = (FaceEntity, ResourceId)> {
+        let range = FaceEntity { id, nth: 0 }..=FaceEntity { id, nth: u32::MAX };
         self.entities[kind as usize].range(range).map(|(entity, resource)| (*entity, *resource))
     }
 
@@ -260,22 +260,22 @@ impl Face {
     }
 
     /// Whether the face must be told when an entity on exactly `key` appears or vanishes.
-    pub(super) fn watches_key(&self, kind: Kind, key: &KeyExpr) -> bool {
+    pub(super) fn watches_key(&self, kind: TableKind, key: &KeyExpr) -> bool {
         self.told_all || self.watches.values().any(|w| !w.aggregate && w.covers(kind, key))
     }
 
     /// Whether `key` is the key of an aggregate interest of this face.
-    pub(super) fn watches_aggregate(&self, kind: Kind, key: &KeyExpr) -> bool {
+    pub(super) fn watches_aggregate(&self, kind: TableKind, key: &KeyExpr) -> bool {
         self.watches.values().any(|w| w.aggregate && w.kinds[kind as usize] && w.key.as_ref() == Some(key))
     }
 
     /// Whether the face has a declaration of `key` with an id, for any reason and interest.
-    pub(super) fn was_told(&self, kind: Kind, key: &KeyExpr) -> bool {
+    pub(super) fn was_told(&self, kind: TableKind, key: &KeyExpr) -> bool {
         self.announced[kind as usize].get(key).is_some_and(|known| known.id.is_some())
     }
 
     /// Keys with declarations at the face that may change when an entity on `key` changes.
-    pub(super) fn concerned(&self, kind: Kind, key: &KeyExpr) -> BTreeSet<KeyExpr> {
+    pub(super) fn concerned(&self, kind: TableKind, key: &KeyExpr) -> BTreeSet<KeyExpr> {
         let mut keys = BTreeSet::new();
         if self.told_all || self.was_told(kind, key) {
             keys.insert(key.clone());
@@ -293,9 +293,9 @@ impl Face {
     }
 
     /// Declarations at the face due to `watch`, and possibly to others as well.
-    pub(super) fn announced_for(&self, watch: &Watch) -> Vec<(Kind, KeyExpr)> {
+    pub(super) fn announced_for(&self, watch: &Watch) -> Vec<(TableKind, KeyExpr)> {
         let mut keys = Vec::new();
-        for kind in Kind::ALL {
+        for kind in TableKind::ALL {
             let told = self.announced[kind as usize].keys();
             let by_watch = told.filter(|key| {
                 if watch.aggregate { watch.key.as_ref() == Some(key) } else { watch.covers(kind, key) }

@@ -8,7 +8,7 @@ use super::forwarded::Forwarded;
 use super::{
     FaceId, Node, NodeMode,
     face::{Face, Region, Watch, relays},
-    tables::{EntityId, Kind},
+    tables::{FaceEntity, TableKind},
 };
 use crate::zenoh::{
     KeyExpr, Reliability,
@@ -28,9 +28,9 @@ pub(super) enum Fate {
 
 impl Face {
     /// Whether the face must be assumed to have a match for `key` without a declaration.
-    pub(super) fn may_want(&self, kind: Kind, key: &KeyExpr) -> bool {
+    pub(super) fn may_want(&self, kind: TableKind, key: &KeyExpr) -> bool {
         if self.region == Region::Group {
-            return self.in_group.wanted && kind == Kind::Subscriber;
+            return self.in_group.wanted && kind == TableKind::Subscriber;
         }
         if self.is_gateway() {
             // A missing declaration means "no entity" only for a key that was asked for.
@@ -125,8 +125,8 @@ impl Node {
     /// be sent.
     fn forget_unasked(&mut self, gateway: FaceId) {
         let Some(face) = self.faces.get(&gateway) else { return };
-        let mut unasked: Vec<(Kind, EntityId)> = Vec::new();
-        for kind in Kind::ALL {
+        let mut unasked: Vec<(TableKind, FaceEntity)> = Vec::new();
+        for kind in TableKind::ALL {
             for (entity, resource) in &face.entities[kind as usize] {
                 let key = self.tables.get(*resource).map(|resource| &resource.key);
                 let asked = |key: &KeyExpr| {
@@ -179,7 +179,7 @@ impl Node {
 
     /// Forwards the end of an entity on `key` that the gateway never declared: in this way faces that
     /// asked for future declarations only learn of the end of earlier entities.
-    pub(super) fn pass_on_withdrawal(&mut self, from: FaceId, kind: Kind, key: &KeyExpr) {
+    pub(super) fn pass_on_withdrawal(&mut self, from: FaceId, kind: TableKind, key: &KeyExpr) {
         let Some(source) = self.faces.get(&from).filter(|face| face.is_gateway()) else { return };
         let told: Vec<FaceId> = self
             .faces

@@ -1,4 +1,4 @@
-//! [`Gossip`]: nodes that a node has heard of.
+//! [`GossipTable`]: nodes that a node has heard of.
 
 use super::FaceId;
 use crate::{
@@ -22,13 +22,13 @@ pub(super) struct Known {
 
 /// What gossip knows.
 #[derive(Debug, Default)]
-pub(super) struct Gossip {
+pub(super) struct GossipTable {
     pub(super) sn: u64,
     pub(super) known: BTreeMap<ZenohId, Known>,
     last_psid: u64,
 }
 
-impl Gossip {
+impl GossipTable {
     /// Adds a node that `face` is, or that it told of. `None`: there are too many.
     pub(super) fn note(&mut self, zid: ZenohId, whatami: WhatAmI, face: FaceId) -> Option<&mut Known> {
         if self.known.len() >= MAX_LINK_STATES && !self.known.contains_key(&zid) {

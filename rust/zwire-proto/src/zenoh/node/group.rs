@@ -11,7 +11,7 @@
 use super::{
     FaceId, Node,
     face::{Face, Region},
-    tables::Kind,
+    tables::TableKind,
 };
 use crate::{
     Now,
@@ -87,7 +87,7 @@ impl Node {
             if now {
                 // The budget of the group's face suffices for one key.
                 let key = WireExpr::full("**");
-                let _ = self.declare(group, None, Kind::Subscriber, 0, &key, QueryableInfo::default());
+                let _ = self.declare(group, None, TableKind::Subscriber, 0, &key, QueryableInfo::default());
             } else {
                 self.withdraw_all(group);
             }
@@ -102,7 +102,7 @@ impl Node {
             self.groups.retell.remove(&group);
             let Some(face) = self.faces.get_mut(&group) else { continue };
             let told = face.announced.clone();
-            for kind in Kind::ALL {
+            for kind in TableKind::ALL {
                 for (key, known) in &told[kind as usize] {
                     self.announce(group, None, kind, key, known.info);
                 }

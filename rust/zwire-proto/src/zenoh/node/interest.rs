@@ -3,8 +3,8 @@
 use super::{
     FaceError, FaceId, Node,
     face::{Announced, Region, Watch},
-    tables::Kind,
-    waiting::Asker,
+    tables::TableKind,
+    waiting::WaitingAsker,
 };
 use crate::{
     Now,
@@ -138,7 +138,7 @@ impl Node {
 
     /// Sends the current declarations. With Future under the ids that U_* will use, otherwise with 0.
     fn answer(&mut self, to: FaceId, interest: &Interest, watch: &Watch) {
-        for kind in Kind::ALL.into_iter().filter(|kind| watch.kinds[*kind as usize]) {
+        for kind in TableKind::ALL.into_iter().filter(|kind| watch.kinds[*kind as usize]) {
             let Some(face) = self.faces.get(&to) else { return };
             let offers = match &watch.key {
                 Some(key) if watch.aggregate => self
@@ -163,7 +163,7 @@ impl Node {
 
     /// Makes sure that a face that asks for future declarations only is sent the end of present ones.
     fn note_existing(&mut self, to: FaceId, watch: &Watch) {
-        for kind in Kind::ALL.into_iter().filter(|kind| watch.kinds[*kind as usize]) {
+        for kind in TableKind::ALL.into_iter().filter(|kind| watch.kinds[*kind as usize]) {
             let Some(face) = self.faces.get(&to) else { return };
             let offers = match &watch.key {
                 Some(key) if watch.aggregate => self
@@ -215,7 +215,7 @@ impl Node {
     }
 
     /// `of` has answered this one interest.
-    pub(super) fn stop_waiting(&mut self, asker: Asker, of: FaceId) {
+    pub(super) fn stop_waiting(&mut self, asker: WaitingAsker, of: FaceId) {
         if self.waiting.answered(asker, of) {
             self.send_declare(asker.0, Some(asker.1), Declaration::Final);
         }

@@ -51,7 +51,7 @@ pub use config::{FaceKind, FaceLimits, GossipConfig, NodeConfig, NodeMode};
 pub use error::FaceError;
 pub use event::NodeEvent;
 pub use ids::FaceId;
-pub use report::{Declarers, Graph, Topic};
+pub use report::{Declarers, GraphReport, Topic};
 pub use stats::NodeStats;
 
 use super::{
@@ -62,10 +62,10 @@ use crate::{Now, Text};
 use core::time::Duration;
 use event::Events;
 use face::{Face, Region};
-use gossip_table::Gossip;
+use gossip_table::GossipTable;
 use group_table::Groups;
 use network::Network;
-use query_table::Queries;
+use query_table::RoutedQueries;
 use std::collections::{BTreeMap, VecDeque};
 use tables::Tables;
 use waiting::WaitingRoom;
@@ -91,7 +91,7 @@ pub struct Node {
     tables: Tables,
     /// Incremented by each change that may alter a route of data.
     version: u64,
-    queries: Queries,
+    queries: RoutedQueries,
     /// Interests that wait with D_FINAL for other nodes, by asker and interest id.
     waiting: WaitingRoom,
     groups: Groups,
@@ -101,7 +101,7 @@ pub struct Node {
     /// Clock for instrumentation, separate from the clock of timestamps.
     stamps: Hlc,
     network: Network,
-    gossip: Gossip,
+    gossip: GossipTable,
     out: VecDeque<(FaceId, NetworkMessage, Reliability)>,
     events: Events,
     stats: NodeStats,
@@ -116,14 +116,14 @@ impl Node {
             faces: BTreeMap::new(),
             tables: Tables::new(),
             version: 0,
-            queries: Queries::default(),
+            queries: RoutedQueries::default(),
             waiting: WaitingRoom::default(),
             groups: Groups::default(),
             barriers: WaitingRoom::default(),
             stamps: Hlc::new(config.zid),
             hlc: config.timestamping.then(|| Hlc::with_max_delta(config.zid, config.max_drift)),
             network: Network::new(&config),
-            gossip: Gossip::default(),
+            gossip: GossipTable::default(),
             out: VecDeque::new(),
             events: Events::default(),
             stats: NodeStats::default(),

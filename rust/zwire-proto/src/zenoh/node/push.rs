@@ -5,9 +5,9 @@ use super::{
     event::Events,
     face::Region,
     ids::RouterIx,
-    routers::Way,
+    routers::RouterWay,
     routes::{Route, Target},
-    tables::Kind,
+    tables::TableKind,
 };
 use crate::{
     Now,
@@ -108,15 +108,17 @@ impl Node {
 
     /// The target faces of data on `key` from `from`, and the wire form of the key there unless it is
     /// `wire`.
-    fn data_route(&mut self, from: FaceId, way: Way, key: &KeyExpr, wire: &WireExpr) -> Box<[Target]> {
+    fn data_route(&mut self, from: FaceId, way: RouterWay, key: &KeyExpr, wire: &WireExpr) -> Box<[Target]> {
         let Some(source) = self.faces.get(&from) else { return Box::default() };
         let mut faces: Vec<FaceId> = Vec::new();
         let mut routers: Vec<RouterIx> = Vec::new();
         for resource in self.tables.matching(key) {
-            faces.extend(resource.entities(Kind::Subscriber).map(|(id, _)| id));
-            routers.extend(resource.routers(Kind::Subscriber).map(|(router, _)| router));
+            faces.extend(resource.entities(TableKind::Subscriber).map(|(id, _)| id));
+            routers.extend(resource.routers(TableKind::Subscriber).map(|(router, _)| router));
         }
-        faces.extend(self.faces.iter().filter(|(_, f)| f.may_want(Kind::Subscriber, key)).map(|(id, _)| *id));
+        faces.extend(
+            self.faces.iter().filter(|(_, f)| f.may_want(TableKind::Subscriber, key)).map(|(id, _)| *id),
+        );
         faces.sort_unstable();
         faces.dedup();
         let reached = |id: &FaceId| {

@@ -4,13 +4,13 @@
 //! RESPONSE_FINAL, at its deadline, or with the face; the last one ends the query, with exactly one
 //! RESPONSE_FINAL to the querier.
 
-use super::query_table::Query;
+use super::query_table::RoutedQuery;
 use super::{
     FaceError, FaceId, Node,
     face::{Face, Pending, Region},
     ids::RouterIx,
     routes::Target,
-    tables::{Kind, merge},
+    tables::{TableKind, merge},
 };
 use crate::{
     Now,
@@ -64,7 +64,8 @@ impl Node {
         let deadline = now.mono.saturating_add(timeout);
         let number = self.queries.next;
         self.queries.next += 1;
-        let mut query = Query { source: from, rid: request.id, qos: request.qos, branches: BTreeSet::new() };
+        let mut query =
+            RoutedQuery { source: from, rid: request.id, qos: request.qos, branches: BTreeSet::new() };
         for Target { face: to, node_id, key } in targets {
             let (Some(key), Some(face)) = (key, self.faces.get_mut(&to)) else { continue };
             let rid = face.new_rid();
@@ -102,12 +103,12 @@ impl Node {
         for resource in self.tables.matching(key) {
             let includes = resource.key.includes(key);
             let seen = |info: QueryableInfo| QueryableInfo { complete: info.complete && includes, ..info };
-            for (id, info) in resource.entities(Kind::Queryable) {
+            for (id, info) in resource.entities(TableKind::Queryable) {
                 add(&mut candidates, id, seen(info));
             }
-            routers.extend(resource.routers(Kind::Queryable).map(|(router, info)| (router, seen(info))));
+            routers.extend(resource.routers(TableKind::Queryable).map(|(router, info)| (router, seen(info))));
         }
-        for (id, _) in self.faces.iter().filter(|(_, face)| face.may_want(Kind::Queryable, key)) {
+        for (id, _) in self.faces.iter().filter(|(_, face)| face.may_want(TableKind::Queryable, key)) {
             candidates.entry(*id).or_default();
         }
         candidates.retain(|id, _| {

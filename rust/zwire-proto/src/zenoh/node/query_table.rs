@@ -1,4 +1,4 @@
-//! [`Queries`]: requests that wait for their end.
+//! [`RoutedQueries`]: requests that wait for their end.
 
 use super::FaceId;
 use crate::zenoh::Qos;
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A request of somebody, while it has branches.
 #[derive(Debug)]
-pub(super) struct Query {
+pub(super) struct RoutedQuery {
     pub(super) source: FaceId,
     pub(super) rid: u32,
     pub(super) qos: Qos,
@@ -16,13 +16,13 @@ pub(super) struct Query {
 
 /// All requests that wait for their end.
 #[derive(Debug, Default)]
-pub(super) struct Queries {
+pub(super) struct RoutedQueries {
     pub(super) next: u64,
-    pub(super) open: BTreeMap<u64, Query>,
+    pub(super) open: BTreeMap<u64, RoutedQuery>,
     pub(super) deadlines: BTreeSet<(Duration, FaceId, u32)>,
 }
 
-impl Queries {
+impl RoutedQueries {
     pub(super) fn next_deadline(&self) -> Option<Duration> {
         self.deadlines.first().map(|(deadline, _, _)| *deadline)
     }

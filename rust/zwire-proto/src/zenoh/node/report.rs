@@ -1,6 +1,6 @@
 //! Reports about the state of a node, for the admin space (`zenoh-behaviour` 6.1).
 
-use super::{Node, NodeMode, face::Region, ids::RouterIx, tables::Kind};
+use super::{Node, NodeMode, face::Region, ids::RouterIx, tables::TableKind};
 use crate::zenoh::{KeyExpr, WhatAmI, ZenohId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,11 +24,11 @@ impl Topic {
     pub const ALL: [Self; 5] =
         [Self::Subscribers, Self::Publishers, Self::Queryables, Self::Queriers, Self::Tokens];
 
-    const fn kind(self) -> Kind {
+    const fn kind(self) -> TableKind {
         match self {
-            Self::Subscribers | Self::Publishers => Kind::Subscriber,
-            Self::Queryables | Self::Queriers => Kind::Queryable,
-            Self::Tokens => Kind::Token,
+            Self::Subscribers | Self::Publishers => TableKind::Subscriber,
+            Self::Queryables | Self::Queriers => TableKind::Queryable,
+            Self::Tokens => TableKind::Token,
         }
     }
 }
@@ -46,7 +46,7 @@ pub struct Declarers {
 
 /// Nodes and their links, from link states.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Graph {
+pub struct GraphReport {
     /// Ids of nodes; this node is the first.
     pub nodes: Vec<ZenohId>,
     /// Links between indices of nodes, each once, with their weights.
@@ -63,7 +63,7 @@ impl Node {
         }
     }
 
-    fn interested(&self, kind: Kind) -> BTreeMap<KeyExpr, Declarers> {
+    fn interested(&self, kind: TableKind) -> BTreeMap<KeyExpr, Declarers> {
         let mut all: BTreeMap<KeyExpr, Declarers> = BTreeMap::new();
         for face in self.faces.values() {
             let wishes = face.watches.values().filter(|watch| watch.kinds[kind as usize]);
@@ -78,7 +78,7 @@ impl Node {
         all
     }
 
-    fn declaring(&self, kind: Kind) -> BTreeMap<KeyExpr, Declarers> {
+    fn declaring(&self, kind: TableKind) -> BTreeMap<KeyExpr, Declarers> {
         let mut all = BTreeMap::new();
         for resource in self.tables.all() {
             let mut declarers = Declarers::default();
@@ -109,11 +109,11 @@ impl Node {
 
     /// The network of routers, as far as this node knows it.
     #[must_use]
-    pub fn routers(&self) -> Graph {
+    pub fn routers(&self) -> GraphReport {
         let (numbers, links) = self.network.links_of_all();
         let place: BTreeMap<RouterIx, usize> = numbers.iter().copied().zip(0..).collect();
         let zid = |ix: &RouterIx| self.network.get(*ix).map(|router| router.zid);
-        Graph {
+        GraphReport {
             nodes: numbers.iter().filter_map(zid).collect(),
             links: links
                 .into_iter()
@@ -124,19 +124,19 @@ impl Node {
 
     /// This node and the peers that it is linked to.
     #[must_use]
-    pub fn peers(&self) -> Graph {
+    pub fn peers(&self) -> GraphReport {
         let peers = self.faces.values().filter(|face| face.region == Region::Peers);
         let own = core::iter::once(self.config.zid);
-        Graph { nodes: own.chain(peers.map(|face| face.remote.zid)).collect(), links: Vec::new() }
+        GraphReport { nodes: own.chain(peers.map(|face| face.remote.zid)).collect(), links: Vec::new() }
     }
 
     /// This node and the nodes it is linked to, except clients.
     #[must_use]
-    pub fn neighbours(&self) -> Graph {
+    pub fn neighbours(&self) -> GraphReport {
         let others =
             self.faces.values().filter(|face| matches!(face.region, Region::Peers | Region::Routers));
         let own = core::iter::once(self.config.zid);
-        Graph { nodes: own.chain(others.map(|face| face.remote.zid)).collect(), links: Vec::new() }
+        GraphReport { nodes: own.chain(others.map(|face| face.remote.zid)).collect(), links: Vec::new() }
     }
 
     /// Next hops between routers: source, destination, next.

@@ -11,7 +11,7 @@ use super::{
     face::{Face, Region, cost, relays},
     ids::RouterIx,
     network::{Changes, Growth, OWN},
-    tables::{Kind, Resource, merge},
+    tables::{Resource, TableKind, merge},
 };
 use crate::{
     Now,
@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 
 /// Way by which a message came.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Way {
+pub(super) enum RouterWay {
     /// From an own face, not from a router.
     Own,
     /// From a router, along its tree.
@@ -38,22 +38,22 @@ impl Node {
     // ---- forwarding between faces and routers ----
 
     /// Way of a message of `from` that names `node_id`.
-    pub(super) fn way(&mut self, from: FaceId, node_id: u16) -> Way {
+    pub(super) fn way(&mut self, from: FaceId, node_id: u16) -> RouterWay {
         if !self.faces.get(&from).is_some_and(Face::in_network) {
-            return Way::Own;
+            return RouterWay::Own;
         }
         match self.network.meaning(from, node_id) {
-            Some(root) if root != OWN && self.network.is_upstream(root, from) => Way::Along(root),
-            root => Way::Astray(root.filter(|root| *root != OWN)),
+            Some(root) if root != OWN && self.network.is_upstream(root, from) => RouterWay::Along(root),
+            root => RouterWay::Astray(root.filter(|root| *root != OWN)),
         }
     }
 
     /// Whether messages from `from` on this way are forwarded to `to`, which is no router.
-    pub(super) fn passes(&self, way: Way, from: (FaceId, &Face), to: (FaceId, &Face)) -> bool {
+    pub(super) fn passes(&self, way: RouterWay, from: (FaceId, &Face), to: (FaceId, &Face)) -> bool {
         match way {
-            Way::Own => relays(self.config.mode, from, to),
-            Way::Along(root) => self.hears(Some(root), to.1),
-            Way::Astray(root) => self.hears(root, to.1),
+            RouterWay::Own => relays(self.config.mode, from, to),
+            RouterWay::Along(root) => self.hears(Some(root), to.1),
+            RouterWay::Astray(root) => self.hears(root, to.1),
         }
     }
 
@@ -75,9 +75,9 @@ impl Node {
     }
 
     /// Next hop among the routers, and its tree, for a message from `from` on this way to `to`.
-    pub(super) fn hop(&mut self, from: FaceId, way: Way, to: RouterIx) -> Option<(FaceId, u16)> {
+    pub(super) fn hop(&mut self, from: FaceId, way: RouterWay, to: RouterIx) -> Option<(FaceId, u16)> {
         let root = match way {
-            Way::Own => {
+            RouterWay::Own => {
                 let source = self.faces.get(&from)?;
                 let zid = self.network.get(to)?.zid;
                 if !self.speaks_for(source) || source.gateways.contains(&zid) {
@@ -85,8 +85,8 @@ impl Node {
                 }
                 OWN
             }
-            Way::Along(root) => root,
-            Way::Astray(_) => return None,
+            RouterWay::Along(root) => root,
+            RouterWay::Astray(_) => return None,
         };
         let hop = self.network.next_hop(root, to).filter(|hop| *hop != from)?;
         Some((hop, root))
@@ -95,7 +95,7 @@ impl Node {
     // ---- own declarations ----
 
     /// Updates the declaration of `key` by this node in the network.
-    pub(super) fn refresh_own(&mut self, kind: Kind, key: &KeyExpr) {
+    pub(super) fn refresh_own(&mut self, kind: TableKind, key: &KeyExpr) {
         if self.config.mode != NodeMode::Router {
             return;
         }
@@ -116,12 +116,12 @@ impl Node {
     }
 
     /// Declaration of this node for all its faces together.
-    fn own_offer(&self, kind: Kind, resource: &Resource) -> Option<QueryableInfo> {
+    fn own_offer(&self, kind: TableKind, resource: &Resource) -> Option<QueryableInfo> {
         let spoken_for = |id: &FaceId| {
             let face = self.faces.get(id);
             face.is_some_and(|face| match face.region {
                 Region::Clients | Region::Peers => self.speaks_for(face),
-                Region::Members => kind == Kind::Token,
+                Region::Members => kind == TableKind::Token,
                 Region::Group | Region::Routers => false,
             })
         };
@@ -135,15 +135,15 @@ impl Node {
         let origin = self.network.meaning(from, declare.node_id).filter(|origin| *origin != OWN);
         let (kind, key, info) = match declare.body {
             Declaration::Subscriber { key, .. } => {
-                (Kind::Subscriber, Some(key), Some(QueryableInfo::default()))
+                (TableKind::Subscriber, Some(key), Some(QueryableInfo::default()))
             }
-            Declaration::Queryable { key, info, .. } => (Kind::Queryable, Some(key), Some(info)),
-            Declaration::Token { key, .. } => (Kind::Token, Some(key), Some(QueryableInfo::default())),
-            Declaration::UndeclareSubscriber { key, .. } => (Kind::Subscriber, key, None),
-            Declaration::UndeclareQueryable { key, .. } => (Kind::Queryable, key, None),
-            Declaration::UndeclareToken { key, .. } => (Kind::Token, key, None),
+            Declaration::Queryable { key, info, .. } => (TableKind::Queryable, Some(key), Some(info)),
+            Declaration::Token { key, .. } => (TableKind::Token, Some(key), Some(QueryableInfo::default())),
+            Declaration::UndeclareSubscriber { key, .. } => (TableKind::Subscriber, key, None),
+            Declaration::UndeclareQueryable { key, .. } => (TableKind::Queryable, key, None),
+            Declaration::UndeclareToken { key, .. } => (TableKind::Token, key, None),
             Declaration::KeyExpr { .. } | Declaration::UndeclareKeyExpr { .. } | Declaration::Final => {
-                (Kind::Token, None, None)
+                (TableKind::Token, None, None)
             }
         };
         // Ids are always 0 between routers: a withdrawal without key has no meaning.
@@ -168,7 +168,7 @@ impl Node {
         &mut self,
         from: FaceId,
         origin: RouterIx,
-        kind: Kind,
+        kind: TableKind,
         key: &KeyExpr,
         info: QueryableInfo,
     ) -> Result<(), FaceError> {
@@ -193,7 +193,7 @@ impl Node {
         Ok(())
     }
 
-    fn unsourced(&mut self, from: FaceId, origin: RouterIx, kind: Kind, key: &KeyExpr) {
+    fn unsourced(&mut self, from: FaceId, origin: RouterIx, kind: TableKind, key: &KeyExpr) {
         let Some(router) = self.network.get_mut(origin) else { return };
         let zid = router.zid;
         let id = self.tables.find(key).filter(|id| router.entities[kind as usize].remove(id));
@@ -209,8 +209,8 @@ impl Node {
     }
 
     /// Handles that an entity of `kind` on `key` appeared at a router, changed or vanished.
-    fn changed_far(&mut self, kind: Kind, key: &KeyExpr) {
-        if kind == Kind::Subscriber {
+    fn changed_far(&mut self, kind: TableKind, key: &KeyExpr) {
+        if kind == TableKind::Subscriber {
             self.version += 1;
         }
         let mut concerned = Vec::new();
@@ -227,7 +227,7 @@ impl Node {
         &mut self,
         from: Option<FaceId>,
         origin: RouterIx,
-        kind: Kind,
+        kind: TableKind,
         key: &KeyExpr,
         info: Option<QueryableInfo>,
     ) {
@@ -243,7 +243,7 @@ impl Node {
         &mut self,
         to: FaceId,
         origin: RouterIx,
-        kind: Kind,
+        kind: TableKind,
         key: &KeyExpr,
         info: Option<QueryableInfo>,
     ) {
@@ -291,7 +291,7 @@ impl Node {
         }
         for (ix, router) in changes.removed {
             members.insert(router.zid);
-            for kind in Kind::ALL {
+            for kind in TableKind::ALL {
                 for id in &router.entities[kind as usize] {
                     let Some(key) = self.tables.get(*id).map(|resource| resource.key.clone()) else {
                         continue;
@@ -320,13 +320,13 @@ impl Node {
         self.version += 1;
         let Some(face) = self.faces.get(&of) else { return };
         let mut own = BTreeSet::new();
-        for kind in Kind::ALL {
+        for kind in TableKind::ALL {
             let resources = face.entities[kind as usize].values().filter_map(|id| self.tables.get(*id));
             own.extend(resources.map(|resource| (kind, resource.key.clone())));
         }
         let mut far = BTreeSet::new();
         for resource in self.tables.all() {
-            for kind in Kind::ALL.into_iter().filter(|kind| resource.routers(*kind).next().is_some()) {
+            for kind in TableKind::ALL.into_iter().filter(|kind| resource.routers(*kind).next().is_some()) {
                 far.extend(face.concerned(kind, &resource.key).into_iter().map(|key| (kind, key)));
             }
         }
@@ -354,11 +354,11 @@ impl Node {
     }
 
     /// Declarations of a router, and its recent withdrawals.
-    fn declared(&self, origin: RouterIx) -> Vec<(Kind, KeyExpr, Option<QueryableInfo>)> {
+    fn declared(&self, origin: RouterIx) -> Vec<(TableKind, KeyExpr, Option<QueryableInfo>)> {
         let Some(router) = self.network.get(origin) else { return Vec::new() };
         let ended = self.network.withdrawn.of(router.zid).map(|(kind, key)| (kind, key.clone(), None));
         let mut all: Vec<_> = ended.collect();
-        for kind in Kind::ALL {
+        for kind in TableKind::ALL {
             if origin == OWN {
                 let own = &self.network.announced[kind as usize];
                 all.extend(own.iter().map(|(key, info)| (kind, key.clone(), Some(*info))));

@@ -6,19 +6,19 @@ use std::collections::BTreeMap;
 
 /// Kind of entity declared on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum TableKind {
     Subscriber = 0,
     Queryable = 1,
     Token = 2,
 }
 
-impl Kind {
+impl TableKind {
     pub(super) const ALL: [Self; 3] = [Self::Subscriber, Self::Queryable, Self::Token];
 }
 
 /// A declaration of a face: its id, and a number that distinguishes keys declared under the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct EntityId {
+pub(super) struct FaceEntity {
     pub(super) id: u32,
     pub(super) nth: u32,
 }
@@ -27,24 +27,24 @@ pub(super) struct EntityId {
 #[derive(Debug)]
 pub(super) struct Resource {
     pub(super) key: KeyExpr,
-    entities: [BTreeMap<(FaceId, EntityId), QueryableInfo>; 3],
+    entities: [BTreeMap<(FaceId, FaceEntity), QueryableInfo>; 3],
     /// Declarations of other routers, each for all nodes behind it.
     routers: [BTreeMap<RouterIx, QueryableInfo>; 3],
 }
 
 impl Resource {
     /// Entities of `kind` on this key, by face; a face with several is listed several times.
-    pub(super) fn entities(&self, kind: Kind) -> impl Iterator<Item = (FaceId, QueryableInfo)> {
+    pub(super) fn entities(&self, kind: TableKind) -> impl Iterator<Item = (FaceId, QueryableInfo)> {
         self.entities[kind as usize].iter().map(|((face, _), info)| (*face, *info))
     }
 
     /// Other routers with a declaration of `kind` on this key.
-    pub(super) fn routers(&self, kind: Kind) -> impl Iterator<Item = (RouterIx, QueryableInfo)> {
+    pub(super) fn routers(&self, kind: TableKind) -> impl Iterator<Item = (RouterIx, QueryableInfo)> {
         self.routers[kind as usize].iter().map(|(router, info)| (*router, *info))
     }
 
     /// Declaration of one router.
-    pub(super) fn router(&self, kind: Kind, router: RouterIx) -> Option<QueryableInfo> {
+    pub(super) fn router(&self, kind: TableKind, router: RouterIx) -> Option<QueryableInfo> {
         self.routers[kind as usize].get(&router).copied()
     }
 
@@ -74,9 +74,9 @@ impl Tables {
     pub(super) fn insert(
         &mut self,
         key: &KeyExpr,
-        kind: Kind,
+        kind: TableKind,
         face: FaceId,
-        entity: EntityId,
+        entity: FaceEntity,
         info: QueryableInfo,
     ) -> ResourceId {
         let id = self.find_or_create(key);
@@ -97,7 +97,7 @@ impl Tables {
     pub(super) fn insert_router(
         &mut self,
         key: &KeyExpr,
-        kind: Kind,
+        kind: TableKind,
         router: RouterIx,
         info: QueryableInfo,
     ) -> (ResourceId, Option<QueryableInfo>) {
@@ -107,7 +107,7 @@ impl Tables {
     }
 
     /// Removes the declaration of a router, and the resource if that was the last on it.
-    pub(super) fn remove_router(&mut self, id: ResourceId, kind: Kind, router: RouterIx) {
+    pub(super) fn remove_router(&mut self, id: ResourceId, kind: TableKind, router: RouterIx) {
         if let Some(Some(resource)) = self.resources.get_mut(id as usize) {
             resource.routers[kind as usize].remove(&router);
             self.drop_if_bare(id);
@@ -115,7 +115,7 @@ impl Tables {
     }
 
     /// Removes an entity, and its resource if that was the last one on it.
-    pub(super) fn remove(&mut self, id: ResourceId, kind: Kind, face: FaceId, entity: EntityId) {
+    pub(super) fn remove(&mut self, id: ResourceId, kind: TableKind, face: FaceId, entity: FaceEntity) {
         let Some(Some(resource)) = self.resources.get_mut(id as usize) else { return };
         resource.entities[kind as usize].remove(&(face, entity));
         self.drop_if_bare(id);
@@ -197,22 +197,22 @@ mod tests {
         KeyExpr::new(text).unwrap()
     }
 
-    const FIRST: EntityId = EntityId { id: 1, nth: 0 };
+    const FIRST: FaceEntity = FaceEntity { id: 1, nth: 0 };
 
     #[test]
     fn a_resource_lives_as_long_as_its_last_entity() {
         let mut tables = Tables::new();
         let info = QueryableInfo::default();
-        let id = tables.insert(&key("a/*"), Kind::Subscriber, FaceId(1), FIRST, info);
-        assert_eq!(tables.insert(&key("a/*"), Kind::Token, FaceId(2), FIRST, info), id);
-        tables.remove(id, Kind::Subscriber, FaceId(1), FIRST);
+        let id = tables.insert(&key("a/*"), TableKind::Subscriber, FaceId(1), FIRST, info);
+        assert_eq!(tables.insert(&key("a/*"), TableKind::Token, FaceId(2), FIRST, info), id);
+        tables.remove(id, TableKind::Subscriber, FaceId(1), FIRST);
         assert_eq!(tables.matching(&key("a/b")).count(), 1);
-        assert_eq!(tables.exact(&key("a/*")).unwrap().entities(Kind::Subscriber).count(), 0);
-        tables.remove(id, Kind::Token, FaceId(2), FIRST);
+        assert_eq!(tables.exact(&key("a/*")).unwrap().entities(TableKind::Subscriber).count(), 0);
+        tables.remove(id, TableKind::Token, FaceId(2), FIRST);
         assert!(tables.exact(&key("a/*")).is_none());
         assert_eq!(tables.matching(&key("a/b")).count(), 0);
         // The number is reused.
-        assert_eq!(tables.insert(&key("b"), Kind::Token, FaceId(2), FIRST, info), id);
+        assert_eq!(tables.insert(&key("b"), TableKind::Token, FaceId(2), FIRST, info), id);
     }
 
     #[test]

@@ -5,13 +5,13 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Asking face, and the id of its interest.
-pub(super) type Asker = (FaceId, u32);
+pub(super) type WaitingAsker = (FaceId, u32);
 
 /// All waiting interests, and the next deadline.
 #[derive(Debug, Default)]
 pub(super) struct WaitingRoom {
-    waiting: BTreeMap<Asker, (BTreeSet<FaceId>, Duration)>,
-    deadlines: BTreeSet<(Duration, Asker)>,
+    waiting: BTreeMap<WaitingAsker, (BTreeSet<FaceId>, Duration)>,
+    deadlines: BTreeSet<(Duration, WaitingAsker)>,
 }
 
 impl WaitingRoom {
@@ -21,14 +21,14 @@ impl WaitingRoom {
     }
 
     /// `asker` waits for all of `on`, until `deadline`.
-    pub(super) fn insert(&mut self, asker: Asker, on: BTreeSet<FaceId>, deadline: Duration) {
+    pub(super) fn insert(&mut self, asker: WaitingAsker, on: BTreeSet<FaceId>, deadline: Duration) {
         self.remove(asker);
         self.deadlines.insert((deadline, asker));
         self.waiting.insert(asker, (on, deadline));
     }
 
     /// Ends the wait of `asker`.
-    pub(super) fn remove(&mut self, asker: Asker) {
+    pub(super) fn remove(&mut self, asker: WaitingAsker) {
         if let Some((_, deadline)) = self.waiting.remove(&asker) {
             self.deadlines.remove(&(deadline, asker));
         }
@@ -36,13 +36,13 @@ impl WaitingRoom {
 
     /// Ends all waits of a closed face.
     pub(super) fn remove_all(&mut self, face: FaceId) {
-        let own: Vec<Asker> =
+        let own: Vec<WaitingAsker> =
             self.waiting.range((face, 0)..=(face, u32::MAX)).map(|(asker, _)| *asker).collect();
         own.into_iter().for_each(|asker| self.remove(asker));
     }
 
     /// `of` has answered `asker`. Returns whether that was the last one, and the wait is over.
-    pub(super) fn answered(&mut self, asker: Asker, of: FaceId) -> bool {
+    pub(super) fn answered(&mut self, asker: WaitingAsker, of: FaceId) -> bool {
         let over = self.waiting.get_mut(&asker).is_some_and(|(on, _)| on.remove(&of) && on.is_empty());
         if over {
             self.remove(asker);
@@ -51,13 +51,13 @@ impl WaitingRoom {
     }
 
     /// `of` has answered all, or is gone. Returns the interests that need not wait any longer.
-    pub(super) fn answered_all(&mut self, of: FaceId) -> Vec<Asker> {
-        let askers: Vec<Asker> = self.waiting.keys().copied().collect();
+    pub(super) fn answered_all(&mut self, of: FaceId) -> Vec<WaitingAsker> {
+        let askers: Vec<WaitingAsker> = self.waiting.keys().copied().collect();
         askers.into_iter().filter(|asker| self.answered(*asker, of)).collect()
     }
 
     /// The next wait with an expired deadline.
-    pub(super) fn expire(&mut self, now: Duration) -> Option<Asker> {
+    pub(super) fn expire(&mut self, now: Duration) -> Option<WaitingAsker> {
         let (deadline, asker) = *self.deadlines.first()?;
         if deadline > now {
             return None;

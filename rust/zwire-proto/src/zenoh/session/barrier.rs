@@ -6,7 +6,7 @@
 //! which no application declares anything, so that the answer is D_FINAL alone.
 
 use super::{
-    Result, Session,
+    Session, SessionResult,
     error::SessionError,
     limits::MAX_PENDING_BARRIERS,
     types::{Barrier, BarrierEnd, BarrierId, Event},
@@ -24,7 +24,7 @@ impl Session {
     ///
     /// # Errors
     /// The session is closed, or too many barriers are waiting.
-    pub fn barrier(&mut self, _now: Now, what: Barrier) -> Result<BarrierId> {
+    pub fn barrier(&mut self, _now: Now, what: Barrier) -> SessionResult<BarrierId> {
         self.check_open()?;
         if self.barriers.pending.len() >= MAX_PENDING_BARRIERS {
             return Err(SessionError::TooMany { what: "waits for neighbours", limit: MAX_PENDING_BARRIERS });

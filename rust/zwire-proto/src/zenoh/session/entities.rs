@@ -4,9 +4,9 @@ use super::entity_table::{Key, LivelinessSubscriber, Publisher, Querier, Queryab
 use std::collections::BTreeSet;
 
 use super::{
-    Result, Session,
+    Session, SessionResult,
     error::SessionError,
-    interest_table::Kind,
+    interest_table::InterestKind,
     types::{EntityId, PublisherOptions, QuerierOptions, QueryableOptions, SubscriberOptions},
 };
 use crate::{
@@ -24,7 +24,7 @@ impl Session {
     /// # Errors
     /// The session is closed, or the key does not fit into the namespace; the same for all
     /// declarations.
-    pub fn declare_keyexpr(&mut self, _now: Now, key: KeyExpr) -> Result<EntityId> {
+    pub fn declare_keyexpr(&mut self, _now: Now, key: KeyExpr) -> SessionResult<EntityId> {
         let key = self.outward(key)?;
         self.declare_prefix(&key.outer);
         let id = self.entities.next();
@@ -42,7 +42,7 @@ impl Session {
         _now: Now,
         key: KeyExpr,
         options: SubscriberOptions,
-    ) -> Result<EntityId> {
+    ) -> SessionResult<EntityId> {
         let key = self.outward(key)?;
         let id = self.entities.next();
         if options.origin.remote() {
@@ -53,7 +53,7 @@ impl Session {
             }
         }
         if options.origin.local() {
-            self.turn_matching(Kind::Subscribers, &key.inner, true);
+            self.turn_matching(InterestKind::Subscribers, &key.inner, true);
         }
         self.entities.subscribers.insert(id, Subscriber { key, origin: options.origin });
         self.forget_routes();
@@ -70,7 +70,7 @@ impl Session {
         _now: Now,
         key: KeyExpr,
         options: QueryableOptions,
-    ) -> Result<EntityId> {
+    ) -> SessionResult<EntityId> {
         let key = self.outward(key)?;
         let id = self.entities.next();
         let inner = key.inner.clone();
@@ -78,7 +78,7 @@ impl Session {
         self.entities.queryables.insert(id, Queryable { key, complete, origin, id: 0 });
         self.announce_queryable(id);
         if origin.local() {
-            self.turn_matching(Kind::Queryables, &inner, true);
+            self.turn_matching(InterestKind::Queryables, &inner, true);
         }
         Ok(id)
     }
@@ -93,11 +93,11 @@ impl Session {
         _now: Now,
         key: KeyExpr,
         options: PublisherOptions,
-    ) -> Result<EntityId> {
+    ) -> SessionResult<EntityId> {
         let key = self.outward(key)?;
         let id = self.entities.next();
         let remote = options.destination.remote();
-        let interest = remote.then(|| self.add_interest(Kind::Subscribers, key.outer.clone(), None));
+        let interest = remote.then(|| self.add_interest(InterestKind::Subscribers, key.outer.clone(), None));
         let mut publisher = Publisher { key, options, interest, matching: false };
         publisher.matching = self.publisher_matches(&publisher);
         self.entities.publishers.insert(id, publisher);
@@ -109,11 +109,16 @@ impl Session {
     ///
     /// # Errors
     /// See [`declare_keyexpr`](Self::declare_keyexpr).
-    pub fn declare_querier(&mut self, _now: Now, key: KeyExpr, options: QuerierOptions) -> Result<EntityId> {
+    pub fn declare_querier(
+        &mut self,
+        _now: Now,
+        key: KeyExpr,
+        options: QuerierOptions,
+    ) -> SessionResult<EntityId> {
         let key = self.outward(key)?;
         let id = self.entities.next();
         let remote = options.destination.remote();
-        let interest = remote.then(|| self.add_interest(Kind::Queryables, key.outer.clone(), None));
+        let interest = remote.then(|| self.add_interest(InterestKind::Queryables, key.outer.clone(), None));
         let mut querier = Querier { key, options, interest, matching: false };
         querier.matching = self.querier_matches(&querier);
         self.entities.queriers.insert(id, querier);
@@ -124,7 +129,7 @@ impl Session {
     ///
     /// # Errors
     /// See [`declare_keyexpr`](Self::declare_keyexpr).
-    pub fn declare_token(&mut self, _now: Now, key: KeyExpr) -> Result<EntityId> {
+    pub fn declare_token(&mut self, _now: Now, key: KeyExpr) -> SessionResult<EntityId> {
         let key = self.outward(key)?;
         let id = self.entities.next();
         let inner = key.inner.clone();
@@ -146,10 +151,10 @@ impl Session {
         _now: Now,
         key: KeyExpr,
         history: bool,
-    ) -> Result<EntityId> {
+    ) -> SessionResult<EntityId> {
         let key = self.outward(key)?;
         let id = self.entities.next();
-        let interest = self.add_interest(Kind::Tokens, key.outer.clone(), Some((id, history)));
+        let interest = self.add_interest(InterestKind::Tokens, key.outer.clone(), Some((id, history)));
         if history {
             self.report_living(id, &key.inner);
         }
@@ -161,7 +166,7 @@ impl Session {
     ///
     /// # Errors
     /// Unknown entity.
-    pub fn undeclare(&mut self, now: Now, id: EntityId) -> Result<()> {
+    pub fn undeclare(&mut self, now: Now, id: EntityId) -> SessionResult<()> {
         self.check_open()?;
         let entities = &mut self.entities;
         if let Some(subscriber) = entities.subscribers.remove(&id) {
@@ -174,7 +179,7 @@ impl Session {
                 self.declare(Declaration::UndeclareQueryable { id: queryable.id, key });
             }
             if queryable.origin.local() {
-                self.turn_matching(Kind::Queryables, &queryable.key.inner, false);
+                self.turn_matching(InterestKind::Queryables, &queryable.key.inner, false);
             }
         } else if let Some(publisher) = entities.publishers.remove(&id) {
             publisher.interest.into_iter().for_each(|number| self.drop_interest(number));
@@ -291,7 +296,7 @@ impl Session {
     fn undeclare_subscriber(&mut self, subscriber: &Subscriber) {
         self.forget_routes();
         if subscriber.origin.local() {
-            self.turn_matching(Kind::Subscribers, &subscriber.key.inner, false);
+            self.turn_matching(InterestKind::Subscribers, &subscriber.key.inner, false);
         }
         if !subscriber.origin.remote() {
             return;

@@ -1,11 +1,11 @@
 //! Open gets: branches, consolidation, timeouts (`zenoh-behaviour` 3.6, 3.7, 3.9).
 
-use super::pending_gets::{Pending, SHORTEST, TIMEOUT};
+use super::pending_gets::{PendingGet, SHORTEST, TIMEOUT};
 use bytes::Bytes;
 
 use super::{
-    Result, Session,
-    interest_table::Kind,
+    Session, SessionResult,
+    interest_table::InterestKind,
     limits::MAX_HELD_REPLY_BYTES,
     sample::Sample,
     types::{Event, Get, GetEnd, GetId, Reply, ReplyError},
@@ -25,7 +25,7 @@ impl Session {
     ///
     /// # Errors
     /// The session is closed, the key does not fit into the namespace, or there are too many gets.
-    pub fn get(&mut self, now: Now, get: Get) -> Result<GetId> {
+    pub fn get(&mut self, now: Now, get: Get) -> SessionResult<GetId> {
         let key = self.outward(get.key.clone())?;
         let mut parameters = Parameters::new(get.parameters.clone());
         let any_key = get.accept_any_key || parameters.accepts_any_key();
@@ -42,14 +42,14 @@ impl Session {
             get.parameters.clone()
         };
         let timeout = get.timeout.unwrap_or(self.config.queries_default_timeout);
-        let mut pending = Pending::new(key.inner.clone(), consolidation, now, timeout);
+        let mut pending = PendingGet::new(key.inner.clone(), consolidation, now, timeout);
         pending.any_key = any_key;
         pending.budget = get.budget.map(core::num::NonZeroU32::get);
         let complete = get.target == QueryTarget::AllComplete;
         if get.destination.remote() {
             if self.north.is_none() {
                 pending.end = GetEnd::LinkLost;
-            } else if self.may_leave(Kind::Queryables, &key.outer, complete) {
+            } else if self.may_leave(InterestKind::Queryables, &key.outer, complete) {
                 pending.network = true;
             } else {
                 pending.end = GetEnd::NoQueryable;

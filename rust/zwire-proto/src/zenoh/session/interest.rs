@@ -1,8 +1,8 @@
 //! Interests of the session in declarations of the north, and the declarations received
 //! (`zenoh-behaviour` 4.3, 4.5).
 
-use super::interest_table::Interest;
-use super::interest_table::Kind;
+use super::interest_table::InterestKind;
+use super::interest_table::NorthInterest;
 
 use super::{Session, error::NorthError, types::EntityId};
 use crate::zenoh::{
@@ -17,7 +17,7 @@ impl Session {
     /// Adds a user of an interest; returns the number of the interest.
     pub(super) fn add_interest(
         &mut self,
-        kind: Kind,
+        kind: InterestKind,
         key: KeyExpr,
         subscriber: Option<(EntityId, bool)>,
     ) -> u32 {
@@ -33,7 +33,7 @@ impl Session {
         if let Some(shared) = interests.shared(kind) {
             shared.insert(key.clone(), number);
         }
-        let mut interest = Interest {
+        let mut interest = NorthInterest {
             kind,
             key,
             users: 1,
@@ -111,7 +111,7 @@ impl Session {
         let gone = north
             .declared_mut(interest.kind)
             .prune(|key| !interest.key.intersects(key) || interests.covers(interest.kind, key));
-        if interest.kind == Kind::Tokens {
+        if interest.kind == InterestKind::Tokens {
             for key in gone {
                 self.remote_token_down(&key);
             }
@@ -155,7 +155,7 @@ impl Session {
     }
 
     /// Whether to store a received declaration.
-    pub(super) fn is_wanted(&mut self, kind: Kind, interest_id: Option<u32>, key: &KeyExpr) -> bool {
+    pub(super) fn is_wanted(&mut self, kind: InterestKind, interest_id: Option<u32>, key: &KeyExpr) -> bool {
         let Some(north) = &mut self.north else { return false };
         let wanted = match interest_id {
             Some(0) => {
@@ -178,7 +178,7 @@ impl Session {
     /// Handles D_SUBSCRIBER or D_QUERYABLE.
     pub(super) fn handle_declared(
         &mut self,
-        kind: Kind,
+        kind: InterestKind,
         interest_id: Option<u32>,
         id: u32,
         key: &KeyExpr,
@@ -201,7 +201,7 @@ impl Session {
     }
 
     /// Handles U_SUBSCRIBER or U_QUERYABLE.
-    pub(super) fn handle_undeclared(&mut self, kind: Kind, id: u32, key: Option<&KeyExpr>) {
+    pub(super) fn handle_undeclared(&mut self, kind: InterestKind, id: u32, key: Option<&KeyExpr>) {
         let Some(north) = &mut self.north else { return };
         match north.declared_mut(kind).remove(id, key) {
             Some((key, complete)) => {
@@ -223,7 +223,7 @@ impl Session {
 
     /// Whether a publication or query on exactly this key is sent: not if an interest on it was
     /// answered and no declaration matches (`zenoh-behaviour` 4.5).
-    pub(super) fn may_leave(&self, kind: Kind, key: &KeyExpr, only_complete: bool) -> bool {
+    pub(super) fn may_leave(&self, kind: InterestKind, key: &KeyExpr, only_complete: bool) -> bool {
         self.interests.on(kind, key).is_none_or(|interest| {
             !interest.answered || if only_complete { interest.complete > 0 } else { interest.matches > 0 }
         })
@@ -233,12 +233,12 @@ impl Session {
     /// only an interest in existing ones needs an answer, and a Future one an immediate D_FINAL.
     pub(super) fn handle_interest(&mut self, interest: WireInterest) {
         let (mode, options) = (interest.mode, interest.options);
-        let wants = |kind: Kind| options.contains(kind.option());
-        let others = wants(Kind::Subscribers) || wants(Kind::Queryables);
+        let wants = |kind: InterestKind| options.contains(kind.option());
+        let others = wants(InterestKind::Subscribers) || wants(InterestKind::Queryables);
         let legal = match mode {
             InterestMode::Final => false,
             // Same rule as in Eclipse Zenoh (4.3).
-            InterestMode::Current => wants(Kind::Tokens) && !others,
+            InterestMode::Current => wants(InterestKind::Tokens) && !others,
             InterestMode::Future | InterestMode::CurrentFuture => true,
         };
         let Some(north) = &self.north else { return };
@@ -258,12 +258,12 @@ impl Session {
         if mode.current() {
             let mut answers = Vec::new();
             let asked = |own: &KeyExpr| key.as_ref().is_none_or(|key| key.intersects(own));
-            if wants(Kind::Subscribers) {
+            if wants(InterestKind::Subscribers) {
                 for (key, id) in self.declared_subscribers().filter(|(key, _)| asked(key)) {
                     answers.push(Declaration::Subscriber { id, key: WireExpr::full(key.text().clone()) });
                 }
             }
-            if wants(Kind::Queryables) {
+            if wants(InterestKind::Queryables) {
                 for (key, id, info) in self.declared_queryables().filter(|(key, ..)| asked(key)) {
                     answers.push(Declaration::Queryable {
                         id,
@@ -272,7 +272,7 @@ impl Session {
                     });
                 }
             }
-            if wants(Kind::Tokens) {
+            if wants(InterestKind::Tokens) {
                 for (key, id) in self.declared_tokens().filter(|(key, _)| asked(key)) {
                     let id = if mode == InterestMode::Current { 0 } else { id };
                     answers.push(Declaration::Token { id, key: WireExpr::full(key.text().clone()) });
@@ -295,7 +295,7 @@ impl Session {
                 .map(|(key, complete)| (key.clone(), complete))
                 .collect();
             let complete = matching.iter().filter(|(key, complete)| *complete && key.includes(&interest.key));
-            if interest.kind != Kind::Tokens {
+            if interest.kind != InterestKind::Tokens {
                 assert_eq!((interest.matches, interest.complete), (matching.len(), complete.count()));
             }
             assert_eq!(self.interests.by_id.contains_key(&interest.id), self.north.is_some());

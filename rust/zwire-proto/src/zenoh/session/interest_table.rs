@@ -11,13 +11,13 @@ use crate::zenoh::{KeyExpr, wire::InterestOptions};
 
 /// What is declared and wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum InterestKind {
     Subscribers,
     Queryables,
     Tokens,
 }
 
-impl Kind {
+impl InterestKind {
     pub(super) const fn option(self) -> InterestOptions {
         match self {
             Self::Subscribers => InterestOptions::SUBSCRIBERS,
@@ -29,8 +29,8 @@ impl Kind {
 
 /// A wish that stands as long as somebody here needs it.
 #[derive(Debug)]
-pub(super) struct Interest {
-    pub(super) kind: Kind,
+pub(super) struct NorthInterest {
+    pub(super) kind: InterestKind,
     /// With the namespace.
     pub(super) key: KeyExpr,
     /// How many publishers or queriers share it.
@@ -53,7 +53,7 @@ pub(super) struct Interest {
 /// All wishes, in the order in which they came.
 #[derive(Debug, Default)]
 pub(super) struct Interests {
-    pub(super) list: BTreeMap<u32, Interest>,
+    pub(super) list: BTreeMap<u32, NorthInterest>,
     subscribers: HashMap<KeyExpr, u32>,
     queryables: HashMap<KeyExpr, u32>,
     /// From the ids of this link.
@@ -62,39 +62,45 @@ pub(super) struct Interests {
 }
 
 impl Interests {
-    pub(super) fn shared(&mut self, kind: Kind) -> Option<&mut HashMap<KeyExpr, u32>> {
+    pub(super) fn shared(&mut self, kind: InterestKind) -> Option<&mut HashMap<KeyExpr, u32>> {
         match kind {
-            Kind::Subscribers => Some(&mut self.subscribers),
-            Kind::Queryables => Some(&mut self.queryables),
-            Kind::Tokens => None,
+            InterestKind::Subscribers => Some(&mut self.subscribers),
+            InterestKind::Queryables => Some(&mut self.queryables),
+            InterestKind::Tokens => None,
         }
     }
 
     /// The interest on exactly that key.
-    pub(super) fn on(&self, kind: Kind, key: &KeyExpr) -> Option<&Interest> {
+    pub(super) fn on(&self, kind: InterestKind, key: &KeyExpr) -> Option<&NorthInterest> {
         let number = match kind {
-            Kind::Subscribers => self.subscribers.get(key)?,
-            Kind::Queryables => self.queryables.get(key)?,
-            Kind::Tokens => return None,
+            InterestKind::Subscribers => self.subscribers.get(key)?,
+            InterestKind::Queryables => self.queryables.get(key)?,
+            InterestKind::Tokens => return None,
         };
         self.list.get(number)
     }
 
-    pub(super) fn get(&self, number: u32) -> Option<&Interest> {
+    pub(super) fn get(&self, number: u32) -> Option<&NorthInterest> {
         self.list.get(&number)
     }
 
     /// The one that has this id on this link.
-    pub(super) fn by_id(&self, id: u32) -> Option<&Interest> {
+    pub(super) fn by_id(&self, id: u32) -> Option<&NorthInterest> {
         self.list.get(self.by_id.get(&id)?)
     }
 
     /// Whether there is one that covers this declaration.
-    pub(super) fn covers(&self, kind: Kind, key: &KeyExpr) -> bool {
+    pub(super) fn covers(&self, kind: InterestKind, key: &KeyExpr) -> bool {
         self.list.values().any(|interest| interest.kind == kind && interest.key.intersects(key))
     }
 
-    pub(super) fn matched(&mut self, kind: Kind, key: &KeyExpr, complete: bool, up: bool) -> Vec<u32> {
+    pub(super) fn matched(
+        &mut self,
+        kind: InterestKind,
+        key: &KeyExpr,
+        complete: bool,
+        up: bool,
+    ) -> Vec<u32> {
         let mut turned = Vec::new();
         for (&number, interest) in &mut self.list {
             if interest.kind != kind || !interest.key.intersects(key) {

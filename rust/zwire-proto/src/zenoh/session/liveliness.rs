@@ -7,11 +7,11 @@ use core::time::Duration;
 use std::collections::HashSet;
 
 use super::{
-    Result, Session,
+    Session, SessionResult,
     error::NorthError,
-    interest_table::Kind,
+    interest_table::InterestKind,
     limits::MAX_DECLARATIONS,
-    pending_gets::Pending,
+    pending_gets::PendingGet,
     sample::{Sample, SampleKind},
     types::{EntityId, Event, GetEnd, GetId, Reply},
 };
@@ -28,10 +28,15 @@ impl Session {
     ///
     /// # Errors
     /// The session is closed, the key does not fit into the namespace, or there are too many gets.
-    pub fn liveliness_get(&mut self, now: Now, key: KeyExpr, timeout: Option<Duration>) -> Result<GetId> {
+    pub fn liveliness_get(
+        &mut self,
+        now: Now,
+        key: KeyExpr,
+        timeout: Option<Duration>,
+    ) -> SessionResult<GetId> {
         let key = self.outward(key)?;
         let timeout = timeout.unwrap_or(self.config.queries_default_timeout);
-        let mut pending = Pending::new(key.inner.clone(), Consolidation::None, now, timeout);
+        let mut pending = PendingGet::new(key.inner.clone(), Consolidation::None, now, timeout);
         pending.tokens = Some(HashSet::new());
         pending.network = self.north.is_some();
         let id = self.gets.insert(pending)?;
@@ -108,11 +113,11 @@ impl Session {
                 Err(NorthError { what: "tokens in one answer", limit: MAX_DECLARATIONS })
             };
         }
-        if !self.is_wanted(Kind::Tokens, interest_id, key) {
+        if !self.is_wanted(InterestKind::Tokens, interest_id, key) {
             return Ok(());
         }
         let Some(north) = &mut self.north else { return Ok(()) };
-        let old = north.declared_mut(Kind::Tokens).insert(id, key, false)?;
+        let old = north.declared_mut(InterestKind::Tokens).insert(id, key, false)?;
         match &old {
             Some((old, _)) if old == key => return Ok(()),
             Some((old, _)) => self.remote_token_down(old),
@@ -132,7 +137,7 @@ impl Session {
     /// Handles U_TOKEN, with the key that it may carry.
     pub(super) fn handle_token_gone(&mut self, id: u32, key: Option<&KeyExpr>) {
         let Some(north) = &mut self.north else { return };
-        if let Some((key, _)) = north.declared_mut(Kind::Tokens).remove(id, key) {
+        if let Some((key, _)) = north.declared_mut(InterestKind::Tokens).remove(id, key) {
             self.remote_token_down(&key);
             return;
         }

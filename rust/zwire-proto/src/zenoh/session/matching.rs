@@ -3,7 +3,7 @@
 use super::{
     Session,
     entity_table::{Entities, Publisher, Querier},
-    interest_table::Kind,
+    interest_table::InterestKind,
     types::{EntityId, Event, Matches},
 };
 use crate::zenoh::{KeyExpr, wire::QueryTarget};
@@ -89,25 +89,25 @@ impl Session {
     }
 
     /// Updates matching after a local subscriber or queryable was declared or undeclared.
-    pub(super) fn turn_matching(&mut self, kind: Kind, key: &KeyExpr, came: bool) {
+    pub(super) fn turn_matching(&mut self, kind: InterestKind, key: &KeyExpr, came: bool) {
         let ids: Vec<_> = match kind {
-            Kind::Subscribers => {
+            InterestKind::Subscribers => {
                 let all = self.entities.publishers.iter();
                 let touched = all.filter(|(_, p)| p.matching != came && p.key.inner.intersects(key));
                 touched.map(|(&id, p)| (id, p.options.destination)).collect()
             }
-            Kind::Queryables => {
+            InterestKind::Queryables => {
                 let all = self.entities.queriers.iter();
                 let touched = all.filter(|(_, q)| q.matching != came && q.key.inner.intersects(key));
                 touched.map(|(&id, q)| (id, q.options.destination)).collect()
             }
-            Kind::Tokens => return,
+            InterestKind::Tokens => return,
         };
         for (id, destination) in ids {
             if !destination.local() {
                 continue;
             }
-            if came && kind == Kind::Subscribers {
+            if came && kind == InterestKind::Subscribers {
                 self.set_matching(id, true);
             } else {
                 self.update_matching(id);

@@ -62,16 +62,16 @@ use super::{
 };
 use crate::Now;
 use entity_table::{Entities, Key};
-use interest_table::{Interests, Kind};
+use interest_table::{InterestKind, Interests};
 use living::Living;
 use north::North;
 use pending_barriers::Barriers;
 use pending_gets::Gets;
-use pending_queries::Queries;
+use pending_queries::PendingQueries;
 use route::{InRoute, OutRoute};
 use routes::Routes;
 
-use error::Result;
+use error::SessionResult;
 /// Session of an application; see the [module](self).
 #[derive(Debug)]
 pub struct Session {
@@ -84,7 +84,7 @@ pub struct Session {
     interests: Interests,
     living: Living,
     gets: Gets,
-    queries: Queries,
+    queries: PendingQueries,
     barriers: Barriers,
     out_routes: Routes<KeyExpr, OutRoute>,
     in_routes: Routes<WireExpr, InRoute>,
@@ -107,7 +107,7 @@ impl Session {
             interests: Interests::default(),
             living: Living::default(),
             gets: Gets::default(),
-            queries: Queries::default(),
+            queries: PendingQueries::default(),
             barriers: Barriers::default(),
             out_routes: Routes::new(),
             in_routes: Routes::new(),
@@ -208,17 +208,17 @@ impl Session {
         let key = key.and_then(|key| north.keys.resolve(key));
         match (declare.body, key) {
             (Declaration::Subscriber { id, .. }, Some(key)) => {
-                return self.handle_declared(Kind::Subscribers, interest_id, id, &key, false);
+                return self.handle_declared(InterestKind::Subscribers, interest_id, id, &key, false);
             }
             (Declaration::Queryable { id, info, .. }, Some(key)) => {
-                return self.handle_declared(Kind::Queryables, interest_id, id, &key, info.complete);
+                return self.handle_declared(InterestKind::Queryables, interest_id, id, &key, info.complete);
             }
             (Declaration::Token { id, .. }, Some(key)) => return self.handle_token(interest_id, id, &key),
             (Declaration::UndeclareSubscriber { id, .. }, key) => {
-                self.handle_undeclared(Kind::Subscribers, id, key.as_ref());
+                self.handle_undeclared(InterestKind::Subscribers, id, key.as_ref());
             }
             (Declaration::UndeclareQueryable { id, .. }, key) => {
-                self.handle_undeclared(Kind::Queryables, id, key.as_ref());
+                self.handle_undeclared(InterestKind::Queryables, id, key.as_ref());
             }
             (Declaration::UndeclareToken { id, .. }, key) => self.handle_token_gone(id, key.as_ref()),
             _ => self.stats.dropped.in_bad_key += u64::from(what),
@@ -335,12 +335,12 @@ impl Session {
 
     // Shared by the parts.
 
-    fn check_open(&self) -> Result<()> {
+    fn check_open(&self) -> SessionResult<()> {
         if self.closed { Err(SessionError::Closed) } else { Ok(()) }
     }
 
     /// The key with the namespace, as sent to the network.
-    fn outward(&self, inner: KeyExpr) -> Result<Key> {
+    fn outward(&self, inner: KeyExpr) -> SessionResult<Key> {
         self.check_open()?;
         let outer = match &self.config.namespace {
             None => inner.clone(),

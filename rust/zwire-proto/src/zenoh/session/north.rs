@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
-    interest_table::{Declared, Kind},
+    interest_table::{Declared, InterestKind},
     keys::KeyTables,
 };
 use crate::zenoh::{KeyExpr, Remote, WhatAmI};
@@ -50,19 +50,19 @@ impl North {
         self.remote.whatami == WhatAmI::Peer
     }
 
-    pub(super) fn declared(&self, kind: Kind) -> &Declared {
+    pub(super) fn declared(&self, kind: InterestKind) -> &Declared {
         match kind {
-            Kind::Subscribers => &self.subscribers,
-            Kind::Queryables => &self.queryables,
-            Kind::Tokens => &self.tokens,
+            InterestKind::Subscribers => &self.subscribers,
+            InterestKind::Queryables => &self.queryables,
+            InterestKind::Tokens => &self.tokens,
         }
     }
 
-    pub(super) fn declared_mut(&mut self, kind: Kind) -> &mut Declared {
+    pub(super) fn declared_mut(&mut self, kind: InterestKind) -> &mut Declared {
         match kind {
-            Kind::Subscribers => &mut self.subscribers,
-            Kind::Queryables => &mut self.queryables,
-            Kind::Tokens => &mut self.tokens,
+            InterestKind::Subscribers => &mut self.subscribers,
+            InterestKind::Queryables => &mut self.queryables,
+            InterestKind::Tokens => &mut self.tokens,
         }
     }
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{
-    Result,
+    SessionResult,
     error::SessionError,
     limits::MAX_PENDING_GETS,
     sample::Sample,
@@ -25,7 +25,7 @@ pub(super) const SHORTEST: Duration = Duration::from_millis(1);
 
 /// A get that is waiting for a branch: the network, or queryables of the own session.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingGet {
     pub(super) key: KeyExpr,
     pub(super) any_key: bool,
     pub(super) consolidation: Consolidation,
@@ -43,7 +43,7 @@ pub(super) struct Pending {
     pub(super) tokens: Option<HashSet<KeyExpr>>,
 }
 
-impl Pending {
+impl PendingGet {
     pub(super) fn new(key: KeyExpr, consolidation: Consolidation, now: Now, timeout: Duration) -> Self {
         Self {
             key,
@@ -113,7 +113,7 @@ impl Held {
 /// All gets under way.
 #[derive(Debug, Default)]
 pub(super) struct Gets {
-    pub(super) pending: HashMap<GetId, Pending>,
+    pub(super) pending: HashMap<GetId, PendingGet>,
     pub(super) deadlines: BTreeSet<(Duration, GetId)>,
     last: u32,
 }
@@ -121,7 +121,7 @@ pub(super) struct Gets {
 impl Gets {
     /// # Errors
     /// There are too many.
-    pub(super) fn insert(&mut self, pending: Pending) -> Result<GetId> {
+    pub(super) fn insert(&mut self, pending: PendingGet) -> SessionResult<GetId> {
         if self.pending.len() >= MAX_PENDING_GETS {
             return Err(SessionError::TooMany { what: "pending gets", limit: MAX_PENDING_GETS });
         }
@@ -136,7 +136,7 @@ impl Gets {
         }
     }
 
-    pub(super) fn get_mut(&mut self, id: GetId) -> Option<&mut Pending> {
+    pub(super) fn get_mut(&mut self, id: GetId) -> Option<&mut PendingGet> {
         self.pending.get_mut(&id)
     }
 
@@ -144,14 +144,14 @@ impl Gets {
         self.deadlines.first().map(|&(deadline, _)| deadline)
     }
 
-    pub(super) fn remove(&mut self, id: GetId) -> Option<Pending> {
+    pub(super) fn remove(&mut self, id: GetId) -> Option<PendingGet> {
         let pending = self.pending.remove(&id)?;
         self.deadlines.remove(&(pending.deadline, id));
         Some(pending)
     }
 
     /// In the order in which they were asked.
-    pub(super) fn ids(&self, which: impl Fn(&Pending) -> bool) -> Vec<GetId> {
+    pub(super) fn ids(&self, which: impl Fn(&PendingGet) -> bool) -> Vec<GetId> {
         let mut ids: Vec<_> =
             self.pending.iter().filter(|(_, pending)| which(pending)).map(|(&id, _)| id).collect();
         ids.sort_unstable();

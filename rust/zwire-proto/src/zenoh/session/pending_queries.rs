@@ -1,4 +1,4 @@
-//! [`Queries`]: queries that queryables have not finished.
+//! [`PendingQueries`]: queries that queryables have not finished.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ pub(super) struct Asked {
 
 /// A REQUEST that some queryables have not finished.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Open {
+pub(super) struct OpenQuery {
     pub(super) id: u32,
     pub(super) qos: Qos,
     pub(super) unfinished: usize,
@@ -34,13 +34,13 @@ pub(super) struct Open {
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(super) struct Queries {
+pub(super) struct PendingQueries {
     pub(super) asked: HashMap<QueryId, Asked>,
-    pub(super) requests: HashMap<u64, Open>,
+    pub(super) requests: HashMap<u64, OpenQuery>,
     last: u64,
 }
 
-impl Queries {
+impl PendingQueries {
     pub(super) fn open(&self) -> usize {
         self.asked.len()
     }

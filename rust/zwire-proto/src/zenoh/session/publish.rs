@@ -3,9 +3,9 @@
 
 use super::route::{InRoute, OutRoute};
 use super::{
-    Result, Session,
+    Session, SessionResult,
     error::SessionError,
-    interest_table::Kind,
+    interest_table::InterestKind,
     sample::Sample,
     stamps::Stamps,
     types::{EntityId, Event, Locality, Publication, Published, stamp},
@@ -73,7 +73,7 @@ impl Session {
     ///
     /// # Errors
     /// The session is closed, or the key does not fit into the namespace.
-    pub fn put(&mut self, now: Now, publication: Publication) -> Result<Published> {
+    pub fn put(&mut self, now: Now, publication: Publication) -> SessionResult<Published> {
         self.with_queues(|session, queues| session.put_to(now, publication, queues))
     }
 
@@ -87,7 +87,7 @@ impl Session {
         now: Now,
         publication: Publication,
         sink: &mut impl DataSink,
-    ) -> Result<Published> {
+    ) -> SessionResult<Published> {
         self.check_open()?;
         let Publication { key, body, qos, reliability, destination, stamps } = publication;
         let how = (reliability, destination, stamps);
@@ -108,7 +108,7 @@ impl Session {
         reliability: Reliability,
         destination: Locality,
         sink: &mut impl DataSink,
-    ) -> Result<Published> {
+    ) -> SessionResult<Published> {
         self.check_open()?;
         self.push_out(now, key, message, (reliability, destination, None), sink)
     }
@@ -117,7 +117,7 @@ impl Session {
     ///
     /// # Errors
     /// The session is closed, or there is no such publisher.
-    pub fn publish(&mut self, now: Now, publisher: EntityId, body: PushBody) -> Result<Published> {
+    pub fn publish(&mut self, now: Now, publisher: EntityId, body: PushBody) -> SessionResult<Published> {
         self.with_queues(|session, queues| session.publish_to(now, publisher, body, None, queues))
     }
 
@@ -134,7 +134,7 @@ impl Session {
         body: PushBody,
         stamps: Option<Box<Stamps>>,
         sink: &mut impl DataSink,
-    ) -> Result<Published> {
+    ) -> SessionResult<Published> {
         self.check_open()?;
         let Some(known) = self.entities.publishers.get(&publisher) else {
             return Err(SessionError::UnknownEntity { id: publisher, expected: "publisher" });
@@ -153,7 +153,7 @@ impl Session {
         message: &mut NetworkMessage,
         (reliability, destination, stamps): (Reliability, Locality, Option<Box<Stamps>>),
         sink: &mut impl DataSink,
-    ) -> Result<Published> {
+    ) -> SessionResult<Published> {
         let NetworkMessage::Push(push) = &mut *message else { return Ok(Published::default()) };
         let qos = push.qos;
         if self.config.timestamping {
@@ -209,12 +209,12 @@ impl Session {
     }
 
     #[cold]
-    fn find_out_route(&mut self, key: &KeyExpr) -> Result<usize> {
+    fn find_out_route(&mut self, key: &KeyExpr) -> SessionResult<usize> {
         let outer = self.outward(key.clone())?.outer;
         let matching =
             self.entities.subscribers.iter().filter(|(_, s)| s.origin.local() && s.key.inner.intersects(key));
         let subscribers = matching.map(|(&id, _)| id).collect();
-        let leaves = self.may_leave(Kind::Subscribers, &outer, false);
+        let leaves = self.may_leave(InterestKind::Subscribers, &outer, false);
         let outer = outer.unshared();
         let route = OutRoute { wire: self.known_wire(&outer), leaves, subscribers };
         let bytes = key.len() + outer.len() + size_of_val(&*route.subscribers);
@@ -223,8 +223,8 @@ impl Session {
 
     /// The short form of a declared key; any other one in full.
     pub(super) fn known_wire(&self, key: &KeyExpr) -> WireExpr {
-        let declared = self.interests.on(Kind::Subscribers, key).is_some()
-            || self.interests.on(Kind::Queryables, key).is_some();
+        let declared = self.interests.on(InterestKind::Subscribers, key).is_some()
+            || self.interests.on(InterestKind::Queryables, key).is_some();
         match &self.north {
             Some(north) if declared || north.keys.own_id(key).is_some() => north.keys.shortest(key),
             _ => WireExpr::full(key.text().clone()),

@@ -1,9 +1,9 @@
 //! Queries to this session's queryables (`zenoh-behaviour` 3.8).
 
-use super::pending_queries::{Asked, Asker, Open};
+use super::pending_queries::{Asked, Asker, OpenQuery};
 
 use super::{
-    Result, Session,
+    Session, SessionResult,
     error::SessionError,
     limits::MAX_PENDING_QUERIES,
     sample::Sample,
@@ -44,7 +44,7 @@ impl Session {
             return self.send_final(id, qos);
         }
         let open = self.queries.next();
-        self.queries.requests.insert(open, Open { id, qos, unfinished: asked.len() });
+        self.queries.requests.insert(open, OpenQuery { id, qos, unfinished: asked.len() });
         let any_key = Parameters::new(query.parameters.clone()).accepts_any_key();
         for queryable in asked {
             self.stats.queries_delivered += 1;
@@ -104,7 +104,7 @@ impl Session {
     ///
     /// # Errors
     /// The query is over, or the key of the reply does not match the query.
-    pub fn reply(&mut self, now: Now, query: QueryId, reply: QueryReply) -> Result<()> {
+    pub fn reply(&mut self, now: Now, query: QueryId, reply: QueryReply) -> SessionResult<()> {
         self.check_open()?;
         let Some(asked) = self.queries.asked.get(&query) else {
             return Err(SessionError::QueryOver { id: query });
@@ -130,7 +130,7 @@ impl Session {
                 self.handle_reply(get, Reply { result, replier });
             }
             Asker::North(open) => {
-                let Some(&Open { id, .. }) = self.queries.requests.get(&open) else { return Ok(()) };
+                let Some(&OpenQuery { id, .. }) = self.queries.requests.get(&open) else { return Ok(()) };
                 let (key, body) = match reply.body {
                     QueryReplyBody::Sample { key, body } => (key, ResponseBody::Reply(WireReply::new(body))),
                     QueryReplyBody::Err(error) => {
@@ -164,7 +164,7 @@ impl Session {
                 let Some(open) = self.queries.requests.get_mut(&request) else { return };
                 open.unfinished -= 1;
                 if open.unfinished == 0 {
-                    let Open { id, qos, .. } = *open;
+                    let OpenQuery { id, qos, .. } = *open;
                     self.queries.requests.remove(&request);
                     self.send_final(id, qos);
                 }

@@ -1,6 +1,6 @@
 //! Traffic under CURVE: each frame in a box of its own (`zmtp` 6.3, MESSAGE).
 
-use super::LinkError;
+use super::ZmtpLinkError;
 use crate::{
     buf::Sink,
     zmtp::{
@@ -42,21 +42,21 @@ pub fn long_nonce(purpose: &[u8; 8], random: &[u8; 16]) -> [u8; 24] {
 
 /// Result of a handshake: the key between C' and S', and the last short nonce of each side.
 #[derive(Clone, Debug)]
-pub(super) struct Session {
+pub(super) struct CurveSession {
     pub(super) key: SharedKey,
     pub(super) server: bool,
     pub(super) sent: u64,
     pub(super) received: u64,
 }
 
-impl Session {
+impl CurveSession {
     pub(super) fn sealer(&self) -> Sealer {
         let purpose = if self.server { OF_SERVER } else { OF_CLIENT };
         Sealer { key: self.key.clone(), purpose, last: self.sent }
     }
 
-    pub(super) fn opener(&self) -> Opener {
-        Opener { last: self.received, ..Opener::new(self.key.clone(), !self.server) }
+    pub(super) fn opener(&self) -> CurveOpener {
+        CurveOpener { last: self.received, ..CurveOpener::new(self.key.clone(), !self.server) }
     }
 }
 
@@ -75,13 +75,13 @@ impl Sealer {
         self.last += 1;
         let nonce = short_nonce(self.purpose, self.last);
         let sealed = self.key.seal(&nonce, &[&[flags], body]).into();
-        curve::Message { nonce: self.last, sealed }.encode_frame(sink);
+        curve::CurveMessage { nonce: self.last, sealed }.encode_frame(sink);
     }
 }
 
 /// Opens boxes.
 #[derive(Debug)]
-pub struct Opener {
+pub struct CurveOpener {
     key: SharedKey,
     purpose: &'static [u8; 16],
     last: u64,
@@ -98,7 +98,7 @@ pub struct Opened {
     pub body: Bytes,
 }
 
-impl Opener {
+impl CurveOpener {
     /// The opener of what one side sends, before its first box.
     #[must_use]
     pub const fn new(key: SharedKey, from_server: bool) -> Self {
@@ -111,21 +111,22 @@ impl Opener {
     /// # Errors
     /// The body is no MESSAGE, the box does not open with the key, its nonce was used before, or the flags
     /// in it mean nothing.
-    pub fn open(&mut self, body: &Bytes) -> Result<Opened, LinkError> {
-        let message = curve::Message::decode(body)?;
+    pub fn open(&mut self, body: &Bytes) -> Result<Opened, ZmtpLinkError> {
+        let message = curve::CurveMessage::decode(body)?;
         // "The receiver rejects a value not greater than the last"; gaps are allowed.
         if message.nonce <= self.last {
-            return Err(LinkError::Nonce { got: message.nonce, last: self.last });
+            return Err(ZmtpLinkError::Nonce { got: message.nonce, last: self.last });
         }
         let nonce = short_nonce(self.purpose, message.nonce);
-        let opened = self.key.open(&nonce, &message.sealed).ok_or(LinkError::Sealed)?;
+        let opened = self.key.open(&nonce, &message.sealed).ok_or(ZmtpLinkError::Sealed)?;
         self.last = message.nonce;
         let body = Bytes::from(opened);
         // A MESSAGE decodes only if its box has room for the flags.
         let flags = body.first().copied().unwrap_or_default();
-        let (more, command) = (flags & curve::Message::MORE != 0, flags & curve::Message::COMMAND != 0);
-        if flags & !(curve::Message::MORE | curve::Message::COMMAND) != 0 || (more && command) {
-            return Err(LinkError::SealedFlags { flags });
+        let (more, command) =
+            (flags & curve::CurveMessage::MORE != 0, flags & curve::CurveMessage::COMMAND != 0);
+        if flags & !(curve::CurveMessage::MORE | curve::CurveMessage::COMMAND) != 0 || (more && command) {
+            return Err(ZmtpLinkError::SealedFlags { flags });
         }
         Ok(Opened { more, command, body: body.slice(1..) })
     }

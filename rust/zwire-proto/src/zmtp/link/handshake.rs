@@ -18,17 +18,17 @@ mod null;
 mod plain;
 
 pub use curve::{CurveClient, CurveServer};
-pub use error::{Denial, HandshakeError};
+pub use error::{Denial, ZmtpHandshakeError};
 pub use plain::PlainCredentials;
 
-use super::{LinkParams, Peer, Version, curve::Session};
+use super::{Peer, Version, ZmtpLinkParams, curve::CurveSession};
 use crate::{
     error::{DecodeError, DecodeErrorKind},
     zmtp::{
         limits::{MAX_HANDSHAKE_COMMAND, MAX_IDENTITY},
         wire::{
-            Command, Error as ErrorCommand, FrameHead, Generation, Greeting, Greeting2, Mechanism, Metadata,
-            Property, SocketType,
+            Command, Error as ErrorCommand, FrameHead, Greeting, Greeting2, Mechanism, Metadata, Property,
+            SocketType, ZmtpGeneration,
         },
     },
 };
@@ -68,7 +68,7 @@ impl Security {
 
 /// Configuration of one side of a handshake.
 #[derive(Clone, Debug)]
-pub struct HandshakeConfig {
+pub struct ZmtpHandshakeConfig {
     /// Local socket type.
     pub socket_type: SocketType,
     /// Local identity, empty for none; see [`Self::with_identity`].
@@ -81,7 +81,7 @@ pub struct HandshakeConfig {
     pub version: Version,
 }
 
-impl HandshakeConfig {
+impl ZmtpHandshakeConfig {
     /// A socket without identity, without security, of ZMTP 3.1.
     #[must_use]
     pub const fn new(socket_type: SocketType) -> Self {
@@ -154,17 +154,17 @@ impl fmt::Debug for AuthRequest {
 
 /// Next action after some input.
 #[derive(Debug)]
-pub enum Step {
+pub enum HandshakeStep {
     /// Transmit pending output and wait for more bytes.
     Continue,
     /// Ask the authenticator, then call [`Handshake::allow`] or [`Handshake::deny`].
     Authenticate(AuthRequest),
     /// The connection is up once pending output was transmitted. Bytes left in the buffer are traffic.
-    Done(Box<LinkParams>),
+    Done(Box<ZmtpLinkParams>),
 }
 
 /// Next action of a mechanism after a command.
-enum Outcome {
+enum HandshakeOutcome {
     Continue,
     Authenticate(AuthRequest),
     Done {
@@ -173,34 +173,34 @@ enum Outcome {
         /// Reply that is sent if the two socket types may be connected.
         answer: Option<Bytes>,
         /// Keys, under CURVE.
-        session: Option<Session>,
+        session: Option<CurveSession>,
     },
 }
 
-impl Outcome {
+impl HandshakeOutcome {
     const fn done(metadata: Metadata, answer: Option<Bytes>) -> Self {
         Self::Done { metadata, answer, session: None }
     }
 }
 
-type MechanismResult = Result<Outcome, HandshakeError>;
+type MechanismResult = Result<HandshakeOutcome, ZmtpHandshakeError>;
 
 /// The handshake behind the greeting: one side of one mechanism.
 #[derive(Debug)]
 enum Exchange {
     Null(null::Null),
-    PlainClient(plain::Client),
-    PlainServer(plain::Server),
-    CurveClient(Box<curve::Client>),
-    CurveServer(Box<curve::Server>),
+    PlainClient(plain::PlainClientSide),
+    PlainServer(plain::PlainServerSide),
+    CurveClient(Box<curve::CurveClientSide>),
+    CurveServer(Box<curve::CurveServerSide>),
 }
 
 /// State machine of one side of a handshake. Drain [`Self::poll_transmit`] after construction and after
 /// each call.
 #[derive(Debug)]
 pub struct Handshake {
-    config: HandshakeConfig,
-    state: State,
+    config: ZmtpHandshakeConfig,
+    state: HandshakeState,
     /// The smaller version, known from the peer's greeting on.
     version: Version,
     auth: Option<(Bytes, Metadata)>,
@@ -208,7 +208,7 @@ pub struct Handshake {
 }
 
 #[derive(Debug)]
-enum State {
+enum HandshakeState {
     /// Waits for the 11 bytes that tell the generation.
     Prefix,
     Greeting,
@@ -222,9 +222,9 @@ enum State {
 impl Handshake {
     /// Begins: 11 bytes are ready to be transmitted.
     #[must_use]
-    pub fn new(config: HandshakeConfig) -> Self {
+    pub fn new(config: ZmtpHandshakeConfig) -> Self {
         let out = config.greeting().to_bytes()[..Greeting::PREFIX_LEN].to_vec();
-        Self { version: config.version, config, state: State::Prefix, auth: None, out }
+        Self { version: config.version, config, state: HandshakeState::Prefix, auth: None, out }
     }
 
     /// The next bytes to transmit.
@@ -236,19 +236,19 @@ impl Handshake {
     ///
     /// # Errors
     /// The reason why the handshake failed. The machine must not be used further.
-    pub fn handle_bytes(&mut self, buf: &mut BytesMut) -> Result<Step, HandshakeError> {
+    pub fn handle_bytes(&mut self, buf: &mut BytesMut) -> Result<HandshakeStep, ZmtpHandshakeError> {
         loop {
-            let state = core::mem::replace(&mut self.state, State::Over);
+            let state = core::mem::replace(&mut self.state, HandshakeState::Over);
             let step = match state {
-                State::Prefix => self.prefix(buf)?,
-                State::Greeting => self.greeting(buf)?,
-                State::Greeting2 => self.greeting2(buf)?,
-                State::Commands(exchange) => self.command(exchange, buf)?,
-                State::Judging(exchange) => {
-                    self.state = State::Judging(exchange);
-                    Some(Step::Continue)
+                HandshakeState::Prefix => self.prefix(buf)?,
+                HandshakeState::Greeting => self.greeting(buf)?,
+                HandshakeState::Greeting2 => self.greeting2(buf)?,
+                HandshakeState::Commands(exchange) => self.command(exchange, buf)?,
+                HandshakeState::Judging(exchange) => {
+                    self.state = HandshakeState::Judging(exchange);
+                    Some(HandshakeStep::Continue)
                 }
-                State::Over => return Err(HandshakeError::Over),
+                HandshakeState::Over => return Err(ZmtpHandshakeError::Over),
             };
             if let Some(step) = step {
                 return Ok(step);
@@ -256,53 +256,54 @@ impl Handshake {
         }
     }
 
-    /// Accepts the peer after [`Step::Authenticate`]. `user_id` and `metadata` go into [`Peer`].
+    /// Accepts the peer after [`HandshakeStep::Authenticate`]. `user_id` and `metadata` go into [`Peer`].
     ///
     /// # Errors
     /// No peer waits for authentication.
-    pub fn allow(&mut self, user_id: Bytes, metadata: Metadata) -> Result<Step, HandshakeError> {
-        let State::Judging(mut exchange) = core::mem::replace(&mut self.state, State::Over) else {
-            return Err(HandshakeError::NobodyWaits);
+    pub fn allow(&mut self, user_id: Bytes, metadata: Metadata) -> Result<HandshakeStep, ZmtpHandshakeError> {
+        let HandshakeState::Judging(mut exchange) = core::mem::replace(&mut self.state, HandshakeState::Over)
+        else {
+            return Err(ZmtpHandshakeError::NobodyWaits);
         };
         self.auth = Some((user_id, metadata));
         let outcome = match &mut exchange {
             Exchange::Null(m) => m.allow(&self.config, &mut self.out),
             Exchange::PlainServer(m) => m.allow(&mut self.out),
             Exchange::CurveServer(m) => m.allow(&self.config),
-            Exchange::PlainClient(_) | Exchange::CurveClient(_) => Err(HandshakeError::NobodyWaits),
+            Exchange::PlainClient(_) | Exchange::CurveClient(_) => Err(ZmtpHandshakeError::NobodyWaits),
         }?;
-        Ok(self.follow(exchange, outcome)?.unwrap_or(Step::Continue))
+        Ok(self.follow(exchange, outcome)?.unwrap_or(HandshakeStep::Continue))
     }
 
-    /// Refuses the peer after [`Step::Authenticate`]. The error returned is for the log.
-    pub fn deny(&mut self, denial: Denial) -> HandshakeError {
-        let State::Judging(_) = core::mem::replace(&mut self.state, State::Over) else {
-            return HandshakeError::NobodyWaits;
+    /// Refuses the peer after [`HandshakeStep::Authenticate`]. The error returned is for the log.
+    pub fn deny(&mut self, denial: Denial) -> ZmtpHandshakeError {
+        let HandshakeState::Judging(_) = core::mem::replace(&mut self.state, HandshakeState::Over) else {
+            return ZmtpHandshakeError::NobodyWaits;
         };
         if let Some(reason) = denial.reason() {
             self.say_error(reason);
         }
-        HandshakeError::Denied(denial)
+        ZmtpHandshakeError::Denied(denial)
     }
 
     fn say_error(&mut self, reason: &'static str) {
         ErrorCommand { reason: Bytes::from_static(reason.as_bytes()) }.encode_frame(&mut self.out);
     }
 
-    fn prefix(&mut self, buf: &BytesMut) -> Result<Option<Step>, HandshakeError> {
-        let Some(generation) = Generation::detect(buf) else {
-            self.state = State::Prefix;
-            return Ok(Some(Step::Continue));
+    fn prefix(&mut self, buf: &BytesMut) -> Result<Option<HandshakeStep>, ZmtpHandshakeError> {
+        let Some(generation) = ZmtpGeneration::detect(buf) else {
+            self.state = HandshakeState::Prefix;
+            return Ok(Some(HandshakeStep::Continue));
         };
         match (generation, &self.config.security) {
-            (Generation::V3, _) => {
+            (ZmtpGeneration::V3, _) => {
                 let greeting = self.config.greeting().to_bytes();
                 self.out.extend_from_slice(&greeting[Greeting::PREFIX_LEN..]);
-                self.state = State::Greeting;
+                self.state = HandshakeState::Greeting;
             }
             // A peer of 2.0 cannot prove anything, so it is refused where proof is required (`zmtp`
             // 13).
-            (Generation::V2, Security::Null { authenticate: false }) => {
+            (ZmtpGeneration::V2, Security::Null { authenticate: false }) => {
                 let greeting = Greeting2 {
                     padding: 0,
                     revision: 0,
@@ -310,23 +311,23 @@ impl Handshake {
                     identity: self.config.identity.clone(),
                 };
                 greeting.encode_end(&mut self.out);
-                self.state = State::Greeting2;
+                self.state = HandshakeState::Greeting2;
             }
-            _ => return Err(HandshakeError::Generation(generation)),
+            _ => return Err(ZmtpHandshakeError::Generation(generation)),
         }
         Ok(None)
     }
 
-    fn greeting(&mut self, buf: &mut BytesMut) -> Result<Option<Step>, HandshakeError> {
+    fn greeting(&mut self, buf: &mut BytesMut) -> Result<Option<HandshakeStep>, ZmtpHandshakeError> {
         if buf.len() < Greeting::LEN {
-            self.state = State::Greeting;
-            return Ok(Some(Step::Continue));
+            self.state = HandshakeState::Greeting;
+            return Ok(Some(HandshakeStep::Continue));
         }
         let raw = buf.split_to(Greeting::LEN).freeze();
         let greeting = Greeting::decode(&mut crate::buf::Reader::new(&raw))?;
         let (ours, theirs) = (self.config.security.mechanism(), greeting.mechanism);
         if ours != theirs {
-            return Err(HandshakeError::Mechanism { ours, theirs });
+            return Err(ZmtpHandshakeError::Mechanism { ours, theirs });
         }
         let own = if self.config.version == Version::V3_1 { 1 } else { 0 };
         self.version = if greeting.common_minor(own) == 0 { Version::V3_0 } else { Version::V3_1 };
@@ -336,36 +337,38 @@ impl Handshake {
                 (Exchange::Null(machine), outcome)
             }
             Security::PlainClient(credentials) => {
-                let machine = plain::Client::start(credentials, &mut self.out);
-                (Exchange::PlainClient(machine), Outcome::Continue)
+                let machine = plain::PlainClientSide::start(credentials, &mut self.out);
+                (Exchange::PlainClient(machine), HandshakeOutcome::Continue)
             }
-            Security::PlainServer => (Exchange::PlainServer(plain::Server::start()), Outcome::Continue),
+            Security::PlainServer => {
+                (Exchange::PlainServer(plain::PlainServerSide::start()), HandshakeOutcome::Continue)
+            }
             Security::CurveClient(given) => {
-                let machine = curve::Client::start((**given).clone(), &mut self.out)?;
-                (Exchange::CurveClient(Box::new(machine)), Outcome::Continue)
+                let machine = curve::CurveClientSide::start((**given).clone(), &mut self.out)?;
+                (Exchange::CurveClient(Box::new(machine)), HandshakeOutcome::Continue)
             }
             Security::CurveServer(given) => {
-                let machine = curve::Server::start((**given).clone());
-                (Exchange::CurveServer(Box::new(machine)), Outcome::Continue)
+                let machine = curve::CurveServerSide::start((**given).clone());
+                (Exchange::CurveServer(Box::new(machine)), HandshakeOutcome::Continue)
             }
         };
         self.follow(exchange, outcome)
     }
 
-    fn greeting2(&mut self, buf: &mut BytesMut) -> Result<Option<Step>, HandshakeError> {
+    fn greeting2(&mut self, buf: &mut BytesMut) -> Result<Option<HandshakeStep>, ZmtpHandshakeError> {
         // The length of the identity tells the length of the greeting.
         const LEN_AT: usize = 13;
         let whole = buf.get(LEN_AT).map(|len| LEN_AT + 1 + usize::from(*len));
         let Some(len) = whole.filter(|len| buf.len() >= *len) else {
-            self.state = State::Greeting2;
-            return Ok(Some(Step::Continue));
+            self.state = HandshakeState::Greeting2;
+            return Ok(Some(HandshakeStep::Continue));
         };
         let raw = buf.split_to(len).freeze();
         let greeting = Greeting2::decode(&mut crate::buf::Reader::new(&raw))?;
         self.version = Version::V2_0;
         let name = Bytes::from_static(greeting.socket_type.name().as_bytes());
         if !self.config.socket_type.accepts(greeting.socket_type) {
-            return Err(HandshakeError::SocketType { ours: self.config.socket_type, theirs: name });
+            return Err(ZmtpHandshakeError::SocketType { ours: self.config.socket_type, theirs: name });
         }
         let mut metadata = Metadata::default();
         metadata.push(Metadata::SOCKET_TYPE, name);
@@ -377,10 +380,10 @@ impl Handshake {
         &mut self,
         mut exchange: Exchange,
         buf: &mut BytesMut,
-    ) -> Result<Option<Step>, HandshakeError> {
+    ) -> Result<Option<HandshakeStep>, ZmtpHandshakeError> {
         let Some(body) = next_command(buf)? else {
-            self.state = State::Commands(exchange);
-            return Ok(Some(Step::Continue));
+            self.state = HandshakeState::Commands(exchange);
+            return Ok(Some(HandshakeStep::Continue));
         };
         let outcome = match &mut exchange {
             Exchange::Null(m) => m.handle_command(&body),
@@ -392,17 +395,23 @@ impl Handshake {
         self.follow(exchange, outcome)
     }
 
-    fn follow(&mut self, exchange: Exchange, outcome: Outcome) -> Result<Option<Step>, HandshakeError> {
+    fn follow(
+        &mut self,
+        exchange: Exchange,
+        outcome: HandshakeOutcome,
+    ) -> Result<Option<HandshakeStep>, ZmtpHandshakeError> {
         match outcome {
-            Outcome::Continue => {
-                self.state = State::Commands(exchange);
+            HandshakeOutcome::Continue => {
+                self.state = HandshakeState::Commands(exchange);
                 Ok(None)
             }
-            Outcome::Authenticate(request) => {
-                self.state = State::Judging(exchange);
-                Ok(Some(Step::Authenticate(request)))
+            HandshakeOutcome::Authenticate(request) => {
+                self.state = HandshakeState::Judging(exchange);
+                Ok(Some(HandshakeStep::Authenticate(request)))
             }
-            Outcome::Done { metadata, answer, session } => self.done(metadata, answer, session).map(Some),
+            HandshakeOutcome::Done { metadata, answer, session } => {
+                self.done(metadata, answer, session).map(Some)
+            }
         }
     }
 
@@ -410,8 +419,8 @@ impl Handshake {
         &mut self,
         metadata: Metadata,
         answer: Option<Bytes>,
-        session: Option<Session>,
-    ) -> Result<Step, HandshakeError> {
+        session: Option<CurveSession>,
+    ) -> Result<HandshakeStep, ZmtpHandshakeError> {
         let ours = self.config.socket_type;
         // A peer that does not tell its type is accepted, as libzmq does (`zmtp` 8.1).
         let socket_type = match metadata.get(Metadata::SOCKET_TYPE) {
@@ -420,30 +429,35 @@ impl Handshake {
                 Some(theirs) => Some(theirs),
                 None => {
                     self.say_error("Invalid socket type");
-                    return Err(HandshakeError::SocketType { ours, theirs: name.clone() });
+                    return Err(ZmtpHandshakeError::SocketType { ours, theirs: name.clone() });
                 }
             },
         };
         let identity = metadata.get(Metadata::IDENTITY).cloned().unwrap_or_default();
         if identity.len() > MAX_IDENTITY {
-            return Err(HandshakeError::Identity(identity.len()));
+            return Err(ZmtpHandshakeError::Identity(identity.len()));
         }
         self.out.extend_from_slice(&answer.unwrap_or_default());
         let (user_id, auth_metadata) = self.auth.take().unwrap_or_default();
         let peer = Peer { socket_type, identity, metadata, user_id, auth_metadata };
-        Ok(Step::Done(Box::new(LinkParams { socket_type: ours, version: self.version, peer, session })))
+        Ok(HandshakeStep::Done(Box::new(ZmtpLinkParams {
+            socket_type: ours,
+            version: self.version,
+            peer,
+            session,
+        })))
     }
 }
 
 /// The body of the next command; `None` when more bytes are needed. A frame without the command bit is
 /// accepted, as libzmq does (`zmtp` 14).
-fn next_command(buf: &mut BytesMut) -> Result<Option<Bytes>, HandshakeError> {
+fn next_command(buf: &mut BytesMut) -> Result<Option<Bytes>, ZmtpHandshakeError> {
     let Some((head, start)) = FrameHead::decode(buf)? else { return Ok(None) };
     if head.more {
-        return Err(HandshakeError::NotACommand);
+        return Err(ZmtpHandshakeError::NotACommand);
     }
     let len = usize::try_from(head.len).ok().filter(|len| *len <= MAX_HANDSHAKE_COMMAND);
-    let Some(len) = len else { return Err(HandshakeError::TooLong(head.len)) };
+    let Some(len) = len else { return Err(ZmtpHandshakeError::TooLong(head.len)) };
     if buf.len() - start < len {
         return Ok(None);
     }
@@ -451,16 +465,16 @@ fn next_command(buf: &mut BytesMut) -> Result<Option<Bytes>, HandshakeError> {
 }
 
 /// Decodes the expected command, or returns an error that names the received one.
-fn expect<C: Command>(body: &Bytes) -> Result<C, HandshakeError> {
+fn expect<C: Command>(body: &Bytes) -> Result<C, ZmtpHandshakeError> {
     match C::decode(body) {
         Err(DecodeError { kind: DecodeErrorKind::Name, .. }) => {}
-        result => return result.map_err(HandshakeError::from),
+        result => return result.map_err(ZmtpHandshakeError::from),
     }
     match ErrorCommand::decode(body) {
         Err(DecodeError { kind: DecodeErrorKind::Name, .. }) => {
             let len = body.first().map_or(0, |len| usize::from(*len));
-            Err(HandshakeError::Unexpected { expected: C::NAME, got: body.slice(1..=len) })
+            Err(ZmtpHandshakeError::Unexpected { expected: C::NAME, got: body.slice(1..=len) })
         }
-        result => Err(HandshakeError::Peer { reason: result?.reason }),
+        result => Err(ZmtpHandshakeError::Peer { reason: result?.reason }),
     }
 }

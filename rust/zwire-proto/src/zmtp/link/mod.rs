@@ -8,11 +8,11 @@
 //!
 //! | Machine | Takes | Gives |
 //! | --- | --- | --- |
-//! | [`Handshake`] | the stream from its first byte | greeting and commands, a question to the authenticator, then [`LinkParams`] |
-//! | [`LinkRx`] | the stream behind the handshake | [`Inbound`]; whether the peer is gone |
-//! | [`LinkTx`] | [`Message`]s up to a high-water mark | segments for vectored writes; PINGs |
+//! | [`Handshake`] | the stream from its first byte | greeting and commands, a question to the authenticator, then [`ZmtpLinkParams`] |
+//! | [`ZmtpRx`] | the stream behind the handshake | [`Inbound`]; whether the peer is gone |
+//! | [`ZmtpTx`] | [`Message`]s up to a high-water mark | segments for vectored writes; PINGs |
 //!
-//! Bounds of memory per peer: 64 KiB in the handshake, one message of the size that [`RxConfig`] allows
+//! Bounds of memory per peer: 64 KiB in the handshake, one message of the size that [`ZmtpRxConfig`] allows
 //! afterwards, and under CURVE the open copy of a frame beside the sealed one. An announced size
 //! reserves no memory. Malformed bytes end the connection.
 
@@ -26,12 +26,12 @@ mod tx;
 mod tests;
 
 pub use handshake::{
-    AuthRequest, CurveClient, CurveServer, Denial, Handshake, HandshakeConfig, HandshakeError,
-    InvalidIdentity, PlainCredentials, Security, Step,
+    AuthRequest, CurveClient, CurveServer, Denial, Handshake, HandshakeStep, InvalidIdentity,
+    PlainCredentials, Security, ZmtpHandshakeConfig, ZmtpHandshakeError,
 };
 pub use message::Message;
-pub use rx::{Inbound, LinkRx, RxConfig, RxStats};
-pub use tx::{LinkTx, PushError, Rejected, TxConfig, TxStats};
+pub use rx::{Inbound, ZmtpRx, ZmtpRxConfig, ZmtpRxStats};
+pub use tx::{Rejected, ZmtpPushError, ZmtpTx, ZmtpTxConfig, ZmtpTxStats};
 
 use super::wire::{Metadata, SocketType};
 use crate::error::DecodeError;
@@ -77,7 +77,7 @@ pub struct Peer {
 
 /// Result of a handshake.
 #[derive(Debug)]
-pub struct LinkParams {
+pub struct ZmtpLinkParams {
     /// Local socket type.
     pub socket_type: SocketType,
     /// Version that limits which commands may be sent.
@@ -85,7 +85,7 @@ pub struct LinkParams {
     /// The other side.
     pub peer: Peer,
     /// Keys that seal frames, under CURVE.
-    session: Option<curve::Session>,
+    session: Option<curve::CurveSession>,
 }
 
 /// Heartbeat settings: when to send PING to a silent peer, and when to close the connection (`zmtp`
@@ -124,7 +124,7 @@ impl Heartbeat {
 
 /// Error that ends a connection after its handshake.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum LinkError {
+pub enum ZmtpLinkError {
     /// A frame or a command that does not decode.
     #[error(transparent)]
     Decode(#[from] DecodeError),
@@ -164,4 +164,4 @@ pub enum LinkError {
     },
 }
 
-impl LinkError {}
+impl ZmtpLinkError {}

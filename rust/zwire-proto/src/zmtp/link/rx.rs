@@ -1,6 +1,6 @@
-//! [`LinkRx`]: the stream in, messages out (`zmtp` 4, 5, 9, 10).
+//! [`ZmtpRx`]: the stream in, messages out (`zmtp` 4, 5, 9, 10).
 
-use super::{Heartbeat, LinkError, LinkParams, Message, Version, curve::Opener, message::cost};
+use super::{Heartbeat, Message, Version, ZmtpLinkError, ZmtpLinkParams, curve::CurveOpener, message::cost};
 use crate::{
     Now,
     zmtp::{
@@ -13,14 +13,14 @@ use core::{fmt, time::Duration};
 
 /// Local policy of a receiver.
 #[derive(Clone, Copy, Debug)]
-pub struct RxConfig {
+pub struct ZmtpRxConfig {
     /// Largest message, all frames together with a few bytes for each; a larger one ends the connection.
     pub max_message_size: usize,
     /// The heartbeat that the sender of the same connection has.
     pub heartbeat: Option<Heartbeat>,
 }
 
-impl Default for RxConfig {
+impl Default for ZmtpRxConfig {
     /// No heartbeat, like libzmq.
     fn default() -> Self {
         Self { max_message_size: MAX_MESSAGE_SIZE, heartbeat: None }
@@ -29,7 +29,7 @@ impl Default for RxConfig {
 
 /// Counters of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RxStats {
+pub struct ZmtpRxStats {
     /// Bytes of whole frames, heads included.
     pub bytes: u64,
     /// Frames of messages.
@@ -51,17 +51,17 @@ pub enum Inbound {
     Subscribe(Bytes),
     /// To a publisher: the peer cancels the subscription to this prefix.
     Cancel(Bytes),
-    /// PING; pass it to [`super::LinkTx::pong`].
+    /// PING; pass it to [`super::ZmtpTx::pong`].
     Ping(Ping),
 }
 
 /// The receiving half of a connection.
-pub struct LinkRx {
+pub struct ZmtpRx {
     socket_type: SocketType,
     version: Version,
-    config: RxConfig,
+    config: ZmtpRxConfig,
     /// Opener of boxes, under CURVE.
-    opener: Option<Opener>,
+    opener: Option<CurveOpener>,
     /// Frames of an incomplete message.
     partial: Vec<Bytes>,
     partial_cost: usize,
@@ -70,25 +70,25 @@ pub struct LinkRx {
     last: Duration,
     /// TTL of the peer's last PING.
     ttl: Option<Duration>,
-    stats: RxStats,
+    stats: ZmtpRxStats,
 }
 
-impl LinkRx {
+impl ZmtpRx {
     /// The receiver of a connection after its handshake, which ended at `now`.
     #[must_use]
-    pub fn new(params: &LinkParams, config: RxConfig, now: Now) -> Self {
+    pub fn new(params: &ZmtpLinkParams, config: ZmtpRxConfig, now: Now) -> Self {
         let heartbeat = config.heartbeat.filter(|heartbeat| heartbeat.reaches(params.version));
         Self {
             socket_type: params.socket_type,
             version: params.version,
-            config: RxConfig { heartbeat, ..config },
+            config: ZmtpRxConfig { heartbeat, ..config },
             opener: params.session.as_ref().map(|session| session.opener()),
             partial: Vec::new(),
             partial_cost: 0,
             left: 0,
             last: now.mono,
             ttl: None,
-            stats: RxStats::default(),
+            stats: ZmtpRxStats::default(),
         }
     }
 
@@ -104,7 +104,7 @@ impl LinkRx {
         buf: &mut BytesMut,
         out: &mut Vec<Inbound>,
         full: usize,
-    ) -> Result<bool, LinkError> {
+    ) -> Result<bool, ZmtpLinkError> {
         if buf.len() > self.left {
             self.last = now.mono;
         }
@@ -121,7 +121,7 @@ impl LinkRx {
         buf: &mut BytesMut,
         out: &mut Vec<Inbound>,
         full: usize,
-    ) -> Result<bool, LinkError> {
+    ) -> Result<bool, ZmtpLinkError> {
         loop {
             if out.len() >= full {
                 return Ok(true);
@@ -146,7 +146,7 @@ impl LinkRx {
 
     /// Length of up to `frames` whole frames at the front. An error behind the first frame is left for
     /// the next call.
-    fn whole_frames(&self, buf: &[u8], frames: usize) -> Result<usize, LinkError> {
+    fn whole_frames(&self, buf: &[u8], frames: usize) -> Result<usize, ZmtpLinkError> {
         let mut at = 0;
         // Includes frames in `buf` that are not yet part of the partial message.
         let mut pending = self.partial_cost;
@@ -161,7 +161,7 @@ impl LinkRx {
         Ok(at)
     }
 
-    fn whole_frame(&self, buf: &[u8], pending: &mut usize) -> Result<Option<usize>, LinkError> {
+    fn whole_frame(&self, buf: &[u8], pending: &mut usize) -> Result<Option<usize>, ZmtpLinkError> {
         let Some((head, start)) = FrameHead::decode(buf)? else { return Ok(None) };
         let len = self.admit(head, *pending)?;
         if !head.command {
@@ -171,11 +171,11 @@ impl LinkRx {
     }
 
     /// Length of a frame if it is allowed; `pending` is the cost of its message so far.
-    fn admit(&self, head: FrameHead, pending: usize) -> Result<usize, LinkError> {
+    fn admit(&self, head: FrameHead, pending: usize) -> Result<usize, ZmtpLinkError> {
         let max = self.config.max_message_size;
         let pending = if head.command { 0 } else { pending };
         let fits = usize::try_from(head.len).ok().filter(|len| cost(*len).saturating_add(pending) <= max);
-        fits.ok_or(LinkError::TooLarge { len: head.len.saturating_add(pending as u64), max })
+        fits.ok_or(ZmtpLinkError::TooLarge { len: head.len.saturating_add(pending as u64), max })
     }
 
     /// Number of bytes missing for the next whole frame or for its head; 0 when it is complete or
@@ -191,7 +191,7 @@ impl LinkRx {
         }
     }
 
-    fn frame(&mut self, head: FrameHead, body: Bytes, out: &mut Vec<Inbound>) -> Result<(), LinkError> {
+    fn frame(&mut self, head: FrameHead, body: Bytes, out: &mut Vec<Inbound>) -> Result<(), ZmtpLinkError> {
         // The kind of frame around MESSAGE is ignored: libzmq and the RFCs disagree. A frame in clear
         // is no MESSAGE.
         let (more, command, body) = match &mut self.opener {
@@ -205,14 +205,14 @@ impl LinkRx {
     }
 
     /// Handles a frame of a message.
-    fn part(&mut self, more: bool, body: Bytes, out: &mut Vec<Inbound>) -> Result<(), LinkError> {
+    fn part(&mut self, more: bool, body: Bytes, out: &mut Vec<Inbound>) -> Result<(), ZmtpLinkError> {
         self.stats.frames += 1;
         if more || !self.partial.is_empty() {
             let total = self.partial_cost.saturating_add(cost(body.len()));
             // Outside its box a frame does not tell whether more follow.
             let max = self.config.max_message_size;
             if total > max {
-                return Err(LinkError::TooLarge { len: total as u64, max });
+                return Err(ZmtpLinkError::TooLarge { len: total as u64, max });
             }
             self.partial_cost = total;
             self.partial.push(body);
@@ -248,9 +248,9 @@ impl LinkRx {
     }
 
     /// Handles a command. Commands belong between messages; one in the middle of a message is tolerated, as libzmq does.
-    fn command(&mut self, body: &Bytes, out: &mut Vec<Inbound>) -> Result<(), LinkError> {
+    fn command(&mut self, body: &Bytes, out: &mut Vec<Inbound>) -> Result<(), ZmtpLinkError> {
         if self.version == Version::V2_0 {
-            return Err(LinkError::CommandOfOldPeer);
+            return Err(ZmtpLinkError::CommandOfOldPeer);
         }
         self.stats.commands += 1;
         let publisher = matches!(self.socket_type, SocketType::Pub | SocketType::XPub);
@@ -262,7 +262,7 @@ impl LinkRx {
                 out.push(Inbound::Ping(ping));
             }
             TrafficCommand::Pong(_) => {}
-            TrafficCommand::Error(error) => return Err(LinkError::Peer { reason: error.reason }),
+            TrafficCommand::Error(error) => return Err(ZmtpLinkError::Peer { reason: error.reason }),
             _ => self.stats.ignored += 1,
         }
         Ok(())
@@ -294,12 +294,12 @@ impl LinkRx {
 
     /// Counters.
     #[must_use]
-    pub const fn stats(&self) -> RxStats {
+    pub const fn stats(&self) -> ZmtpRxStats {
         self.stats
     }
 }
 
-impl fmt::Debug for LinkRx {
+impl fmt::Debug for ZmtpRx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LinkRx")
             .field("last", &self.last)

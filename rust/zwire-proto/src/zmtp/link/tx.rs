@@ -1,6 +1,6 @@
-//! [`LinkTx`]: messages in, segments out (`zmtp` 4, 9, 10).
+//! [`ZmtpTx`]: messages in, segments out (`zmtp` 4, 9, 10).
 
-use super::{Heartbeat, LinkParams, Message, Version, curve::Sealer};
+use super::{Heartbeat, Message, Version, ZmtpLinkParams, curve::Sealer};
 use crate::{
     Now,
     buf::{Segments, Sink},
@@ -16,7 +16,7 @@ use thiserror::Error;
 
 /// Local policy of a sender.
 #[derive(Clone, Copy, Debug)]
-pub struct TxConfig {
+pub struct ZmtpTxConfig {
     /// The high-water mark, in messages.
     pub max_messages: usize,
     /// Queued bytes at which no more messages are accepted; an empty queue accepts a message of any
@@ -26,7 +26,7 @@ pub struct TxConfig {
     pub heartbeat: Option<Heartbeat>,
 }
 
-impl Default for TxConfig {
+impl Default for ZmtpTxConfig {
     /// The high-water mark of libzmq, and a bound in bytes beside it; no heartbeat.
     fn default() -> Self {
         Self { max_messages: HIGH_WATER_MARK, max_bytes: MAX_QUEUED_BYTES, heartbeat: None }
@@ -35,7 +35,7 @@ impl Default for TxConfig {
 
 /// Reason why a message was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum PushError {
+pub enum ZmtpPushError {
     /// The high-water mark is reached.
     #[error("{waiting} messages are waiting")]
     HighWaterMark {
@@ -60,12 +60,12 @@ pub struct Rejected {
     /// The message.
     pub message: Message,
     /// Reason.
-    pub error: PushError,
+    pub error: ZmtpPushError,
 }
 
 /// Counters of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TxStats {
+pub struct ZmtpTxStats {
     /// Messages transmitted.
     pub messages: u64,
     /// Bytes transmitted.
@@ -76,7 +76,7 @@ pub struct TxStats {
     pub pongs: u64,
     /// PONGs dropped because the peer sends PINGs without reading the answers.
     pub lost_pongs: u64,
-    /// Messages dropped by [`LinkTx::clear`].
+    /// Messages dropped by [`ZmtpTx::clear`].
     pub discarded: u64,
 }
 
@@ -90,9 +90,9 @@ enum Item {
 }
 
 /// The sending half of a connection. Messages are encoded only when they are transmitted.
-pub struct LinkTx {
+pub struct ZmtpTx {
     version: Version,
-    config: TxConfig,
+    config: ZmtpTxConfig,
     encoder: Encoder,
     queue: VecDeque<Item>,
     messages: usize,
@@ -101,20 +101,20 @@ pub struct LinkTx {
     pongs: VecDeque<Bytes>,
     ping: bool,
     next_ping: Duration,
-    stats: TxStats,
+    stats: ZmtpTxStats,
 }
 
-impl LinkTx {
+impl ZmtpTx {
     /// The sender of a connection after its handshake, which ended at `now`.
     #[must_use]
-    pub fn new(params: &LinkParams, config: TxConfig, now: Now) -> Self {
+    pub fn new(params: &ZmtpLinkParams, config: ZmtpTxConfig, now: Now) -> Self {
         let heartbeat = config.heartbeat.filter(|heartbeat| heartbeat.reaches(params.version));
         // A zero interval must not make the driver's loop spin.
         let heartbeat =
             heartbeat.map(|h| Heartbeat { interval: h.interval.max(Duration::from_millis(1)), ..h });
         Self {
             version: params.version,
-            config: TxConfig { heartbeat, ..config },
+            config: ZmtpTxConfig { heartbeat, ..config },
             encoder: Encoder(params.session.as_ref().map(|session| session.sealer())),
             queue: VecDeque::new(),
             messages: 0,
@@ -122,7 +122,7 @@ impl LinkTx {
             pongs: VecDeque::new(),
             ping: false,
             next_ping: heartbeat.map_or(Duration::MAX, |h| now.mono.saturating_add(h.interval)),
-            stats: TxStats::default(),
+            stats: ZmtpTxStats::default(),
         }
     }
 
@@ -130,12 +130,12 @@ impl LinkTx {
     ///
     /// # Errors
     /// The reason why it would not.
-    pub fn check(&self) -> Result<(), PushError> {
+    pub fn check(&self) -> Result<(), ZmtpPushError> {
         if self.messages >= self.config.max_messages {
-            return Err(PushError::HighWaterMark { waiting: self.messages });
+            return Err(ZmtpPushError::HighWaterMark { waiting: self.messages });
         }
         if self.bytes >= self.config.max_bytes && self.bytes > 0 {
-            return Err(PushError::Bytes { waiting: self.bytes });
+            return Err(ZmtpPushError::Bytes { waiting: self.bytes });
         }
         Ok(())
     }
@@ -293,7 +293,7 @@ impl LinkTx {
 
     /// Counters.
     #[must_use]
-    pub const fn stats(&self) -> TxStats {
+    pub const fn stats(&self) -> ZmtpTxStats {
         self.stats
     }
 }
@@ -307,8 +307,8 @@ impl Item {
     }
 }
 
-const MORE: u8 = curve::Message::MORE;
-const COMMAND: u8 = curve::Message::COMMAND;
+const MORE: u8 = curve::CurveMessage::MORE;
+const COMMAND: u8 = curve::CurveMessage::COMMAND;
 
 /// Writes frames: in clear, or each in its box.
 struct Encoder(Option<Sealer>);
@@ -340,7 +340,7 @@ fn body(command: &impl Command) -> Bytes {
     out.into()
 }
 
-impl fmt::Debug for LinkTx {
+impl fmt::Debug for ZmtpTx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LinkTx")
             .field("messages", &self.messages)

@@ -1,4 +1,4 @@
-//! [`Subscriber`]: the subscriptions of a SUB (`zmtp` 9).
+//! [`SubscriberSocket`]: the subscriptions of a SUB (`zmtp` 9).
 
 use super::{Subscriptions, TooManySubscriptions};
 use bytes::Bytes;
@@ -11,14 +11,14 @@ const SELF: u64 = 0;
 /// twice. Publishers only keep whether a prefix is subscribed, so they are told of the first and of the
 /// last.
 #[derive(Debug, Default)]
-pub struct Subscriber {
+pub struct SubscriberSocket {
     counts: BTreeMap<Bytes, usize>,
     tree: Subscriptions,
     /// Reused to avoid an allocation for each message.
     found: Vec<u64>,
 }
 
-impl Subscriber {
+impl SubscriberSocket {
     /// Subscribes to a prefix. Returns whether publishers must be told.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn the_first_and_the_last_are_told() {
-        let mut sub = Subscriber::default();
+        let mut sub = SubscriberSocket::default();
         assert!(!sub.wants(b"temperature"));
         assert_eq!(sub.subscribe(&bytes("temp")), Ok(true));
         assert_eq!(sub.subscribe(&bytes("temp")), Ok(false));
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_empty_prefix_is_everything() {
-        let mut sub = Subscriber::default();
+        let mut sub = SubscriberSocket::default();
         sub.subscribe(&Bytes::new()).unwrap();
         assert!(sub.wants(b"") && sub.wants(b"anything"));
         sub.cancel(b"");
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_no_publisher_would_remember_is_refused() {
-        let mut sub = Subscriber::default();
+        let mut sub = SubscriberSocket::default();
         let long = Bytes::from(vec![1; MAX_SUBSCRIPTION_BYTES]);
         sub.subscribe(&long).unwrap_err();
         assert_eq!(sub.cancel(&long), None);
@@ -114,7 +114,7 @@ mod tests {
             steps in proptest::collection::vec((any::<bool>(), "[ab]{0,3}"), 0..40),
             topic in "[ab]{0,4}",
         ) {
-            let mut sub = Subscriber::default();
+            let mut sub = SubscriberSocket::default();
             let mut list: Vec<Bytes> = Vec::new();
             for (add, prefix) in steps {
                 let prefix = Bytes::from(prefix);

@@ -32,14 +32,14 @@ pub struct TooManySubscriptions {
 /// CANCEL removes a prefix that was subscribed to twice.
 #[derive(Debug)]
 pub struct Subscriptions {
-    nodes: Vec<Node>,
+    nodes: Vec<TrieNode>,
     /// Free nodes, for reuse.
     free: Vec<usize>,
     peers: HashMap<PeerKey, Wishes>,
 }
 
 #[derive(Debug, Default)]
-struct Node {
+struct TrieNode {
     /// The bytes from the parent to here.
     label: Bytes,
     parent: usize,
@@ -57,7 +57,7 @@ struct Wishes {
 
 impl Default for Subscriptions {
     fn default() -> Self {
-        Self { nodes: vec![Node::default()], free: Vec::new(), peers: HashMap::new() }
+        Self { nodes: vec![TrieNode::default()], free: Vec::new(), peers: HashMap::new() }
     }
 }
 
@@ -146,7 +146,7 @@ impl Subscriptions {
         Some(children[at].1)
     }
 
-    fn add(&mut self, node: Node) -> usize {
+    fn add(&mut self, node: TrieNode) -> usize {
         let (parent, first) = (node.parent, node.label[0]);
         let index = match self.free.pop() {
             Some(index) => {
@@ -169,7 +169,7 @@ impl Subscriptions {
         let (mut node, mut at) = (ROOT, 0);
         while at < prefix.len() {
             let Some(child) = self.child(node, &prefix[at..]) else {
-                return self.add(Node { label: prefix.slice(at..), parent: node, ..Node::default() });
+                return self.add(TrieNode { label: prefix.slice(at..), parent: node, ..TrieNode::default() });
             };
             let label = self.nodes[child].label.clone();
             let common = label.iter().zip(&prefix[at..]).take_while(|(a, b)| a == b).count();
@@ -181,10 +181,10 @@ impl Subscriptions {
 
     /// Inserts a node into the edge to `child`.
     fn split(&mut self, child: usize, at: usize) -> usize {
-        let Node { label, parent, .. } = &self.nodes[child];
+        let TrieNode { label, parent, .. } = &self.nodes[child];
         let (parent, label) = (*parent, label.clone());
         self.nodes[parent].children.retain(|(_, index)| *index != child);
-        let middle = self.add(Node { label: label.slice(..at), parent, ..Node::default() });
+        let middle = self.add(TrieNode { label: label.slice(..at), parent, ..TrieNode::default() });
         self.nodes[child].label = label.slice(at..);
         self.nodes[child].parent = middle;
         self.nodes[middle].children.push((label[at], child));
@@ -202,7 +202,7 @@ impl Subscriptions {
         while node != ROOT && self.nodes[node].peers.is_empty() && self.nodes[node].children.is_empty() {
             let parent = self.nodes[node].parent;
             self.nodes[parent].children.retain(|(_, index)| *index != node);
-            self.nodes[node] = Node::default();
+            self.nodes[node] = TrieNode::default();
             self.free.push(node);
             node = parent;
         }
@@ -216,7 +216,7 @@ impl Subscriptions {
 
     /// Merges `node` and its only child into one edge.
     fn join(&mut self, node: usize, child: usize) {
-        let Node { label, parent, .. } = core::mem::take(&mut self.nodes[node]);
+        let TrieNode { label, parent, .. } = core::mem::take(&mut self.nodes[node]);
         self.free.push(node);
         self.nodes[child].label = [&label[..], &self.nodes[child].label].concat().into();
         self.nodes[child].parent = parent;

@@ -13,7 +13,7 @@ use core::fmt;
 
 /// The family of greetings and frames that a peer uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Generation {
+pub enum ZmtpGeneration {
     /// ZMTP 1.0, or any other text or protocol, which cannot be told apart.
     V1,
     /// Revision 0: a greeting as of ZMTP 2.0 and frames as of 1.0. No release is known to send it.
@@ -24,7 +24,7 @@ pub enum Generation {
     V3,
 }
 
-impl Generation {
+impl ZmtpGeneration {
     /// The generation of a peer, from its first bytes; `None` when more are needed, which is never so
     /// with [`Greeting::PREFIX_LEN`] of them.
     #[must_use]
@@ -40,7 +40,7 @@ impl Generation {
     }
 }
 
-impl fmt::Display for Generation {
+impl fmt::Display for ZmtpGeneration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::V1 => "ZMTP 1.0 or not ZMTP",
@@ -59,20 +59,20 @@ mod tests {
     #[test]
     fn each_row_of_the_table() {
         for (hex, generation) in [
-            ("04 00 01 61 62", Generation::V1),
-            ("47 45 54 20 2F", Generation::V1),
-            ("FF 00 00 00 00 00 00 01 2D 00", Generation::V1),
-            ("FF 00 00 00 00 00 00 00 00 7F 00", Generation::Revision0),
-            ("FF 00 00 00 00 00 00 00 00 7F 01", Generation::V2),
-            ("FF 00 00 00 00 00 00 00 00 7F 02", Generation::V2),
-            ("FF 00 00 00 00 00 00 00 00 01 03", Generation::V3),
-            ("FF 00 00 00 00 00 00 00 00 7F 04", Generation::V3),
+            ("04 00 01 61 62", ZmtpGeneration::V1),
+            ("47 45 54 20 2F", ZmtpGeneration::V1),
+            ("FF 00 00 00 00 00 00 01 2D 00", ZmtpGeneration::V1),
+            ("FF 00 00 00 00 00 00 00 00 7F 00", ZmtpGeneration::Revision0),
+            ("FF 00 00 00 00 00 00 00 00 7F 01", ZmtpGeneration::V2),
+            ("FF 00 00 00 00 00 00 00 00 7F 02", ZmtpGeneration::V2),
+            ("FF 00 00 00 00 00 00 00 00 01 03", ZmtpGeneration::V3),
+            ("FF 00 00 00 00 00 00 00 00 7F 04", ZmtpGeneration::V3),
         ] {
             let wire = unhex(hex);
-            assert_eq!(Generation::detect(&wire), Some(generation), "{hex}");
+            assert_eq!(ZmtpGeneration::detect(&wire), Some(generation), "{hex}");
             // No shorter piece gives another result.
             for cut in 0..wire.len() {
-                let seen = Generation::detect(&wire[..cut]);
+                let seen = ZmtpGeneration::detect(&wire[..cut]);
                 assert!(seen.is_none_or(|seen| seen == generation), "{hex} cut at {cut}");
             }
         }

@@ -33,7 +33,7 @@ pub struct Greeting2 {
 }
 
 impl Greeting2 {
-    /// Reads a greeting. The revision is not checked: [`super::Generation`] does that.
+    /// Reads a greeting. The revision is not checked: [`super::ZmtpGeneration`] does that.
     ///
     /// # Errors
     /// Too short, an unknown socket type, or an identity that is not a final short frame.

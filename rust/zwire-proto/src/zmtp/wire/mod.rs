@@ -2,9 +2,9 @@
 //!
 //! | Phase | Content | Types |
 //! | --- | --- | --- |
-//! | greeting | 64 bytes of 3.x; forms of older peers | [`Greeting`], [`Generation`], [`Greeting2`], [`Greeting1`] |
+//! | greeting | 64 bytes of 3.x; forms of older peers | [`Greeting`], [`ZmtpGeneration`], [`Greeting2`], [`Greeting1`] |
 //! | handshake | commands | [`Ready`], [`Error`], [`plain`], [`curve`] |
-//! | traffic | frames of messages, commands between them | [`FrameHead`], [`TrafficCommand`], [`Subscription`], [`curve::Message`] |
+//! | traffic | frames of messages, commands between them | [`FrameHead`], [`TrafficCommand`], [`Subscription`], [`curve::CurveMessage`] |
 //!
 //! Every command is a [`Command`], with its name and the codec of its data. All numbers are big-endian.
 //! Decoded byte fields are slices of the buffer.
@@ -34,7 +34,7 @@ pub use cancel::Cancel;
 pub use command::{Command, command_name};
 pub use error::Error;
 pub use frame::{FrameHead, put_frame};
-pub use generation::Generation;
+pub use generation::ZmtpGeneration;
 pub use greeting::{Greeting, Mechanism};
 pub use greeting1::Greeting1;
 pub use greeting2::Greeting2;

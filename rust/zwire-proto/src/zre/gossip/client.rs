@@ -3,7 +3,7 @@
 use super::{
     super::wire::{EncodeError, Gossip},
     Heard, Stored,
-    session::{Say, Session},
+    session::{GossipSession, Say},
 };
 use crate::Now;
 use bytes::Bytes;
@@ -28,7 +28,7 @@ pub struct ClientStats {
 pub struct Client {
     own: BTreeMap<Bytes, Stored>,
     /// State of the connection while it is open.
-    session: Option<Session>,
+    session: Option<GossipSession>,
     transmits: VecDeque<Bytes>,
     events: VecDeque<Heard>,
     stats: ClientStats,
@@ -56,7 +56,7 @@ impl Client {
 
     /// The connection is open: a new one, or the same one again.
     pub fn handle_opened(&mut self, now: Now) {
-        self.session = Some(Session::open(now.mono));
+        self.session = Some(GossipSession::open(now.mono));
         self.say(Say::Hello);
     }
 
@@ -107,7 +107,7 @@ impl Client {
     /// Deadline of [`handle_timeout`](Self::handle_timeout), in monotonic time.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
-        self.session.as_ref().map(Session::next)
+        self.session.as_ref().map(GossipSession::next)
     }
 
     /// Whether the connection is open.

@@ -6,7 +6,7 @@ use super::{
         wire::{EncodeError, Gossip},
     },
     CLIENT_EXPIRY, Heard, Stored,
-    session::{Say, Session},
+    session::{GossipSession, Say},
 };
 use crate::Now;
 use bytes::Bytes;
@@ -73,7 +73,7 @@ pub struct Hub {
     /// Same data ordered by time, the most silent client first.
     silence: BTreeSet<(Duration, u64)>,
     /// Connections that this hub opened to other hubs.
-    remotes: BTreeMap<u64, Session>,
+    remotes: BTreeMap<u64, GossipSession>,
     transmits: VecDeque<(u64, Bytes)>,
     events: VecDeque<Heard>,
     stats: HubStats,
@@ -125,7 +125,7 @@ impl Hub {
 
     /// A connection that this hub opened to another hub is up.
     pub fn handle_connected(&mut self, now: Now, connection: u64) {
-        self.remotes.insert(connection, Session::open(now.mono));
+        self.remotes.insert(connection, GossipSession::open(now.mono));
         self.say(connection, Say::Hello);
     }
 
@@ -200,7 +200,7 @@ impl Hub {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let silent = self.silence.first().map(|(heard, _)| *heard + self.config.client_expiry);
-        self.remotes.values().map(Session::next).chain(silent).min()
+        self.remotes.values().map(GossipSession::next).chain(silent).min()
     }
 
     // Getters.

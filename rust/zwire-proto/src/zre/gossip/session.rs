@@ -23,7 +23,7 @@ impl Say {
 
 /// State of an open connection.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct GossipSession {
     /// Time of the last HELLO.
     greeted: Duration,
     /// Deadline of the next message.
@@ -32,7 +32,7 @@ pub(super) struct Session {
     invalid: bool,
 }
 
-impl Session {
+impl GossipSession {
     /// Starts a session; [`Say::Hello`] is sent first.
     pub(super) fn open(now: Duration) -> Self {
         Self { greeted: now, next: now + PING_INTERVAL, invalid: false }

@@ -27,9 +27,9 @@ impl Interface {
     }
 }
 
-/// The configuration of a [`Node`](super::Node). The times are those of `zre` 22, last column.
+/// The configuration of a [`ZreNode`](super::ZreNode). The times are those of `zre` 22, last column.
 #[derive(Clone, Debug)]
-pub struct NodeConfig {
+pub struct ZreNodeConfig {
     /// UUID of the node; a new one for each start.
     pub uuid: Uuid,
     /// Name of the node; by default the first six digits of the UUID.
@@ -74,7 +74,7 @@ pub struct NodeConfig {
     pub max_unanswered: usize,
 }
 
-impl NodeConfig {
+impl ZreNodeConfig {
     /// The defaults, without any interface.
     #[must_use]
     pub fn new(uuid: Uuid) -> Self {

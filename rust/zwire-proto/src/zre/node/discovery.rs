@@ -5,8 +5,8 @@ use super::{
         Generation, Uuid,
         wire::{Beacon, Body, Hello},
     },
-    Action, EventKind, Interface, Node, NodeError, Reason, Source, endpoint_of, ip_of,
-    peer::Peer,
+    Action, EventKind, Interface, NodeError, Reason, Source, ZreNode, endpoint_of, ip_of,
+    peer::KnownPeer,
 };
 use crate::Now;
 use bytes::Bytes;
@@ -33,7 +33,7 @@ const MOVED: Duration = Duration::from_secs(3);
 /// Time that peers of the first generations need to remove a node after its goodbye (`zre` 15.5).
 pub(super) const QUIET: Duration = Duration::from_millis(300);
 
-impl Node {
+impl ZreNode {
     /// Handles a datagram on the port of discovery. A datagram that is no beacon is dropped silently.
     pub fn handle_beacon(&mut self, now: Now, source: IpAddr, datagram: &Bytes) {
         if self.check_running().is_err() {
@@ -171,7 +171,7 @@ impl Node {
     pub(super) fn insert(&mut self, now: Now, uuid: Uuid, endpoint: Bytes, public_key: Option<[u8; 32]>) {
         self.unanswered.insert((now.mono, uuid));
         self.endpoints.insert(endpoint.clone(), uuid);
-        self.peers.insert(uuid, Peer::new(now.mono, endpoint.clone(), public_key));
+        self.peers.insert(uuid, KnownPeer::new(now.mono, endpoint.clone(), public_key));
         self.meet(now, &uuid, &endpoint);
     }
 
@@ -215,7 +215,7 @@ impl Node {
         if !self.peers.contains_key(uuid) {
             return;
         }
-        let legacy = self.peers.get(uuid).is_some_and(Peer::is_legacy);
+        let legacy = self.peers.get(uuid).is_some_and(KnownPeer::is_legacy);
         self.close_session(now, uuid);
         let Some(peer) = self.peers.remove(uuid) else { return };
         self.unanswered.remove(&(peer.since, *uuid));

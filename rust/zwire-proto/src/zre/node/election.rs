@@ -9,7 +9,7 @@ use super::{
         Generation, Uuid,
         wire::{Body, Elect, Leader},
     },
-    EventKind, Node, NodeError,
+    EventKind, NodeError, ZreNode,
     peer::lossy,
 };
 use crate::{Now, Text};
@@ -47,7 +47,7 @@ impl Wave {
     }
 }
 
-impl Node {
+impl ZreNode {
     /// Makes this node a candidate in a group. All members must support elections: pyre and zyre up to
     /// 2.0.0 do not, and with one of them no election ends.
     ///

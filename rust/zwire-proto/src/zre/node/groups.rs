@@ -5,12 +5,12 @@ use super::{
         Uuid, limits,
         wire::{Body, EncodeError, Join, Leave, Shout, Stencil, Whisper},
     },
-    Action, Delivery, EventKind, Node, NodeError, Shouted,
+    Action, Delivery, EventKind, NodeError, Shouted, ZreNode,
 };
 use crate::{Now, Text};
 use bytes::Bytes;
 
-impl Node {
+impl ZreNode {
     /// Joins a group and tells all peers; `false`: the node was already in it.
     ///
     /// # Errors

@@ -2,14 +2,14 @@
 
 use super::{
     super::{Uuid, limits, wire::Body},
-    Action, DealerId, EventKind, Node, Way,
+    Action, DealerId, EndpointWay, EventKind, ZreNode,
     discovery::MISTAKABLE_WAIT,
     ip_of,
 };
 use crate::Now;
 use core::time::Duration;
 
-impl Node {
+impl ZreNode {
     /// Call at the deadline of [`poll_timeout`](Self::poll_timeout); an earlier call has no effect.
     pub fn handle_timeout(&mut self, now: Now) {
         self.say_goodbye(now);
@@ -114,7 +114,7 @@ impl Node {
     /// The peer closed the connection of a DEALER. If the peer was alive a moment ago, its process has
     /// ended: after a restart it has no state of the session.
     pub fn handle_dealer_ended(&mut self, now: Now, dealer: DealerId) {
-        if let Some(Way::Peer(uuid)) = self.dealers.get(&dealer)
+        if let Some(EndpointWay::Peer(uuid)) = self.dealers.get(&dealer)
             && let Some(peer) = self.peers.get_mut(uuid)
         {
             peer.ended = now.mono < peer.heard + self.config.evasive;
@@ -128,8 +128,8 @@ impl Node {
         // Messages behind a lost one would be out of sequence.
         self.actions.retain(|action| !matches!(action, Action::Send { dealer: to, .. } if *to == dealer));
         let uuid = match self.dealers.remove(&dealer) {
-            Some(Way::Peer(uuid)) => uuid,
-            Some(Way::Named(key)) => return self.named_failed(now, &key),
+            Some(EndpointWay::Peer(uuid)) => uuid,
+            Some(EndpointWay::Named(key)) => return self.named_failed(now, &key),
             None => return,
         };
         let Some(peer) = self.peers.get_mut(&uuid) else { return };

@@ -3,13 +3,13 @@
 use super::{
     super::{
         Uuid, limits,
-        wire::{Log, LogEvent, Message, MessageId, log_hash_of},
+        wire::{Log, LogEvent, MessageId, ZreMessage, log_hash_of},
     },
-    Action, Node,
+    Action, ZreNode,
 };
 use crate::{Now, Text};
 
-impl Node {
+impl ZreNode {
     /// Nodes and peers are both named by the hash of `ip:port`, so that a collector can match them.
     /// zyre hashes peers with their scheme.
     fn log(&mut self, now: Now, event: LogEvent, peer: u16, data: &str) {
@@ -46,7 +46,7 @@ impl Node {
         }
     }
 
-    pub(super) fn log_received(&mut self, now: Now, uuid: &Uuid, message: &Message) {
+    pub(super) fn log_received(&mut self, now: Now, uuid: &Uuid, message: &ZreMessage) {
         if self.config.log_traffic {
             let data = format!("seq={} command={}", message.sequence, command(message.body.id()));
             self.log(now, LogEvent::RECV, self.hash_of_peer(uuid), &data);

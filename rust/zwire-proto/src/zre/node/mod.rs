@@ -14,10 +14,10 @@
 //!
 //! | Family | Methods |
 //! | --- | --- |
-//! | input | [`handle_beacon`](Node::handle_beacon), [`handle_found`](Node::handle_found), [`handle_endpoint`](Node::handle_endpoint), [`handle_resolved`](Node::handle_resolved), [`handle_dealer_connected`](Node::handle_dealer_connected), [`handle_message`](Node::handle_message), [`handle_dealer_failed`](Node::handle_dealer_failed), [`handle_timeout`](Node::handle_timeout) |
-//! | command | [`join`](Node::join), [`leave`](Node::leave), [`whisper`](Node::whisper), [`shout`](Node::shout), [`contest`](Node::contest), [`stop`](Node::stop) |
-//! | output | [`poll_action`](Node::poll_action), [`poll_event`](Node::poll_event), [`poll_timeout`](Node::poll_timeout) |
-//! | getter | [`peers`](Node::peers), [`peers_of`](Node::peers_of), [`peer_groups`](Node::peer_groups), [`peer_address`](Node::peer_address), [`peer_headers`](Node::peer_headers), [`own_groups`](Node::own_groups), [`stats`](Node::stats), [`ignored`](Node::ignored) |
+//! | input | [`handle_beacon`](ZreNode::handle_beacon), [`handle_found`](ZreNode::handle_found), [`handle_endpoint`](ZreNode::handle_endpoint), [`handle_resolved`](ZreNode::handle_resolved), [`handle_dealer_connected`](ZreNode::handle_dealer_connected), [`handle_message`](ZreNode::handle_message), [`handle_dealer_failed`](ZreNode::handle_dealer_failed), [`handle_timeout`](ZreNode::handle_timeout) |
+//! | command | [`join`](ZreNode::join), [`leave`](ZreNode::leave), [`whisper`](ZreNode::whisper), [`shout`](ZreNode::shout), [`contest`](ZreNode::contest), [`stop`](ZreNode::stop) |
+//! | output | [`poll_action`](ZreNode::poll_action), [`poll_event`](ZreNode::poll_event), [`poll_timeout`](ZreNode::poll_timeout) |
+//! | getter | [`peers`](ZreNode::peers), [`peers_of`](ZreNode::peers_of), [`peer_groups`](ZreNode::peer_groups), [`peer_address`](ZreNode::peer_address), [`peer_headers`](ZreNode::peer_headers), [`own_groups`](ZreNode::own_groups), [`stats`](ZreNode::stats), [`ignored`](ZreNode::ignored) |
 //!
 //! After each input or command, drain `poll_action` and `poll_event`, then arm a timer with
 //! `poll_timeout`. One input causes at most one message per peer, or one event per group of a peer.
@@ -38,15 +38,15 @@ mod stats;
 mod tests;
 mod types;
 
-pub use config::{Interface, NodeConfig};
+pub use config::{Interface, ZreNodeConfig};
 pub use diary::{Ignored, Reason, Source};
 pub use error::NodeError;
-pub use stats::NodeStats;
-pub use types::{Action, DealerId, Delivery, Event, EventKind, Shouted};
+pub use stats::ZreNodeStats;
+pub use types::{Action, DealerId, Delivery, EventKind, Shouted, ZreEvent};
 
 use super::{
     Generation, Uuid,
-    wire::{Address, Body, Hello, Join, Message, Stencil},
+    wire::{Address, Body, Hello, Join, Stencil, ZreMessage},
     z85,
 };
 use crate::{Now, Text};
@@ -54,18 +54,18 @@ use bytes::Bytes;
 use core::{net::IpAddr, time::Duration};
 use diary::Diary;
 use election::Election;
-use named::{Named, Way};
-use peer::{Dealer, Peer, lossy, short_name};
+use named::{EndpointWay, Named};
+use peer::{KnownPeer, PeerDealer, lossy, short_name};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 /// Node of a ZRE network; see the [module](self).
 #[derive(Debug)]
-pub struct Node {
-    config: NodeConfig,
-    peers: BTreeMap<Uuid, Peer>,
+pub struct ZreNode {
+    config: ZreNodeConfig,
+    peers: BTreeMap<Uuid, KnownPeer>,
     /// Peer of each endpoint to which a DEALER goes.
     endpoints: HashMap<Bytes, Uuid>,
-    dealers: HashMap<DealerId, Way>,
+    dealers: HashMap<DealerId, EndpointWay>,
     /// Endpoints of the configuration.
     named: BTreeMap<Bytes, Named>,
     /// Next deadline of the configured endpoints.
@@ -99,20 +99,20 @@ pub struct Node {
     elections: BTreeMap<Text, Election>,
     collectors: BTreeMap<Bytes, BTreeSet<Uuid>>,
     actions: VecDeque<Action>,
-    events: VecDeque<Event>,
-    stats: NodeStats,
+    events: VecDeque<ZreEvent>,
+    stats: ZreNodeStats,
     diary: Diary,
     /// Number of times that a peer was checked.
     #[cfg(test)]
     checks: u64,
 }
 
-impl Node {
+impl ZreNode {
     /// A node that sends beacons from the first [`handle_timeout`](Self::handle_timeout) on.
     ///
     /// # Errors
     /// A configuration that cannot be announced to peers.
-    pub fn new(now: Now, config: NodeConfig) -> Result<Self, NodeError> {
+    pub fn new(now: Now, config: ZreNodeConfig) -> Result<Self, NodeError> {
         if config.interfaces.is_empty() && config.advertise.is_none() {
             return Err(NodeError::NoAddress);
         }
@@ -157,7 +157,7 @@ impl Node {
             collectors: BTreeMap::new(),
             actions: VecDeque::new(),
             events: VecDeque::new(),
-            stats: NodeStats::default(),
+            stats: ZreNodeStats::default(),
             diary: Diary::default(),
             #[cfg(test)]
             checks: 0,
@@ -177,7 +177,7 @@ impl Node {
     }
 
     /// The next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<ZreEvent> {
         self.events.pop_front()
     }
 
@@ -192,13 +192,13 @@ impl Node {
 
     /// The configuration.
     #[must_use]
-    pub const fn config(&self) -> &NodeConfig {
+    pub const fn config(&self) -> &ZreNodeConfig {
         &self.config
     }
 
     /// The counters.
     #[must_use]
-    pub const fn stats(&self) -> &NodeStats {
+    pub const fn stats(&self) -> &ZreNodeStats {
         &self.stats
     }
 
@@ -284,7 +284,7 @@ impl Node {
     }
 
     /// Candidates for [`Self::own_endpoint`].
-    fn endpoints_of(config: &NodeConfig) -> Vec<Bytes> {
+    fn endpoints_of(config: &ZreNodeConfig) -> Vec<Bytes> {
         match &config.advertise {
             Some(endpoint) => vec![Bytes::copy_from_slice(endpoint.as_bytes())],
             None => config.interfaces.iter().map(|at| endpoint_of(at.address, config.mailbox)).collect(),
@@ -292,7 +292,7 @@ impl Node {
     }
 
     /// Sends HELLO; all peers of a generation and a network get the same octets.
-    fn greet(&mut self, dealer: &mut Dealer, peer: Option<Uuid>, remote: Option<IpAddr>) {
+    fn greet(&mut self, dealer: &mut PeerDealer, peer: Option<Uuid>, remote: Option<IpAddr>) {
         let endpoint = self.own_endpoint(remote);
         let generation = dealer.generation;
         let known = self.hellos.iter().position(|hello| hello.0 == generation && hello.1 == endpoint);
@@ -309,7 +309,7 @@ impl Node {
     }
 
     /// The first message of a session.
-    fn hello(&self, generation: Generation, remote: Option<IpAddr>) -> Message {
+    fn hello(&self, generation: Generation, remote: Option<IpAddr>) -> ZreMessage {
         let endpoint = self.own_endpoint(remote);
         let address = match split_endpoint(&endpoint) {
             Some((ip, port)) if generation.is_legacy() => Address::Mailbox { ip, port },
@@ -332,7 +332,7 @@ impl Node {
             name: if generation.is_legacy() { Bytes::new() } else { octets(&self.config.name) },
             headers,
         });
-        Message { sequence: 1, body }
+        ZreMessage { sequence: 1, body }
     }
 
     /// Checks that a group can be sent to peers of all configured generations.
@@ -340,7 +340,7 @@ impl Node {
         let group = Bytes::copy_from_slice(group.as_bytes());
         for generation in self.config.generations.iter() {
             let join = Body::Join(Join { group: group.clone(), status: 0 });
-            Message { sequence: 1, body: join }.encode(generation)?;
+            ZreMessage { sequence: 1, body: join }.encode(generation)?;
         }
         Ok(())
     }
@@ -366,7 +366,7 @@ impl Node {
             | EventKind::Stop => None,
         });
         let (generation, status) = session.map(|session| (session.generation, session.status)).unzip();
-        self.events.push_back(Event { peer: *uuid, name, address, generation, sequence, status, kind });
+        self.events.push_back(ZreEvent { peer: *uuid, name, address, generation, sequence, status, kind });
     }
 
     fn ignore(&mut self, now: Now, source: Source, reason: Reason) {

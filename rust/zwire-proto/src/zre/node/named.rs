@@ -10,8 +10,8 @@ use super::{
         Generation, Uuid, limits,
         wire::{Body, IdentityForm},
     },
-    Action, DealerId, Node, NodeError, endpoint_of, ip_of,
-    peer::Dealer,
+    Action, DealerId, NodeError, ZreNode, endpoint_of, ip_of,
+    peer::PeerDealer,
     split_endpoint,
 };
 use crate::{Now, Text};
@@ -32,7 +32,7 @@ const PROBE_PAUSE: Duration = Duration::from_secs(5);
 
 /// Target of a DEALER.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum EndpointWay {
     Peer(Uuid),
     /// A configured endpoint without an answer so far.
     Named(Bytes),
@@ -45,7 +45,7 @@ pub(super) struct Named {
     /// `tcp://ip:port`: the resolved name, or the endpoint itself.
     addresses: Vec<Bytes>,
     /// The connection, until the node answers.
-    pub(super) dealer: Option<Dealer>,
+    pub(super) dealer: Option<PeerDealer>,
     /// The node at the endpoint.
     pub(super) peer: Option<Uuid>,
     /// Time of the next attempt.
@@ -74,7 +74,7 @@ impl Named {
     }
 }
 
-impl Node {
+impl ZreNode {
     /// Keeps a session with the node at `tcp://host:port`: connects now, and again whenever the node is
     /// gone. A host name is resolved by [`Action::Resolve`].
     ///
@@ -146,12 +146,12 @@ impl Node {
     /// A DEALER has connected.
     pub fn handle_dealer_connected(&mut self, now: Now, dealer: DealerId) {
         match self.dealers.get(&dealer) {
-            Some(Way::Peer(uuid)) => {
+            Some(EndpointWay::Peer(uuid)) => {
                 if let Some(dealer) = self.peers.get_mut(uuid).and_then(|peer| peer.dealer.as_mut()) {
                     dealer.connected = true;
                 }
             }
-            Some(Way::Named(endpoint)) => {
+            Some(EndpointWay::Named(endpoint)) => {
                 let endpoint = endpoint.clone();
                 let ways = self.ways().count();
                 let (evasive, expired) = (self.config.evasive, self.config.expired);
@@ -205,18 +205,18 @@ impl Node {
         let server_key = named.public_key;
         let ways: Vec<Generation> = self.ways().collect();
         let generation = ways[tries % ways.len()];
-        let id = self.new_dealer(Way::Named(key.clone()));
+        let id = self.new_dealer(EndpointWay::Named(key.clone()));
         let identity = IdentityForm::of(generation).encode(&self.config.uuid);
         let remote = ip_of(&endpoint);
         self.actions.push_back(Action::Connect { dealer: id, peer: None, endpoint, identity, server_key });
-        let mut dealer = Dealer::new(id, generation);
+        let mut dealer = PeerDealer::new(id, generation);
         self.greet(&mut dealer, None, remote);
         if let Some(named) = self.named.get_mut(key) {
             named.dealer = Some(dealer);
         }
     }
 
-    pub(super) fn new_dealer(&mut self, way: Way) -> DealerId {
+    pub(super) fn new_dealer(&mut self, way: EndpointWay) -> DealerId {
         let id = DealerId(self.next_dealer);
         self.next_dealer += 1;
         self.dealers.insert(id, way);
@@ -332,7 +332,7 @@ impl Node {
             if self.endpoints.get(&peer.endpoint) == Some(uuid) {
                 self.endpoints.remove(&peer.endpoint);
             }
-            self.dealers.insert(dealer.id, Way::Peer(*uuid));
+            self.dealers.insert(dealer.id, EndpointWay::Peer(*uuid));
             self.endpoints.insert(endpoint.clone(), *uuid);
             (peer.endpoint, peer.public_key) = (endpoint, peer.public_key.or(named.public_key));
             (peer.detect_at, peer.retry_at) = (None, None);

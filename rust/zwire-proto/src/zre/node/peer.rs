@@ -2,7 +2,7 @@
 
 use super::super::{
     Generation, Uuid, limits,
-    wire::{Body, EncodeError, IdentityForm, Message},
+    wire::{Body, EncodeError, IdentityForm, ZreMessage},
 };
 use super::types::{Action, DealerId};
 use crate::Text;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 /// A connection to a peer, with the state of the session on it.
 #[derive(Debug)]
-pub(super) struct Dealer {
+pub(super) struct PeerDealer {
     pub(super) id: DealerId,
     pub(super) generation: Generation,
     /// The number of the next message.
@@ -23,7 +23,7 @@ pub(super) struct Dealer {
     pub(super) connected: bool,
 }
 
-impl Dealer {
+impl PeerDealer {
     pub(super) const fn new(id: DealerId, generation: Generation) -> Self {
         Self { id, generation, sequence: 1, sent: 0, connected: false }
     }
@@ -31,7 +31,7 @@ impl Dealer {
     /// Makes the next message of the session; its number is consumed only if the message can be
     /// encoded.
     pub(super) fn message(&mut self, peer: Option<Uuid>, body: Body) -> Result<Action, EncodeError> {
-        let frames = Message { sequence: self.sequence, body }.encode(self.generation)?;
+        let frames = ZreMessage { sequence: self.sequence, body }.encode(self.generation)?;
         self.count();
         Ok(Action::Send { dealer: self.id, peer, frames })
     }
@@ -46,11 +46,11 @@ impl Dealer {
 }
 
 #[derive(Debug)]
-pub(super) struct Peer {
+pub(super) struct KnownPeer {
     /// Endpoint of the DEALER.
     pub(super) endpoint: Bytes,
     pub(super) public_key: Option<[u8; 32]>,
-    pub(super) dealer: Option<Dealer>,
+    pub(super) dealer: Option<PeerDealer>,
     /// Time of the first HELLO if the peer's generation is still unknown.
     pub(super) detect_at: Option<Duration>,
     /// Time to open a DEALER again after it failed.
@@ -97,7 +97,7 @@ pub(super) struct PeerSession {
     pub(super) collector: Option<Bytes>,
 }
 
-impl Peer {
+impl KnownPeer {
     pub(super) const fn new(now: Duration, endpoint: Bytes, public_key: Option<[u8; 32]>) -> Self {
         Self {
             endpoint,
@@ -131,7 +131,7 @@ impl Peer {
     /// Queues a message until the connection is chosen.
     pub(super) fn wait(&mut self, body: Body) -> Result<(), EncodeError> {
         if let Some(session) = &self.session {
-            Message { sequence: 1, body: body.clone() }.encode(session.generation)?;
+            ZreMessage { sequence: 1, body: body.clone() }.encode(session.generation)?;
         }
         self.waiting.push(body);
         Ok(())
@@ -186,7 +186,8 @@ mod tests {
     /// it is 1,800 bytes.
     #[test]
     fn a_peer_is_small() {
-        let tables = size_of::<(Uuid, Peer)>() + size_of::<(Bytes, Uuid)>() + size_of::<(Duration, Uuid)>();
+        let tables =
+            size_of::<(Uuid, KnownPeer)>() + size_of::<(Bytes, Uuid)>() + size_of::<(Duration, Uuid)>();
         assert!(tables <= 512, "{tables}");
     }
 }

@@ -3,16 +3,16 @@
 use super::{
     super::{
         Generation, Uuid,
-        wire::{Body, Header, Hello, IdentityForm, Message, MessageId},
+        wire::{Body, Header, Hello, IdentityForm, MessageId, ZreMessage},
     },
-    Action, EventKind, Node, NodeError, Reason, Source, Way, diary, ip_of,
-    peer::{Dealer, PeerSession, lossy, short_name},
+    Action, EndpointWay, EventKind, NodeError, Reason, Source, ZreNode, diary, ip_of,
+    peer::{PeerDealer, PeerSession, lossy, short_name},
 };
 use crate::{Now, buf::Reader, zre::limits};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 
-impl Node {
+impl ZreNode {
     /// Handles a message of the ROUTER: the identity of its connection, and its frames.
     pub fn handle_message(&mut self, now: Now, identity: &[u8], frames: &[Bytes]) {
         self.handle_message_by(now, identity, None, frames);
@@ -68,7 +68,7 @@ impl Node {
         if let Some(peer) = self.peers.get_mut(&uuid) {
             peer.sign_of_life(now.mono);
         }
-        match Message::decode(generation, frames) {
+        match ZreMessage::decode(generation, frames) {
             Ok(message) => self.handle_body(now, &uuid, message),
             // The message has consumed its number, so the session goes on.
             Err(_) => {
@@ -78,7 +78,7 @@ impl Node {
         }
     }
 
-    fn handle_body(&mut self, now: Now, uuid: &Uuid, message: Message) {
+    fn handle_body(&mut self, now: Now, uuid: &Uuid, message: ZreMessage) {
         self.stats.messages_in += 1;
         self.log_received(now, uuid, &message);
         if message.body.id().0 > MessageId::PING_OK.0
@@ -314,10 +314,10 @@ impl Node {
         let (endpoint, server_key) = (peer.endpoint.clone(), peer.public_key);
         let identity = form.encode(&self.config.uuid);
         let remote = ip_of(&endpoint);
-        let dealer = self.new_dealer(Way::Peer(*uuid));
+        let dealer = self.new_dealer(EndpointWay::Peer(*uuid));
         let peer = Some(*uuid);
         self.actions.push_back(Action::Connect { dealer, peer, endpoint, identity, server_key });
-        let mut dealer = Dealer::new(dealer, generation);
+        let mut dealer = PeerDealer::new(dealer, generation);
         self.greet(&mut dealer, peer, remote);
         if let Some(peer) = self.peers.get_mut(uuid) {
             peer.dealer = Some(dealer);

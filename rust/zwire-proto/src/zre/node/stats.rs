@@ -2,7 +2,7 @@
 
 /// Counters since the start. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NodeStats {
+pub struct ZreNodeStats {
     /// Beacons sent, one per interface.
     pub beacons_out: u64,
     /// Beacons of other nodes.
@@ -41,7 +41,7 @@ pub struct NodeStats {
     pub renewed: u64,
 }
 
-impl NodeStats {
+impl ZreNodeStats {
     /// The counters by name.
     pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
         [

@@ -25,7 +25,7 @@ pub enum Action {
         server_key: Option<[u8; 32]>,
     },
     /// Resolve the host of an endpoint, and pass the result to
-    /// [`handle_resolved`](super::Node::handle_resolved).
+    /// [`handle_resolved`](super::ZreNode::handle_resolved).
     Resolve {
         /// `tcp://host:port`.
         endpoint: Bytes,
@@ -36,7 +36,7 @@ pub enum Action {
         dealer: DealerId,
     },
     /// Send a message. If it cannot be queued, the driver must call
-    /// [`handle_dealer_failed`](super::Node::handle_dealer_failed): a skipped message breaks the
+    /// [`handle_dealer_failed`](super::ZreNode::handle_dealer_failed): a skipped message breaks the
     /// session. For a SHOUT the driver then corrects the answer to the application with
     /// [`Shouted::correct`].
     Send {
@@ -73,7 +73,7 @@ pub enum Action {
 
 /// Event for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct ZreEvent {
     /// Peer concerned; for STOP, and for a LEADER that is this node, this node.
     pub peer: Uuid,
     /// Name of the peer. Peers before 36/ZRE have the first six digits of their UUID.

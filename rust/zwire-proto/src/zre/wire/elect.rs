@@ -61,7 +61,7 @@ impl Leader {
 #[cfg(test)]
 mod tests {
     use super::super::testing::both_ways;
-    use super::super::{Body, Message};
+    use super::super::{Body, ZreMessage};
     use super::*;
     use crate::zre::Generation;
 
@@ -71,7 +71,7 @@ mod tests {
         let elect = Body::Elect(Elect { group: group.clone(), challenger: id.clone() });
         let leader = Body::Leader(Leader { group, leader: id });
         for (hex, body) in [("08", elect), ("09", leader)] {
-            let message = Message { sequence: 9, body };
+            let message = ZreMessage { sequence: 9, body };
             both_ways(Generation::Rfc36, &format!("aaa1{hex}02 0009 01 47 02 4142"), &message);
             for generation in [Generation::Rfc20, Generation::Zyre1] {
                 assert!(matches!(message.encode(generation), Err(EncodeError::NotInGeneration { .. })));

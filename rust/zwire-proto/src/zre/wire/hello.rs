@@ -196,11 +196,11 @@ impl Hello {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{hello, unhex};
-    use super::super::{Body, Message};
+    use super::super::{Body, ZreMessage};
     use super::*;
 
     fn encode(generation: Generation, hello: Hello) -> core::result::Result<Vec<Bytes>, EncodeError> {
-        Message { sequence: 1, body: Body::Hello(hello) }.encode(generation)
+        ZreMessage { sequence: 1, body: Body::Hello(hello) }.encode(generation)
     }
 
     #[test]
@@ -258,12 +258,13 @@ mod tests {
             ("aaa10102 0001 01 61 00000000 00 00 ffffffff", "HELLO headers"),
             ("aaa10102 0001 01 61 00000000 00 00 00000001 01 61 ffffffff", "HELLO headers"),
         ] {
-            let error = Message::decode(Generation::Rfc36, &[unhex(hex)]).unwrap_err();
+            let error = ZreMessage::decode(Generation::Rfc36, &[unhex(hex)]).unwrap_err();
             assert_eq!(error.reading, reading);
             assert!(matches!(error.kind, DecodeErrorKind::OutOfRange { .. }), "{hex}: {error}");
         }
         // A count within the bound that the frame cannot hold.
-        let error = Message::decode(Generation::Rfc36, &[unhex("aaa10102 0001 01 61 00001000")]).unwrap_err();
+        let error =
+            ZreMessage::decode(Generation::Rfc36, &[unhex("aaa10102 0001 01 61 00001000")]).unwrap_err();
         assert_eq!(error.kind, DecodeErrorKind::Truncated { needed: 4 * 4096 });
     }
 

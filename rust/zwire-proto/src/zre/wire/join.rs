@@ -58,17 +58,17 @@ impl Leave {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{both_ways, unhex};
-    use super::super::{Body, Message};
+    use super::super::{Body, ZreMessage};
     use super::*;
     use crate::zre::Generation;
 
-    fn join(group: &'static [u8], status: u8) -> Message {
-        Message { sequence: 4, body: Body::Join(Join { group: Bytes::from_static(group), status }) }
+    fn join(group: &'static [u8], status: u8) -> ZreMessage {
+        ZreMessage { sequence: 4, body: Body::Join(Join { group: Bytes::from_static(group), status }) }
     }
 
     #[test]
     fn both_in_each_generation() {
-        let leave = |status| Message {
+        let leave = |status| ZreMessage {
             sequence: 5,
             body: Body::Leave(Leave { group: Bytes::from_static(b"ALERTS"), status }),
         };
@@ -81,13 +81,13 @@ mod tests {
     #[test]
     fn octets_and_frames_behind_the_end_are_ignored() {
         let frames = [unhex("aaa10402 0004 01 47 03 ffff"), Bytes::from_static(b"content")];
-        assert_eq!(Message::decode(Generation::Rfc36, &frames), Ok(join(b"G", 3)));
+        assert_eq!(ZreMessage::decode(Generation::Rfc36, &frames), Ok(join(b"G", 3)));
     }
 
     #[test]
     fn a_group_without_name_or_with_odd_octets_is_read_and_never_sent() {
         for (hex, group) in [("aaa10402 0004 00 03", &b""[..]), ("aaa10402 0004 03 ff0061 03", b"\xff\0a")] {
-            assert_eq!(Message::decode(Generation::Rfc36, &[unhex(hex)]), Ok(join(group, 3)));
+            assert_eq!(ZreMessage::decode(Generation::Rfc36, &[unhex(hex)]), Ok(join(group, 3)));
             assert!(join(group, 3).encode(Generation::Rfc36).is_err());
         }
     }

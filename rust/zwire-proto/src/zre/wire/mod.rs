@@ -3,7 +3,7 @@
 //! | Content | Type | Place |
 //! | --- | --- | --- |
 //! | discovery | [`Beacon`] | one per datagram |
-//! | messages between nodes | [`Message`] | a header frame, and content frames behind WHISPER and SHOUT |
+//! | messages between nodes | [`ZreMessage`] | a header frame, and content frames behind WHISPER and SHOUT |
 //! | sender | [`IdentityForm`] | the identity of the DEALER |
 //! | log collection | [`Log`] | one frame |
 //! | discovery by gossip | [`Gossip`], [`Tuple`] | one frame |
@@ -62,7 +62,7 @@ use bytes::Bytes;
 
 /// Message with its number, sent as one ZMTP message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct ZreMessage {
     /// Number in the session: starts at 1, wraps from 65535 to 0.
     pub sequence: u16,
     /// Content of the message.
@@ -123,7 +123,7 @@ impl Body {
     }
 }
 
-impl Message {
+impl ZreMessage {
     /// Decodes a message in the generation of the peer's HELLO.
     ///
     /// # Errors

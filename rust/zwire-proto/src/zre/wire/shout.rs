@@ -44,11 +44,11 @@ impl Shout {
 #[cfg(test)]
 mod tests {
     use super::super::testing::both_ways;
-    use super::super::{Body, Message};
+    use super::super::{Body, ZreMessage};
     use super::*;
 
-    fn shout(group: Vec<u8>, content: Vec<Bytes>) -> Message {
-        Message { sequence: 3, body: Body::Shout(Shout { group: group.into(), content }) }
+    fn shout(group: Vec<u8>, content: Vec<Bytes>) -> ZreMessage {
+        ZreMessage { sequence: 3, body: Body::Shout(Shout { group: group.into(), content }) }
     }
 
     #[test]

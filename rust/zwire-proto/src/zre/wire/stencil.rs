@@ -1,6 +1,6 @@
 //! Encoding of one message for many peers: only the number differs.
 
-use super::{super::Generation, Body, EncodeError, Message};
+use super::{super::Generation, Body, EncodeError, ZreMessage};
 use bytes::Bytes;
 
 /// The header frame of a message without its number.
@@ -18,7 +18,7 @@ impl Stencil {
     /// A message that must not be sent; see [`EncodeError`].
     pub fn new(generation: Generation, body: &Body) -> Result<Self, EncodeError> {
         let mut frame = Vec::new();
-        Message::encode_body(generation, 0, body, &mut frame)?;
+        ZreMessage::encode_body(generation, 0, body, &mut frame)?;
         Ok(Self { frame, at: generation.header_len() - 2 })
     }
 
@@ -48,7 +48,7 @@ mod tests {
             let body = Body::Shout(shout);
             let stencil = Stencil::new(generation, &body).unwrap();
             for sequence in [0, 1, 0x1234, u16::MAX] {
-                let whole = Message { sequence, body: body.clone() }.encode(generation).unwrap();
+                let whole = ZreMessage { sequence, body: body.clone() }.encode(generation).unwrap();
                 assert_eq!(stencil.frames(sequence, content), whole, "{generation}");
             }
         }

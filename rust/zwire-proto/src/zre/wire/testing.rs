@@ -1,6 +1,6 @@
 //! Helpers for the tests of this folder: bytes are written as hex, with blanks between the fields.
 
-use super::{Address, Hello, Message};
+use super::{Address, Hello, ZreMessage};
 use crate::zre::Generation;
 use bytes::Bytes;
 
@@ -13,16 +13,16 @@ pub(in crate::zre) fn unhex(hex: &str) -> Bytes {
 
 /// Checks that the header frame decodes to the message, the message encodes to the frame, and each
 /// truncation is an error.
-pub(super) fn both_ways(generation: Generation, hex: &str, message: &Message) {
+pub(super) fn both_ways(generation: Generation, hex: &str, message: &ZreMessage) {
     let header = unhex(hex);
     let frames = message.encode(generation).unwrap_or_else(|error| panic!("{error}: {message:?}"));
     assert_eq!(frames[0], header, "{message:?}");
     assert_eq!(frames[1..], *message.body.content());
-    assert_eq!(Message::decode(generation, &frames).as_ref(), Ok(message));
+    assert_eq!(ZreMessage::decode(generation, &frames).as_ref(), Ok(message));
     for cut in 0..header.len() {
         let mut part = frames.clone();
         part[0] = header.slice(..cut);
-        let result = Message::decode(generation, &part);
+        let result = ZreMessage::decode(generation, &part);
         assert!(result.is_err(), "{generation} cut at {cut}: {result:?}");
     }
 }

@@ -31,12 +31,12 @@ impl Whisper {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{both_ways, unhex};
-    use super::super::{Body, Message};
+    use super::super::{Body, ZreMessage};
     use super::*;
     use crate::zre::limits::MAX_CONTENT_FRAMES;
 
-    fn whisper(content: Vec<Bytes>) -> Message {
-        Message { sequence: 2, body: Body::Whisper(Whisper { content }) }
+    fn whisper(content: Vec<Bytes>) -> ZreMessage {
+        ZreMessage { sequence: 2, body: Body::Whisper(Whisper { content }) }
     }
 
     #[test]
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn none_at_all_is_read_and_never_sent() {
         let frames = [unhex("aaa10202 0002")];
-        assert_eq!(Message::decode(Generation::Rfc36, &frames), Ok(whisper(vec![])));
+        assert_eq!(ZreMessage::decode(Generation::Rfc36, &frames), Ok(whisper(vec![])));
         for generation in Generation::ALL {
             let error = EncodeError::NoContent { message: "WHISPER" };
             assert_eq!(whisper(vec![]).encode(generation), Err(error));
@@ -75,9 +75,9 @@ mod tests {
             frames[0] = unhex("aaa10202 0002");
             frames
         };
-        let most = Message::decode(Generation::Rfc36, &frames(MAX_CONTENT_FRAMES)).unwrap();
+        let most = ZreMessage::decode(Generation::Rfc36, &frames(MAX_CONTENT_FRAMES)).unwrap();
         assert_eq!(most.encode(Generation::Rfc36).unwrap(), frames(MAX_CONTENT_FRAMES));
-        assert!(Message::decode(Generation::Rfc36, &frames(MAX_CONTENT_FRAMES + 1)).is_err());
+        assert!(ZreMessage::decode(Generation::Rfc36, &frames(MAX_CONTENT_FRAMES + 1)).is_err());
         assert!(whisper(vec![Bytes::new(); MAX_CONTENT_FRAMES + 1]).encode(Generation::Rfc36).is_err());
     }
 }

@@ -37,8 +37,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 struct World {
-    publisher: Publisher,
-    subscriber: Subscriber,
+    publisher: AdvancedPublisher,
+    subscriber: AdvancedSubscriber,
     now: Now,
     first: u32,
     published: u32,
@@ -163,7 +163,7 @@ impl World {
 
 fn run(first: u32, cache: usize, before: u32, config: SubscriberConfig, strict: bool, steps: Vec<Step>) {
     let now = Now::at(Duration::from_secs(1000));
-    let publisher = Publisher::new(PublisherConfig {
+    let publisher = AdvancedPublisher::new(PublisherConfig {
         source: source(7),
         sequencing: Sequencing::Number,
         cache: Some(cache),
@@ -172,7 +172,7 @@ fn run(first: u32, cache: usize, before: u32, config: SubscriberConfig, strict: 
     let (history, recovers) = (config.history.is_some(), config.recovery.is_some());
     let mut world = World {
         publisher: publisher.starting_at(first),
-        subscriber: Subscriber::new(config),
+        subscriber: AdvancedSubscriber::new(config),
         now,
         first,
         published: 0,

@@ -24,7 +24,7 @@ pub struct Acceptor {
     config: HandshakeConfig,
     cookie: Bytes,
     users: Option<Users>,
-    state: State,
+    state: AcceptorState,
     out: Option<Bytes>,
 }
 
@@ -41,7 +41,7 @@ impl core::fmt::Debug for Users {
 }
 
 #[derive(Debug)]
-enum State {
+enum AcceptorState {
     InitSyn,
     OpenSyn(Box<LinkParams>),
     Admission(Box<LinkParams>),
@@ -53,7 +53,7 @@ impl Acceptor {
     /// spoofable addresses the echo proves the opener's address.
     #[must_use]
     pub const fn new(config: HandshakeConfig, cookie: Bytes) -> Self {
-        Self { config, cookie, users: None, state: State::InitSyn, out: None }
+        Self { config, cookie, users: None, state: AcceptorState::InitSyn, out: None }
     }
 
     /// Requires one of these users and its password. `nonce` must be random and fresh: an answer is
@@ -75,30 +75,30 @@ impl Acceptor {
     /// Reason why the handshake failed. Send the peer its [`HandshakeError::close_reason`], if it has
     /// one, and close the connection; the machine must not be used further.
     pub fn handle_batch(&mut self, batch: Bytes) -> Result<Step, HandshakeError> {
-        let state = core::mem::replace(&mut self.state, State::Over);
+        let state = core::mem::replace(&mut self.state, AcceptorState::Over);
         match (decode(&batch)?, state) {
-            (TransportMessage::Init(init), State::InitSyn) if init.cookie.is_none() => {
+            (TransportMessage::Init(init), AcceptorState::InitSyn) if init.cookie.is_none() => {
                 let (params, ext) = self.agree(&init)?;
                 let size = HandshakeConfig::size(params.resolution, params.batch_size);
                 let ack = self.config.init(size, Some(self.cookie.clone()), ext);
                 self.out = Some(encode(&TransportMessage::Init(ack)));
-                self.state = State::OpenSyn(Box::new(params));
+                self.state = AcceptorState::OpenSyn(Box::new(params));
                 Ok(Step::Continue)
             }
-            (TransportMessage::Open(open), State::OpenSyn(params)) if open.cookie.is_some() => {
+            (TransportMessage::Open(open), AcceptorState::OpenSyn(params)) if open.cookie.is_some() => {
                 let params = self.opening(&open, *params)?;
                 let remote = params.remote;
-                self.state = State::Admission(Box::new(params));
+                self.state = AcceptorState::Admission(Box::new(params));
                 Ok(Step::Admit(remote))
             }
-            (TransportMessage::Close(close), State::OpenSyn(_)) => {
+            (TransportMessage::Close(close), AcceptorState::OpenSyn(_)) => {
                 Err(HandshakeError::Closed { reason: close.reason, echo: true })
             }
             (message, state) => {
                 let expected = match state {
-                    State::InitSyn => "INIT SYN",
-                    State::OpenSyn(_) => "OPEN SYN",
-                    State::Admission(_) | State::Over => "nothing",
+                    AcceptorState::InitSyn => "INIT SYN",
+                    AcceptorState::OpenSyn(_) => "OPEN SYN",
+                    AcceptorState::Admission(_) | AcceptorState::Over => "nothing",
                 };
                 Err(HandshakeError::Unexpected { expected, got: name(&message) })
             }
@@ -110,7 +110,8 @@ impl Acceptor {
     /// # Errors
     /// No peer waits for admission.
     pub fn admit(&mut self) -> Result<LinkParams, HandshakeError> {
-        let State::Admission(params) = core::mem::replace(&mut self.state, State::Over) else {
+        let AcceptorState::Admission(params) = core::mem::replace(&mut self.state, AcceptorState::Over)
+        else {
             return Err(HandshakeError::NobodyWaits);
         };
         let ack = Open {
@@ -127,8 +128,8 @@ impl Acceptor {
     /// `INVALID` (the same, with other parameters), or `MAX_SESSIONS` (no room is left). CLOSE must be
     /// transmitted; the error returned is for the log.
     pub fn refuse(&mut self, reason: CloseReason) -> HandshakeError {
-        match core::mem::replace(&mut self.state, State::Over) {
-            State::Admission(_) => {
+        match core::mem::replace(&mut self.state, AcceptorState::Over) {
+            AcceptorState::Admission(_) => {
                 self.out = Some(close_batch(reason));
                 HandshakeError::Refused(reason)
             }

@@ -18,12 +18,12 @@ use core::time::Duration;
 #[derive(Debug)]
 pub struct Opener {
     config: HandshakeConfig,
-    state: State,
+    state: OpenerState,
     out: Option<Bytes>,
 }
 
 #[derive(Debug)]
-enum State {
+enum OpenerState {
     InitAck,
     OpenAck(Box<LinkParams>),
     Over,
@@ -45,7 +45,7 @@ impl Opener {
         };
         let size = HandshakeConfig::size(config.resolution, config.batch_size);
         let out = Some(encode(&TransportMessage::Init(config.init(size, None, ext))));
-        Self { config, state: State::InitAck, out }
+        Self { config, state: OpenerState::InitAck, out }
     }
 
     /// The next batch to transmit, without stream prefix.
@@ -57,8 +57,8 @@ impl Opener {
     #[must_use]
     pub fn remote(&self) -> Option<Remote> {
         match &self.state {
-            State::OpenAck(params) => Some(params.remote),
-            State::InitAck | State::Over => None,
+            OpenerState::OpenAck(params) => Some(params.remote),
+            OpenerState::InitAck | OpenerState::Over => None,
         }
     }
 
@@ -68,11 +68,11 @@ impl Opener {
     /// Reason why the handshake failed. Send the peer its [`HandshakeError::close_reason`], if it has
     /// one, and close the connection; the machine must not be used further.
     pub fn handle_batch(&mut self, batch: Bytes) -> Result<Step, HandshakeError> {
-        let state = core::mem::replace(&mut self.state, State::Over);
+        let state = core::mem::replace(&mut self.state, OpenerState::Over);
         match (decode(&batch)?, state) {
             // An opener closes its connection without a reply.
             (TransportMessage::Close(close), state) => Err(self.closed(close.reason, &state)),
-            (TransportMessage::Init(mut init), State::InitAck) if init.cookie.is_some() => {
+            (TransportMessage::Init(mut init), OpenerState::InitAck) if init.cookie.is_some() => {
                 let cookie = init.cookie.take().unwrap_or_default();
                 let (params, auth) = self.agree(&init)?;
                 let open = Open {
@@ -82,17 +82,17 @@ impl Opener {
                     ext: OpenExt { auth, ..OpenExt::default() },
                 };
                 self.out = Some(encode(&TransportMessage::Open(open)));
-                self.state = State::OpenAck(Box::new(params));
+                self.state = OpenerState::OpenAck(Box::new(params));
                 Ok(Step::Continue)
             }
-            (TransportMessage::Open(open), State::OpenAck(params)) if open.cookie.is_none() => {
+            (TransportMessage::Open(open), OpenerState::OpenAck(params)) if open.cookie.is_none() => {
                 self.opened(&open, *params).map(Step::Done)
             }
             (message, state) => {
                 let expected = match state {
-                    State::InitAck => "INIT ACK",
-                    State::OpenAck(_) => "OPEN ACK",
-                    State::Over => "nothing",
+                    OpenerState::InitAck => "INIT ACK",
+                    OpenerState::OpenAck(_) => "OPEN ACK",
+                    OpenerState::Over => "nothing",
                 };
                 Err(HandshakeError::Unexpected { expected, got: name(&message) })
             }
@@ -101,12 +101,12 @@ impl Opener {
 
     /// Error for an acceptor that closes instead of continuing. Wrong credentials are not named in its
     /// CLOSE (`zenoh-behaviour` 7.2).
-    fn closed(&self, reason: CloseReason, state: &State) -> HandshakeError {
+    fn closed(&self, reason: CloseReason, state: &OpenerState) -> HandshakeError {
         match (state, &self.config.credentials) {
-            (State::OpenAck(_), Some(_)) if reason == CloseReason::GENERIC => {
+            (OpenerState::OpenAck(_), Some(_)) if reason == CloseReason::GENERIC => {
                 HandshakeError::Auth(AuthFailure::Refused)
             }
-            (State::InitAck, None) if reason == CloseReason::GENERIC => {
+            (OpenerState::InitAck, None) if reason == CloseReason::GENERIC => {
                 HandshakeError::Auth(AuthFailure::MaybeDemanded)
             }
             _ => HandshakeError::Closed { reason, echo: false },

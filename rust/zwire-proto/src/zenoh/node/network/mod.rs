@@ -8,7 +8,7 @@ mod tree;
 mod withdrawn;
 
 use super::ids::RouterIx;
-use super::{FaceId, NodeConfig, tables::Kind, tables::ResourceId};
+use super::{FaceId, NodeConfig, tables::ResourceId, tables::TableKind};
 use crate::{
     Text,
     limits::{MAX_LINK_STATES, MAX_ROUTERS},
@@ -32,7 +32,7 @@ const FREE_NUMBERS: usize = 256;
 
 /// A router of the network.
 #[derive(Debug)]
-pub(super) struct Router {
+pub(super) struct NetworkRouter {
     pub(super) zid: ZenohId,
     whatami: WhatAmI,
     sn: u64,
@@ -68,7 +68,7 @@ pub(super) struct Changes {
     /// Routers that joined the network.
     pub(super) added: Vec<ZenohId>,
     /// Routers that left, with their declarations.
-    pub(super) removed: Vec<(RouterIx, Router)>,
+    pub(super) removed: Vec<(RouterIx, NetworkRouter)>,
     /// New locators of routers.
     pub(super) discovered: Vec<(ZenohId, WhatAmI, Vec<Text>)>,
 }
@@ -77,7 +77,7 @@ pub(super) struct Changes {
 #[derive(Debug)]
 pub(super) struct Growth {
     /// Routers that are out of reach, with their declarations.
-    pub(super) removed: Vec<(RouterIx, Router)>,
+    pub(super) removed: Vec<(RouterIx, NetworkRouter)>,
     /// For each router with declarations, the neighbours that became children in its tree.
     pub(super) fresh: Vec<(RouterIx, Vec<FaceId>)>,
 }
@@ -88,7 +88,7 @@ pub(super) struct Network {
     gossip: bool,
     weights: BTreeMap<ZenohId, u16>,
     /// Routers by number; the first is this node.
-    routers: Vec<Option<Router>>,
+    routers: Vec<Option<NetworkRouter>>,
     free: VecDeque<RouterIx>,
     by_zid: BTreeMap<ZenohId, RouterIx>,
     /// Number of links of all routers together.
@@ -107,7 +107,7 @@ pub(super) struct Network {
 
 impl Network {
     pub(super) fn new(config: &NodeConfig) -> Self {
-        let own = Router::new(config.zid, WhatAmI::Router, config.locators.clone());
+        let own = NetworkRouter::new(config.zid, WhatAmI::Router, config.locators.clone());
         Self {
             gossip: config.gossip.enabled,
             weights: config.transport_weights.clone(),
@@ -127,11 +127,11 @@ impl Network {
 
     // ---- routers ----
 
-    pub(super) fn get(&self, ix: RouterIx) -> Option<&Router> {
+    pub(super) fn get(&self, ix: RouterIx) -> Option<&NetworkRouter> {
         self.routers.get(usize::from(ix))?.as_ref()
     }
 
-    pub(super) fn get_mut(&mut self, ix: RouterIx) -> Option<&mut Router> {
+    pub(super) fn get_mut(&mut self, ix: RouterIx) -> Option<&mut NetworkRouter> {
         self.routers.get_mut(usize::from(ix))?.as_mut()
     }
 
@@ -140,7 +140,7 @@ impl Network {
         self.by_zid.contains_key(&zid)
     }
 
-    fn all(&self) -> impl Iterator<Item = (RouterIx, &Router)> {
+    fn all(&self) -> impl Iterator<Item = (RouterIx, &NetworkRouter)> {
         (0..).zip(&self.routers).filter_map(|(ix, router)| Some((ix, router.as_ref()?)))
     }
 
@@ -176,7 +176,7 @@ impl Network {
         if self.by_zid.len() >= MAX_ROUTERS {
             return None;
         }
-        let router = Some(Router::new(zid, whatami, Vec::new()));
+        let router = Some(NetworkRouter::new(zid, whatami, Vec::new()));
         let ix = match self.free.len() > FREE_NUMBERS {
             true => self.free.pop_front(),
             false => None,
@@ -232,7 +232,7 @@ impl Network {
     }
 
     /// Removes all routers that are out of reach.
-    fn remove_unreachable(&mut self) -> Vec<(RouterIx, Router)> {
+    fn remove_unreachable(&mut self) -> Vec<(RouterIx, NetworkRouter)> {
         let seen = self.reachable();
         let mut removed = Vec::new();
         for (ix, slot) in (0..).zip(&mut self.routers) {
@@ -359,7 +359,7 @@ impl Network {
     }
 
     /// Drops the record of a withdrawal when a router declares the key again.
-    pub(super) fn declared_again(&mut self, ix: RouterIx, kind: Kind, key: &KeyExpr) {
+    pub(super) fn declared_again(&mut self, ix: RouterIx, kind: TableKind, key: &KeyExpr) {
         if let Some(zid) = self.get(ix).map(|router| router.zid) {
             self.withdrawn.remove(zid, kind, key);
         }
@@ -403,7 +403,7 @@ impl Network {
     }
 }
 
-impl Router {
+impl NetworkRouter {
     fn new(zid: ZenohId, whatami: WhatAmI, locators: Vec<Text>) -> Self {
         Self {
             zid,
@@ -418,7 +418,7 @@ impl Router {
     }
 
     /// Whether the router declared an entity of `kind` there.
-    pub(super) fn declares(&self, kind: Kind, resource: ResourceId) -> bool {
+    pub(super) fn declares(&self, kind: TableKind, resource: ResourceId) -> bool {
         self.entities[kind as usize].contains(&resource)
     }
 }

@@ -38,7 +38,7 @@ impl World {
             }
             let (node, other) = (&self.fabric.nodes[near], &self.fabric.nodes[far]);
             let ix = node.network.number(other.config().zid).expect("they know each other");
-            for kind in tables::Kind::ALL {
+            for kind in tables::TableKind::ALL {
                 let known: BTreeMap<&KeyExpr, QueryableInfo> = node
                     .tables
                     .all()

@@ -116,7 +116,7 @@ fn check(rig: &Rig) {
         *living.entry(token.key.inner.clone()).or_default() += 1;
     }
     if let Some(north) = &session.north {
-        for (key, _) in north.declared(Kind::Tokens).iter() {
+        for (key, _) in north.declared(InterestKind::Tokens).iter() {
             *living.entry(key.clone()).or_default() += 1;
         }
     }

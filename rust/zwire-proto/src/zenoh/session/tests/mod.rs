@@ -266,7 +266,7 @@ impl Rig {
         self.session.liveliness_get(self.now, key(text), None).unwrap()
     }
 
-    fn reply(&mut self, query: u64, text: &str, body: PushBody) -> Result<()> {
+    fn reply(&mut self, query: u64, text: &str, body: PushBody) -> SessionResult<()> {
         let body = QueryReplyBody::Sample { key: key(text), body };
         self.session.reply(self.now, QueryId(query), QueryReply { body, express: None, stamps: None })
     }

@@ -8,15 +8,17 @@
 //! A box that does not open ends the handshake without an ERROR: to the client a wrong server key looks
 //! like a closed connection.
 
-use super::{AuthRequest, HandshakeConfig, HandshakeError, MechanismResult, Outcome, expect};
+use super::{
+    AuthRequest, HandshakeOutcome, MechanismResult, ZmtpHandshakeConfig, ZmtpHandshakeError, expect,
+};
 use crate::{
     buf::Reader,
     zmtp::{
         crypto::{KeyPair, PublicKey, SecretKey, SharedKey},
-        link::curve::{HELLO, INITIATE, READY, Session, WELCOME, long_nonce, short_nonce},
+        link::curve::{CurveSession, HELLO, INITIATE, READY, WELCOME, long_nonce, short_nonce},
         wire::{
             Command, Mechanism, Metadata,
-            curve::{COOKIE_LEN, Hello, Initiate, Ready, Welcome},
+            curve::{COOKIE_LEN, CurveHello, CurveInitiate, CurveReady, CurveWelcome},
         },
     },
 };
@@ -79,20 +81,20 @@ fn part<const N: usize>(random: &[u8], at: usize) -> [u8; N] {
     core::array::from_fn(|i| random[at + i])
 }
 
-const fn sealed(command: &'static str) -> HandshakeError {
-    HandshakeError::Sealed { command }
+const fn sealed(command: &'static str) -> ZmtpHandshakeError {
+    ZmtpHandshakeError::Sealed { command }
 }
 
 fn shared(
     secret: &SecretKey,
     public: &PublicKey,
     command: &'static str,
-) -> Result<SharedKey, HandshakeError> {
-    secret.shared(public).ok_or(HandshakeError::WeakKey { command })
+) -> Result<SharedKey, ZmtpHandshakeError> {
+    secret.shared(public).ok_or(ZmtpHandshakeError::WeakKey { command })
 }
 
 /// The next `N` bytes of an opened box.
-fn take<const N: usize>(r: &mut Reader<'_>, reading: &'static str) -> Result<[u8; N], HandshakeError> {
+fn take<const N: usize>(r: &mut Reader<'_>, reading: &'static str) -> Result<[u8; N], ZmtpHandshakeError> {
     Ok(r.array(reading)?)
 }
 
@@ -103,19 +105,19 @@ fn encoded(metadata: &Metadata) -> Vec<u8> {
 }
 
 #[derive(Debug)]
-pub(super) struct Client {
+pub(super) struct CurveClientSide {
     given: CurveClient,
     /// The key between C' and S', known from WELCOME on.
     key: Option<SharedKey>,
 }
 
-impl Client {
-    pub(super) fn start(given: CurveClient, out: &mut Vec<u8>) -> Result<Self, HandshakeError> {
+impl CurveClientSide {
+    pub(super) fn start(given: CurveClient, out: &mut Vec<u8>) -> Result<Self, ZmtpHandshakeError> {
         // The local configuration names a key that no server can have.
-        let key = given.transient.secret.shared(&given.server).ok_or(HandshakeError::ServerKey)?;
+        let key = given.transient.secret.shared(&given.server).ok_or(ZmtpHandshakeError::ServerKey)?;
         let signature = key.seal(&short_nonce(HELLO, 1), &[&[0; 64]]);
-        Hello {
-            version: Hello::VERSION,
+        CurveHello {
+            version: CurveHello::VERSION,
             client_transient: given.transient.public.0,
             nonce: 1,
             signature: signature.try_into().expect("64 bytes and their tag"),
@@ -127,19 +129,19 @@ impl Client {
     pub(super) fn handle_command(
         &mut self,
         body: &Bytes,
-        config: &HandshakeConfig,
+        config: &ZmtpHandshakeConfig,
         out: &mut Vec<u8>,
     ) -> MechanismResult {
         let Some(key) = &self.key else {
-            let welcome = expect::<Welcome>(body)?;
+            let welcome = expect::<CurveWelcome>(body)?;
             self.initiate(&welcome, config, out)?;
-            return Ok(Outcome::Continue);
+            return Ok(HandshakeOutcome::Continue);
         };
-        let ready = expect::<Ready>(body)?;
+        let ready = expect::<CurveReady>(body)?;
         let nonce = short_nonce(READY, ready.nonce);
         let metadata = Bytes::from(key.open(&nonce, &ready.sealed).ok_or(sealed("READY"))?);
-        let session = Session { key: key.clone(), server: false, sent: 2, received: ready.nonce };
-        Ok(Outcome::Done {
+        let session = CurveSession { key: key.clone(), server: false, sent: 2, received: ready.nonce };
+        Ok(HandshakeOutcome::Done {
             metadata: Metadata::decode(&mut Reader::new(&metadata))?,
             answer: None,
             session: Some(session),
@@ -148,12 +150,12 @@ impl Client {
 
     fn initiate(
         &mut self,
-        welcome: &Welcome,
-        config: &HandshakeConfig,
+        welcome: &CurveWelcome,
+        config: &ZmtpHandshakeConfig,
         out: &mut Vec<u8>,
-    ) -> Result<(), HandshakeError> {
+    ) -> Result<(), ZmtpHandshakeError> {
         let given = &self.given;
-        let key = given.transient.secret.shared(&given.server).ok_or(HandshakeError::ServerKey)?;
+        let key = given.transient.secret.shared(&given.server).ok_or(ZmtpHandshakeError::ServerKey)?;
         let opened = key.open(&long_nonce(WELCOME, &welcome.nonce), &welcome.sealed);
         let opened = Bytes::from(opened.ok_or(sealed("WELCOME"))?);
         let mut r = Reader::new(&opened);
@@ -167,14 +169,14 @@ impl Client {
         let metadata = encoded(&config.metadata());
         let parts = [&given.keys.public.0[..], &given.vouch_nonce, &vouch, &metadata];
         let sealed = key.seal(&short_nonce(INITIATE, 2), &parts).into();
-        Initiate { cookie, nonce: 2, sealed }.encode_frame(out);
+        CurveInitiate { cookie, nonce: 2, sealed }.encode_frame(out);
         self.key = Some(key);
         Ok(())
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct CurveServerSide {
     given: CurveServer,
     state: ServerState,
 }
@@ -183,10 +185,10 @@ pub(super) struct Server {
 enum ServerState {
     Hello,
     Initiate { client_transient: PublicKey, nonce: u64, cookie: [u8; COOKIE_LEN] },
-    Judging { session: Session, metadata: Metadata },
+    Judging { session: CurveSession, metadata: Metadata },
 }
 
-impl Server {
+impl CurveServerSide {
     pub(super) const fn start(given: CurveServer) -> Self {
         Self { given, state: ServerState::Hello }
     }
@@ -194,33 +196,33 @@ impl Server {
     pub(super) fn handle_command(
         &mut self,
         body: &Bytes,
-        config: &HandshakeConfig,
+        config: &ZmtpHandshakeConfig,
         out: &mut Vec<u8>,
     ) -> MechanismResult {
         match core::mem::replace(&mut self.state, ServerState::Hello) {
             ServerState::Hello => {
-                let hello = expect::<Hello>(body)?;
+                let hello = expect::<CurveHello>(body)?;
                 self.welcome(&hello, out)?;
-                Ok(Outcome::Continue)
+                Ok(HandshakeOutcome::Continue)
             }
             ServerState::Initiate { client_transient, nonce, cookie } => {
-                let initiate = expect::<Initiate>(body)?;
+                let initiate = expect::<CurveInitiate>(body)?;
                 if initiate.nonce <= nonce {
-                    return Err(HandshakeError::Nonce { got: initiate.nonce, last: nonce });
+                    return Err(ZmtpHandshakeError::Nonce { got: initiate.nonce, last: nonce });
                 }
                 // Only the cookie of this connection is accepted: it holds C' and s'.
                 if initiate.cookie != cookie {
-                    return Err(HandshakeError::Cookie);
+                    return Err(ZmtpHandshakeError::Cookie);
                 }
                 self.admit(&client_transient, &initiate, config)
             }
-            ServerState::Judging { .. } => Err(HandshakeError::Over),
+            ServerState::Judging { .. } => Err(ZmtpHandshakeError::Over),
         }
     }
 
-    fn welcome(&mut self, hello: &Hello, out: &mut Vec<u8>) -> Result<(), HandshakeError> {
-        if hello.version != Hello::VERSION {
-            return Err(HandshakeError::CurveVersion(hello.version));
+    fn welcome(&mut self, hello: &CurveHello, out: &mut Vec<u8>) -> Result<(), ZmtpHandshakeError> {
+        if hello.version != CurveHello::VERSION {
+            return Err(ZmtpHandshakeError::CurveVersion(hello.version));
         }
         let given = &self.given;
         let client_transient = PublicKey(hello.client_transient);
@@ -240,7 +242,7 @@ impl Server {
         let sealed =
             key.seal(&long_nonce(WELCOME, &given.welcome_nonce), &[&given.transient.public.0, &cookie]);
         let sealed = sealed.try_into().expect("a key, a cookie and their tag");
-        Welcome { nonce: given.welcome_nonce, sealed }.encode_frame(out);
+        CurveWelcome { nonce: given.welcome_nonce, sealed }.encode_frame(out);
         self.state = ServerState::Initiate { client_transient, nonce: hello.nonce, cookie };
         Ok(())
     }
@@ -248,8 +250,8 @@ impl Server {
     fn admit(
         &mut self,
         client_transient: &PublicKey,
-        initiate: &Initiate,
-        config: &HandshakeConfig,
+        initiate: &CurveInitiate,
+        config: &ZmtpHandshakeConfig,
     ) -> MechanismResult {
         let given = &self.given;
         let key = shared(&given.transient.secret, client_transient, "INITIATE")?;
@@ -264,30 +266,33 @@ impl Server {
         // C vouches for C', and only towards S.
         let vouching = shared(&given.transient.secret, &client, "INITIATE")?;
         let vouched = vouching.open(&long_nonce(VOUCH, &vouch_nonce), &vouch);
-        if vouched.ok_or(HandshakeError::Vouch)? != [client_transient.0, given.keys.public.0].concat() {
-            return Err(HandshakeError::Vouch);
+        if vouched.ok_or(ZmtpHandshakeError::Vouch)? != [client_transient.0, given.keys.public.0].concat() {
+            return Err(ZmtpHandshakeError::Vouch);
         }
-        let session = Session { key, server: true, sent: 1, received: initiate.nonce };
+        let session = CurveSession { key, server: true, sent: 1, received: initiate.nonce };
         if given.authenticate {
             self.state = ServerState::Judging { session, metadata };
             let credentials = vec![Bytes::copy_from_slice(&client.0)];
-            return Ok(Outcome::Authenticate(AuthRequest { mechanism: Mechanism::CURVE, credentials }));
+            return Ok(HandshakeOutcome::Authenticate(AuthRequest {
+                mechanism: Mechanism::CURVE,
+                credentials,
+            }));
         }
         Ok(finish(session, metadata, config))
     }
 
-    pub(super) fn allow(&mut self, config: &HandshakeConfig) -> MechanismResult {
+    pub(super) fn allow(&mut self, config: &ZmtpHandshakeConfig) -> MechanismResult {
         match core::mem::replace(&mut self.state, ServerState::Hello) {
             ServerState::Judging { session, metadata } => Ok(finish(session, metadata, config)),
-            _ => Err(HandshakeError::NobodyWaits),
+            _ => Err(ZmtpHandshakeError::NobodyWaits),
         }
     }
 }
 
 /// READY, the first sealed command that the server counts.
-fn finish(session: Session, metadata: Metadata, config: &HandshakeConfig) -> Outcome {
+fn finish(session: CurveSession, metadata: Metadata, config: &ZmtpHandshakeConfig) -> HandshakeOutcome {
     let own = encoded(&config.metadata());
     let sealed = session.key.seal(&short_nonce(READY, 1), &[&own]).into();
-    let answer = Ready { nonce: 1, sealed }.to_frame();
-    Outcome::Done { metadata, answer: Some(answer), session: Some(session) }
+    let answer = CurveReady { nonce: 1, sealed }.to_frame();
+    HandshakeOutcome::Done { metadata, answer: Some(answer), session: Some(session) }
 }

@@ -4,7 +4,7 @@ use crate::{
     error::DecodeError,
     zmtp::{
         limits::{MAX_HANDSHAKE_COMMAND, MAX_IDENTITY},
-        wire::{Generation, Mechanism, SocketType},
+        wire::{Mechanism, SocketType, ZmtpGeneration},
     },
 };
 use bytes::Bytes;
@@ -46,13 +46,13 @@ impl fmt::Display for Denial {
 
 /// Reason why a handshake failed. The driver transmits pending bytes, then closes the connection.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum HandshakeError {
+pub enum ZmtpHandshakeError {
     /// A greeting, frame or command that does not decode.
     #[error(transparent)]
     Decode(#[from] DecodeError),
     /// A peer of a generation that this side does not speak, or not with this security.
     #[error("the peer speaks {0}")]
-    Generation(Generation),
+    Generation(ZmtpGeneration),
     /// The peer wants another mechanism.
     #[error("the peer uses the mechanism {theirs}, this side {ours}")]
     Mechanism {
@@ -127,7 +127,7 @@ pub enum HandshakeError {
     /// The client's permanent key does not vouch for this connection.
     #[error("the client's key does not vouch for this connection")]
     Vouch,
-    /// `allow` or `deny` without a [`Step::Authenticate`](super::Step::Authenticate) before it.
+    /// `allow` or `deny` without a [`HandshakeStep::Authenticate`](super::HandshakeStep::Authenticate) before it.
     #[error("no peer waits for authentication")]
     NobodyWaits,
     /// The machine has already ended.
@@ -135,7 +135,7 @@ pub enum HandshakeError {
     Over,
 }
 
-impl HandshakeError {
+impl ZmtpHandshakeError {
     /// Whether the same attempt may succeed later. Only a temporary denial is: the peer asks for a
     /// retry without saying so in an ERROR.
     #[must_use]

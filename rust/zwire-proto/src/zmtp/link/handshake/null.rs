@@ -1,6 +1,6 @@
 //! NULL: READY from both at once (`zmtp` 6.1).
 
-use super::{AuthRequest, HandshakeConfig, MechanismResult, Outcome, expect};
+use super::{AuthRequest, HandshakeOutcome, MechanismResult, ZmtpHandshakeConfig, expect};
 use crate::zmtp::wire::{Command, Mechanism, Ready};
 use bytes::Bytes;
 
@@ -9,22 +9,26 @@ pub(super) struct Null;
 
 impl Null {
     /// Sends READY without waiting for the peer's; with an authenticator, once it has agreed.
-    pub(super) fn start(authenticate: bool, config: &HandshakeConfig, out: &mut Vec<u8>) -> (Self, Outcome) {
+    pub(super) fn start(
+        authenticate: bool,
+        config: &ZmtpHandshakeConfig,
+        out: &mut Vec<u8>,
+    ) -> (Self, HandshakeOutcome) {
         if authenticate {
             let request = AuthRequest { mechanism: Mechanism::NULL, credentials: Vec::new() };
-            return (Self, Outcome::Authenticate(request));
+            return (Self, HandshakeOutcome::Authenticate(request));
         }
         Ready { metadata: config.metadata() }.encode_frame(out);
-        (Self, Outcome::Continue)
+        (Self, HandshakeOutcome::Continue)
     }
 
-    pub(super) fn allow(&mut self, config: &HandshakeConfig, out: &mut Vec<u8>) -> MechanismResult {
+    pub(super) fn allow(&mut self, config: &ZmtpHandshakeConfig, out: &mut Vec<u8>) -> MechanismResult {
         Ready { metadata: config.metadata() }.encode_frame(out);
-        Ok(Outcome::Continue)
+        Ok(HandshakeOutcome::Continue)
     }
 
     /// Traffic may be sent only after the peer's READY (`zmtp` 2, rule 4), which this command is.
     pub(super) fn handle_command(&mut self, body: &Bytes) -> MechanismResult {
-        Ok(Outcome::done(expect::<Ready>(body)?.metadata, None))
+        Ok(HandshakeOutcome::done(expect::<Ready>(body)?.metadata, None))
     }
 }

@@ -5,10 +5,12 @@
 //!   server:  waits for HELLO ──▶ asks ──▶ WELCOME ──▶ waits for INITIATE ──▶ READY
 //! ```
 
-use super::{AuthRequest, HandshakeConfig, HandshakeError, MechanismResult, Outcome, expect};
+use super::{
+    AuthRequest, HandshakeOutcome, MechanismResult, ZmtpHandshakeConfig, ZmtpHandshakeError, expect,
+};
 use crate::zmtp::wire::{
     Command, Error, Mechanism, Ready,
-    plain::{Hello, Initiate, Welcome},
+    plain::{PlainHello, PlainInitiate, PlainWelcome},
 };
 use bytes::Bytes;
 use core::fmt;
@@ -29,69 +31,69 @@ impl fmt::Debug for PlainCredentials {
 }
 
 #[derive(Debug)]
-pub(super) enum Client {
+pub(super) enum PlainClientSide {
     Welcome,
     Ready,
 }
 
-impl Client {
+impl PlainClientSide {
     pub(super) fn start(credentials: &PlainCredentials, out: &mut Vec<u8>) -> Self {
         let PlainCredentials { username, password } = credentials.clone();
-        Hello { username, password }.encode_frame(out);
+        PlainHello { username, password }.encode_frame(out);
         Self::Welcome
     }
 
     pub(super) fn handle_command(
         &mut self,
         body: &Bytes,
-        config: &HandshakeConfig,
+        config: &ZmtpHandshakeConfig,
         out: &mut Vec<u8>,
     ) -> MechanismResult {
         // libzmq misspells ERROR here.
         if let Some(error) = Error::decode_of_plain_server(body) {
-            return Err(HandshakeError::Peer { reason: error?.reason });
+            return Err(ZmtpHandshakeError::Peer { reason: error?.reason });
         }
         match self {
             Self::Welcome => {
-                expect::<Welcome>(body)?;
-                Initiate { metadata: config.metadata() }.encode_frame(out);
+                expect::<PlainWelcome>(body)?;
+                PlainInitiate { metadata: config.metadata() }.encode_frame(out);
                 *self = Self::Ready;
-                Ok(Outcome::Continue)
+                Ok(HandshakeOutcome::Continue)
             }
-            Self::Ready => Ok(Outcome::done(expect::<Ready>(body)?.metadata, None)),
+            Self::Ready => Ok(HandshakeOutcome::done(expect::<Ready>(body)?.metadata, None)),
         }
     }
 }
 
 #[derive(Debug)]
-pub(super) enum Server {
+pub(super) enum PlainServerSide {
     Hello,
     Initiate,
 }
 
-impl Server {
+impl PlainServerSide {
     pub(super) const fn start() -> Self {
         Self::Hello
     }
 
-    pub(super) fn handle_command(&mut self, body: &Bytes, config: &HandshakeConfig) -> MechanismResult {
+    pub(super) fn handle_command(&mut self, body: &Bytes, config: &ZmtpHandshakeConfig) -> MechanismResult {
         match self {
             Self::Hello => {
-                let Hello { username, password } = expect(body)?;
+                let PlainHello { username, password } = expect(body)?;
                 let credentials = vec![username, password];
-                Ok(Outcome::Authenticate(AuthRequest { mechanism: Mechanism::PLAIN, credentials }))
+                Ok(HandshakeOutcome::Authenticate(AuthRequest { mechanism: Mechanism::PLAIN, credentials }))
             }
             Self::Initiate => {
-                let Initiate { metadata } = expect(body)?;
+                let PlainInitiate { metadata } = expect(body)?;
                 let answer = Ready { metadata: config.metadata() }.to_frame();
-                Ok(Outcome::done(metadata, Some(answer)))
+                Ok(HandshakeOutcome::done(metadata, Some(answer)))
             }
         }
     }
 
     pub(super) fn allow(&mut self, out: &mut Vec<u8>) -> MechanismResult {
-        Welcome.encode_frame(out);
+        PlainWelcome.encode_frame(out);
         *self = Self::Initiate;
-        Ok(Outcome::Continue)
+        Ok(HandshakeOutcome::Continue)
     }
 }

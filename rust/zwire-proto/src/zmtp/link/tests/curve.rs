@@ -3,7 +3,7 @@
 use super::*;
 use crate::zmtp::{
     crypto::{KeyPair, PublicKey, SecretKey},
-    link::{CurveClient, CurveServer, LinkError},
+    link::{CurveClient, CurveServer, ZmtpLinkError},
     wire::{
         Command, Greeting, Mechanism, Ping,
         curve::{self as wire, testing as example},
@@ -34,40 +34,43 @@ fn server_random() -> [u8; 96] {
     [&run::<32>(0x80)[..], &run::<32>(0xa0), &run::<16>(0xc0), &run::<16>(0xe0)].concat().try_into().unwrap()
 }
 
-fn dealer() -> HandshakeConfig {
+fn dealer() -> ZmtpHandshakeConfig {
     let identity = [
         0x01, 0x0f, 0x1e, 0x2d, 0x3c, 0x4b, 0x5a, 0x69, 0x78, 0x87, 0x96, 0xa5, 0xb4, 0xc3, 0xd2, 0xe1, 0xf0,
     ];
-    HandshakeConfig::new(SocketType::Dealer).with_identity(identity.to_vec()).unwrap()
+    ZmtpHandshakeConfig::new(SocketType::Dealer).with_identity(identity.to_vec()).unwrap()
 }
 
-fn client_of(config: HandshakeConfig, server: PublicKey) -> HandshakeConfig {
+fn client_of(config: ZmtpHandshakeConfig, server: PublicKey) -> ZmtpHandshakeConfig {
     let given = CurveClient::new(client_keys(), server, &client_random());
-    HandshakeConfig { security: Security::CurveClient(Box::new(given)), ..config }
+    ZmtpHandshakeConfig { security: Security::CurveClient(Box::new(given)), ..config }
 }
 
-fn client() -> HandshakeConfig {
+fn client() -> ZmtpHandshakeConfig {
     client_of(dealer(), server_keys().public)
 }
 
-fn server_of(config: HandshakeConfig, authenticate: bool) -> HandshakeConfig {
+fn server_of(config: ZmtpHandshakeConfig, authenticate: bool) -> ZmtpHandshakeConfig {
     let given = CurveServer::new(server_keys(), authenticate, &server_random());
-    HandshakeConfig { security: Security::CurveServer(Box::new(given)), ..config }
+    ZmtpHandshakeConfig { security: Security::CurveServer(Box::new(given)), ..config }
 }
 
-fn server() -> HandshakeConfig {
-    server_of(HandshakeConfig::new(SocketType::Router), false)
+fn server() -> ZmtpHandshakeConfig {
+    server_of(ZmtpHandshakeConfig::new(SocketType::Router), false)
 }
 
 /// Both ends, sending and receiving.
-fn ends() -> [(LinkTx, LinkRx); 2] {
+fn ends() -> [(ZmtpTx, ZmtpRx); 2] {
     meet(client(), server(), 100, &mut anybody).map(|side| {
         let params = side.end.unwrap().unwrap();
-        (LinkTx::new(&params, TxConfig::default(), START), LinkRx::new(&params, RxConfig::default(), START))
+        (
+            ZmtpTx::new(&params, ZmtpTxConfig::default(), START),
+            ZmtpRx::new(&params, ZmtpRxConfig::default(), START),
+        )
     })
 }
 
-fn fails(rx: &mut LinkRx, frame: &[u8]) -> LinkError {
+fn fails(rx: &mut ZmtpRx, frame: &[u8]) -> ZmtpLinkError {
     rx.read(START, &mut BytesMut::from(frame), &mut Vec::new(), usize::MAX).unwrap_err()
 }
 
@@ -118,9 +121,9 @@ fn messages_of_many_frames_and_sizes_both_ways() {
 /// Commands are accepted in boxes; in clear they end the connection.
 #[test]
 fn commands_travel_in_boxes() {
-    let publisher = server_of(HandshakeConfig::new(SocketType::Pub), false);
+    let publisher = server_of(ZmtpHandshakeConfig::new(SocketType::Pub), false);
     for (version, first) in [(Version::V3_1, 0), (Version::V3_0, 0)] {
-        let subscriber = HandshakeConfig { version, ..HandshakeConfig::new(SocketType::Sub) };
+        let subscriber = ZmtpHandshakeConfig { version, ..ZmtpHandshakeConfig::new(SocketType::Sub) };
         let subscriber = client_of(subscriber, server_keys().public);
         let (mut tx, mut rx) = link(subscriber, publisher.clone());
         tx.subscribe(bytes("A"));
@@ -132,9 +135,9 @@ fn commands_travel_in_boxes() {
         assert_eq!(rx.stats().ignored, 0);
     }
     let [_, (_, mut rx)] = ends();
-    assert!(matches!(fails(&mut rx, &Ping::default().to_frame()), LinkError::Decode(_)));
+    assert!(matches!(fails(&mut rx, &Ping::default().to_frame()), ZmtpLinkError::Decode(_)));
     let [_, (_, mut rx)] = ends();
-    assert!(matches!(fails(&mut rx, b"\x00\x05hello"), LinkError::Decode(_)));
+    assert!(matches!(fails(&mut rx, b"\x00\x05hello"), ZmtpLinkError::Decode(_)));
 }
 
 /// `zmtp` 6.3: with the command bit libzmq drops it; zwire does not.
@@ -158,14 +161,14 @@ fn a_message_sent_again_or_changed_ends_the_connection() {
     receive(&mut rx, &frames[0]);
     // A gap is allowed.
     receive(&mut rx, &frames[2]);
-    assert_eq!(fails(&mut rx, &frames[1]), LinkError::Nonce { got: 4, last: 5 });
-    assert_eq!(fails(&mut rx, &frames[2]), LinkError::Nonce { got: 5, last: 5 });
+    assert_eq!(fails(&mut rx, &frames[1]), ZmtpLinkError::Nonce { got: 4, last: 5 });
+    assert_eq!(fails(&mut rx, &frames[2]), ZmtpLinkError::Nonce { got: 5, last: 5 });
     for at in 2..frames[0].len() {
         let [_, (_, mut rx)] = ends();
         let mut changed = frames[0].to_vec();
         changed[at] ^= 0x40;
         let error = fails(&mut rx, &changed);
-        assert!(matches!(error, LinkError::Sealed | LinkError::Decode(_)), "{at}: {error}");
+        assert!(matches!(error, ZmtpLinkError::Sealed | ZmtpLinkError::Decode(_)), "{at}: {error}");
     }
 }
 
@@ -174,11 +177,11 @@ fn a_message_sent_again_or_changed_ends_the_connection() {
 fn a_message_without_an_end_is_bounded() {
     let [mut one, other] = meet(client(), server(), 100, &mut anybody);
     let params = other.end.unwrap().unwrap();
-    let config = RxConfig { max_message_size: 1000, ..RxConfig::default() };
-    let mut rx = LinkRx::new(&params, config, START);
-    let mut tx = LinkTx::new(&one.end.take().unwrap().unwrap(), TxConfig::default(), START);
+    let config = ZmtpRxConfig { max_message_size: 1000, ..ZmtpRxConfig::default() };
+    let mut rx = ZmtpRx::new(&params, config, START);
+    let mut tx = ZmtpTx::new(&one.end.take().unwrap().unwrap(), ZmtpTxConfig::default(), START);
     tx.push(Message::of(vec![Bytes::new(); 100]).unwrap()).unwrap();
-    assert!(matches!(fails(&mut rx, &drain(&mut tx)), LinkError::TooLarge { max: 1000, .. }));
+    assert!(matches!(fails(&mut rx, &drain(&mut tx)), ZmtpLinkError::TooLarge { max: 1000, .. }));
     assert!(rx.collecting() <= 1000);
 }
 
@@ -188,13 +191,13 @@ fn a_wrong_server_key_is_silence() {
     let other = KeyPair::of(SecretKey::new(run(1)));
     let [one, two] = meet(client_of(dealer(), other.public), server(), 50, &mut anybody);
     assert!(one.end.is_none());
-    assert_eq!(two.end.unwrap().unwrap_err(), HandshakeError::Sealed { command: "HELLO" });
+    assert_eq!(two.end.unwrap().unwrap_err(), ZmtpHandshakeError::Sealed { command: "HELLO" });
     assert_eq!(two.said.len(), Greeting::LEN);
 }
 
 #[test]
 fn the_authenticator_sees_the_clients_key() {
-    let judged = || server_of(HandshakeConfig::new(SocketType::Router), true);
+    let judged = || server_of(ZmtpHandshakeConfig::new(SocketType::Router), true);
     let [one, two] = meet(client(), judged(), 50, &mut |request| {
         assert_eq!(request.mechanism, Mechanism::CURVE);
         assert_eq!(request.credentials, [client_keys().public.0.to_vec()]);
@@ -203,8 +206,8 @@ fn the_authenticator_sees_the_clients_key() {
     assert!(one.end.unwrap().is_ok());
     assert_eq!(two.end.unwrap().unwrap().peer.user_id, "known");
     let [one, two] = meet(client(), judged(), 50, &mut |_| Err(Denial::Refused));
-    assert_eq!(two.end.unwrap().unwrap_err(), HandshakeError::Denied(Denial::Refused));
-    assert_eq!(one.end.unwrap().unwrap_err(), HandshakeError::Peer { reason: bytes("400") });
+    assert_eq!(two.end.unwrap().unwrap_err(), ZmtpHandshakeError::Denied(Denial::Refused));
+    assert_eq!(one.end.unwrap().unwrap_err(), ZmtpHandshakeError::Peer { reason: bytes("400") });
 }
 
 /// Result of a server that has read the example's HELLO and receives this frame.
@@ -225,16 +228,16 @@ fn an_initiate_that_is_not_of_this_connection_is_refused() {
         frame[9 + at] ^= 1;
         after_hello(&frame).unwrap().unwrap_err()
     };
-    assert_eq!(changed(9), HandshakeError::Cookie);
-    assert_eq!(changed(104), HandshakeError::Cookie);
-    assert_eq!(changed(111), HandshakeError::Sealed { command: "INITIATE" });
-    assert_eq!(changed(113), HandshakeError::Sealed { command: "INITIATE" });
-    assert_eq!(changed(308), HandshakeError::Sealed { command: "INITIATE" });
+    assert_eq!(changed(9), ZmtpHandshakeError::Cookie);
+    assert_eq!(changed(104), ZmtpHandshakeError::Cookie);
+    assert_eq!(changed(111), ZmtpHandshakeError::Sealed { command: "INITIATE" });
+    assert_eq!(changed(113), ZmtpHandshakeError::Sealed { command: "INITIATE" });
+    assert_eq!(changed(308), ZmtpHandshakeError::Sealed { command: "INITIATE" });
     let mut old = good.to_vec();
     old[9 + 112] = 1;
     let error = after_hello(&old).unwrap().unwrap_err();
-    assert_eq!(error, HandshakeError::Nonce { got: 1, last: 1 });
-    assert!(matches!(after_hello(&unhex(example::HELLO)), Some(Err(HandshakeError::Unexpected { .. }))));
+    assert_eq!(error, ZmtpHandshakeError::Nonce { got: 1, last: 1 });
+    assert!(matches!(after_hello(&unhex(example::HELLO)), Some(Err(ZmtpHandshakeError::Unexpected { .. }))));
     // A client with the permanent key of another: it can name C, but not vouch with it.
     let body = good.slice(9..);
     let key = SecretKey::new(run(0x60)).shared(&SecretKey::new(run(0x80)).public()).unwrap();
@@ -243,14 +246,14 @@ fn an_initiate_that_is_not_of_this_connection_is_refused() {
     inner[..32].copy_from_slice(&server_keys().public.0);
     nonce[23] = 3;
     let sealed = key.seal(&nonce, &[&inner]).into();
-    let forged = wire::Initiate { cookie: body[9..105].try_into().unwrap(), nonce: 3, sealed };
-    assert_eq!(after_hello(&forged.to_frame()).unwrap().unwrap_err(), HandshakeError::Vouch);
+    let forged = wire::CurveInitiate { cookie: body[9..105].try_into().unwrap(), nonce: 3, sealed };
+    assert_eq!(after_hello(&forged.to_frame()).unwrap().unwrap_err(), ZmtpHandshakeError::Vouch);
 }
 
 #[test]
 fn a_hello_of_another_version_or_of_a_weak_key_is_refused() {
-    let hears = |change: &dyn Fn(&mut wire::Hello)| {
-        let mut hello = wire::Hello::decode(&unhex(example::HELLO).slice(2..)).unwrap();
+    let hears = |change: &dyn Fn(&mut wire::CurveHello)| {
+        let mut hello = wire::CurveHello::decode(&unhex(example::HELLO).slice(2..)).unwrap();
         change(&mut hello);
         let mut side = Side::new(server());
         side.hears(&Greeting::new(Mechanism::CURVE).to_bytes(), &mut anybody);
@@ -258,21 +261,24 @@ fn a_hello_of_another_version_or_of_a_weak_key_is_refused() {
         side.end
     };
     assert!(hears(&|_| {}).is_none());
-    let error = |change: &dyn Fn(&mut wire::Hello)| hears(change).unwrap().unwrap_err();
-    assert_eq!(error(&|h| h.version = [2, 0]), HandshakeError::CurveVersion([2, 0]));
-    assert_eq!(error(&|h| h.client_transient = [0; 32]), HandshakeError::WeakKey { command: "HELLO" });
-    assert_eq!(error(&|h| h.nonce = 2), HandshakeError::Sealed { command: "HELLO" });
+    let error = |change: &dyn Fn(&mut wire::CurveHello)| hears(change).unwrap().unwrap_err();
+    assert_eq!(error(&|h| h.version = [2, 0]), ZmtpHandshakeError::CurveVersion([2, 0]));
+    assert_eq!(error(&|h| h.client_transient = [0; 32]), ZmtpHandshakeError::WeakKey { command: "HELLO" });
+    assert_eq!(error(&|h| h.nonce = 2), ZmtpHandshakeError::Sealed { command: "HELLO" });
     // Error in the local configuration.
     let [one, _] = meet(client_of(dealer(), PublicKey([0; 32])), server(), 64, &mut anybody);
-    assert_eq!(one.end.unwrap().unwrap_err(), HandshakeError::ServerKey);
+    assert_eq!(one.end.unwrap().unwrap_err(), ZmtpHandshakeError::ServerKey);
 }
 
 #[test]
 fn sockets_that_must_not_meet_get_no_ready() {
-    let sub = server_of(HandshakeConfig::new(SocketType::Sub), false);
+    let sub = server_of(ZmtpHandshakeConfig::new(SocketType::Sub), false);
     let [one, two] = meet(client(), sub, 64, &mut anybody);
-    assert!(matches!(two.end.unwrap().unwrap_err(), HandshakeError::SocketType { .. }));
-    assert_eq!(one.end.unwrap().unwrap_err(), HandshakeError::Peer { reason: bytes("Invalid socket type") });
+    assert!(matches!(two.end.unwrap().unwrap_err(), ZmtpHandshakeError::SocketType { .. }));
+    assert_eq!(
+        one.end.unwrap().unwrap_err(),
+        ZmtpHandshakeError::Peer { reason: bytes("Invalid socket type") }
+    );
 }
 
 #[test]

@@ -4,8 +4,8 @@ use super::*;
 use crate::zmtp::{
     link::InvalidIdentity,
     wire::{
-        Command, Generation, Greeting, Greeting2, Mechanism, Property, Ready,
-        plain::{Hello, Initiate},
+        Command, Greeting, Greeting2, Mechanism, Property, Ready, ZmtpGeneration,
+        plain::{PlainHello, PlainInitiate},
         testing::unhex,
     },
 };
@@ -26,12 +26,12 @@ fn nobody(request: &AuthRequest) -> Verdict {
     panic!("asked about {request:?}")
 }
 
-fn dealer() -> HandshakeConfig {
-    HandshakeConfig::new(SocketType::Dealer)
+fn dealer() -> ZmtpHandshakeConfig {
+    ZmtpHandshakeConfig::new(SocketType::Dealer)
 }
 
-fn router() -> HandshakeConfig {
-    HandshakeConfig::new(SocketType::Router)
+fn router() -> ZmtpHandshakeConfig {
+    ZmtpHandshakeConfig::new(SocketType::Router)
 }
 
 /// `zmtp` 3.3: libzmq sends 10 bytes, one when it has ten, the rest when it has eleven; 15.1, 15.3.
@@ -84,7 +84,7 @@ fn plain_byte_for_byte() {
     assert_eq!(welcome, unhex("04 08 07 57 45 4C 43 4F 4D 45"));
     client.hears(&welcome, &mut nobody);
     let initiate = client.says();
-    assert_eq!(initiate, Initiate { metadata: dealer().metadata() }.to_frame());
+    assert_eq!(initiate, PlainInitiate { metadata: dealer().metadata() }.to_frame());
     server.hears(&initiate, &mut nobody);
     let params = server.end.take().unwrap().unwrap();
     assert_eq!(params.peer.user_id, "the admin");
@@ -105,7 +105,7 @@ fn every_mechanism_in_pieces_of_every_size() {
     let null = || [named(SocketType::Dealer, "one"), named(SocketType::Router, "two")];
     for chunk in [1, 2, 3, 7, 10, 11, 12, 63, 64, 65, usize::MAX] {
         let [a, b] = null();
-        let judged = HandshakeConfig { security: Security::Null { authenticate: true }, ..b.clone() };
+        let judged = ZmtpHandshakeConfig { security: Security::Null { authenticate: true }, ..b.clone() };
         for (a, b, user) in [
             (a.clone(), b.clone(), ""),
             (a.clone(), judged, "somebody"),
@@ -130,7 +130,7 @@ fn what_both_tell_arrives() {
 
 #[test]
 fn the_smaller_version_counts() {
-    let old = |config| HandshakeConfig { version: Version::V3_0, ..config };
+    let old = |config| ZmtpHandshakeConfig { version: Version::V3_0, ..config };
     assert_eq!(params(dealer(), router()).version, Version::V3_1);
     assert_eq!(params(old(dealer()), router()).version, Version::V3_0);
     assert_eq!(params(dealer(), old(router())).version, Version::V3_0);
@@ -159,24 +159,24 @@ fn a_peer_of_2_0_gets_a_greeting_of_2_0() {
 
 #[test]
 fn a_peer_of_2_0_proves_nothing() {
-    let judged = HandshakeConfig { security: Security::Null { authenticate: true }, ..router() };
+    let judged = ZmtpHandshakeConfig { security: Security::Null { authenticate: true }, ..router() };
     for config in [judged, plain_server(router()), plain_client(router())] {
         let mut side = Side::new(config);
         side.hears(&unhex("FF 0000000000000000 7F 01"), &mut nobody);
-        assert_eq!(side.end.unwrap().unwrap_err(), HandshakeError::Generation(Generation::V2));
+        assert_eq!(side.end.unwrap().unwrap_err(), ZmtpHandshakeError::Generation(ZmtpGeneration::V2));
     }
 }
 
 #[test]
 fn peers_of_1_0_and_other_protocols_are_named() {
     for (first, generation) in [
-        (&b"\x04\x00\x01ab"[..], Generation::V1),
-        (b"GET / HTTP/1.1\r\n", Generation::V1),
-        (b"\xff\0\0\0\0\0\0\0\x01\x7f\0", Generation::Revision0),
+        (&b"\x04\x00\x01ab"[..], ZmtpGeneration::V1),
+        (b"GET / HTTP/1.1\r\n", ZmtpGeneration::V1),
+        (b"\xff\0\0\0\0\0\0\0\x01\x7f\0", ZmtpGeneration::Revision0),
     ] {
         let mut side = Side::new(router());
         side.hears(first, &mut nobody);
-        assert_eq!(side.end.unwrap().unwrap_err(), HandshakeError::Generation(generation));
+        assert_eq!(side.end.unwrap().unwrap_err(), ZmtpHandshakeError::Generation(generation));
     }
 }
 
@@ -188,7 +188,7 @@ fn another_mechanism_ends_it() {
         let mut side = Side::new(dealer());
         side.hears(&greeting(theirs), &mut nobody);
         let error = side.end.take().unwrap().unwrap_err();
-        assert!(matches!(error, HandshakeError::Mechanism { ours: Mechanism::NULL, .. }), "{error}");
+        assert!(matches!(error, ZmtpHandshakeError::Mechanism { ours: Mechanism::NULL, .. }), "{error}");
         assert_eq!(side.says(), greeting(NULL_GREETING));
     }
 }
@@ -196,19 +196,19 @@ fn another_mechanism_ends_it() {
 /// `zmtp` 8.2: ERROR, then close. A server sends it instead of READY.
 #[test]
 fn sockets_that_must_not_meet_are_told() {
-    let sub = HandshakeConfig::new(SocketType::Sub);
+    let sub = ZmtpHandshakeConfig::new(SocketType::Sub);
     let [one, other] = meet(dealer(), sub, 5, &mut anybody);
     for (side, ours) in [(one, SocketType::Dealer), (other, SocketType::Sub)] {
         let error = side.end.unwrap().unwrap_err();
-        assert!(matches!(error, HandshakeError::SocketType { ours: it, .. } if it == ours), "{error}");
+        assert!(matches!(error, ZmtpHandshakeError::SocketType { ours: it, .. } if it == ours), "{error}");
         assert!(side.said.ends_with(b"\x04\x1a\x05ERROR\x13Invalid socket type"));
     }
-    let sub = HandshakeConfig::new(SocketType::Sub);
+    let sub = ZmtpHandshakeConfig::new(SocketType::Sub);
     let [client, server] = meet(plain_client(dealer()), plain_server(sub), 5, &mut anybody);
-    assert!(matches!(server.end.unwrap().unwrap_err(), HandshakeError::SocketType { .. }));
+    assert!(matches!(server.end.unwrap().unwrap_err(), ZmtpHandshakeError::SocketType { .. }));
     assert!(!server.said.windows(5).any(|w| w == b"READY"));
     let error = client.end.unwrap().unwrap_err();
-    assert_eq!(error, HandshakeError::Peer { reason: bytes("Invalid socket type") });
+    assert_eq!(error, ZmtpHandshakeError::Peer { reason: bytes("Invalid socket type") });
 }
 
 /// `zmtp` 14: libzmq accepts these, and zwire as well.
@@ -228,13 +228,13 @@ fn denials_say_what_the_protocol_says() {
     {
         let [client, server] = meet(plain_client(dealer()), plain_server(router()), 9, &mut |_| Err(denial));
         let error = server.end.unwrap().unwrap_err();
-        assert_eq!(error, HandshakeError::Denied(denial));
+        assert_eq!(error, ZmtpHandshakeError::Denied(denial));
         assert_eq!(error.is_temporary(), told.is_none());
         match (client.end, told) {
             // No side sends anything; the driver's timer ends it.
             (None, None) => {}
             (Some(end), Some(told)) => {
-                assert_eq!(end.unwrap_err(), HandshakeError::Peer { reason: bytes(told) });
+                assert_eq!(end.unwrap_err(), ZmtpHandshakeError::Peer { reason: bytes(told) });
             }
             (end, told) => panic!("{end:?} {told:?}"),
         }
@@ -247,7 +247,7 @@ fn a_misspelt_error_of_a_plain_server_is_understood() {
     let mut client = Side::new(plain_client(dealer()));
     client.hears(&greeting(PLAIN_GREETING), &mut nobody);
     client.hears(&unhex("04 09 5E 52 52 4F 52 03 34 30 30"), &mut nobody);
-    assert_eq!(client.end.unwrap().unwrap_err(), HandshakeError::Peer { reason: bytes("400") });
+    assert_eq!(client.end.unwrap().unwrap_err(), ZmtpHandshakeError::Peer { reason: bytes("400") });
 }
 
 /// `zmtp` 3.1: then it hangs, and the driver's timer ends it.
@@ -258,14 +258,17 @@ fn two_clients_wait_and_two_servers_wait() {
     // Each client gets HELLO, which no server sends.
     let [one, _] = meet(plain_client(dealer()), plain_client(router()), 64, &mut nobody);
     let error = one.end.unwrap().unwrap_err();
-    assert_eq!(error, HandshakeError::Unexpected { expected: "WELCOME", got: bytes("HELLO") });
+    assert_eq!(error, ZmtpHandshakeError::Unexpected { expected: "WELCOME", got: bytes("HELLO") });
 }
 
 #[test]
 fn an_answer_nobody_asked_for_is_an_error() {
     let mut machine = Handshake::new(dealer());
-    assert_eq!(machine.deny(Denial::Refused), HandshakeError::NobodyWaits);
-    assert_eq!(machine.allow(Bytes::new(), Metadata::default()).unwrap_err(), HandshakeError::NobodyWaits);
+    assert_eq!(machine.deny(Denial::Refused), ZmtpHandshakeError::NobodyWaits);
+    assert_eq!(
+        machine.allow(Bytes::new(), Metadata::default()).unwrap_err(),
+        ZmtpHandshakeError::NobodyWaits
+    );
 }
 
 /// Bytes that arrive before the authenticator decides stay in the buffer.
@@ -273,14 +276,14 @@ fn an_answer_nobody_asked_for_is_an_error() {
 fn the_peer_waits_for_the_verdict() {
     let mut machine = Handshake::new(plain_server(router()));
     let mut buf = BytesMut::from(&greeting(PLAIN_GREETING)[..]);
-    Hello { username: bytes("a"), password: bytes("b") }.encode_frame(&mut buf);
-    Initiate { metadata: dealer().metadata() }.encode_frame(&mut buf);
-    assert!(matches!(machine.handle_bytes(&mut buf), Ok(Step::Authenticate(_))));
+    PlainHello { username: bytes("a"), password: bytes("b") }.encode_frame(&mut buf);
+    PlainInitiate { metadata: dealer().metadata() }.encode_frame(&mut buf);
+    assert!(matches!(machine.handle_bytes(&mut buf), Ok(HandshakeStep::Authenticate(_))));
     let left = buf.len();
-    assert!(matches!(machine.handle_bytes(&mut buf), Ok(Step::Continue)));
+    assert!(matches!(machine.handle_bytes(&mut buf), Ok(HandshakeStep::Continue)));
     assert_eq!(buf.len(), left);
-    assert!(matches!(machine.allow(bytes("a"), Metadata::default()), Ok(Step::Continue)));
-    assert!(matches!(machine.handle_bytes(&mut buf), Ok(Step::Done(_))));
+    assert!(matches!(machine.allow(bytes("a"), Metadata::default()), Ok(HandshakeStep::Continue)));
+    assert!(matches!(machine.handle_bytes(&mut buf), Ok(HandshakeStep::Done(_))));
 }
 
 /// `zmtp` 8.3.
@@ -290,11 +293,11 @@ fn identities_that_no_socket_may_have() {
     assert_eq!(dealer().with_identity(vec![1; 256]).unwrap_err(), InvalidIdentity::TooLong(256));
     // From the network a leading zero is tolerated, length is not.
     for (identity, accepted) in [(vec![0; 17], true), (vec![1; 255], true), (vec![1; 256], false)] {
-        let peer = HandshakeConfig { identity: identity.into(), ..dealer() };
+        let peer = ZmtpHandshakeConfig { identity: identity.into(), ..dealer() };
         let [_, other] = meet(peer, router(), 100, &mut nobody);
         match other.end.unwrap() {
             Ok(_) => assert!(accepted),
-            Err(error) => assert_eq!((error, accepted), (HandshakeError::Identity(256), false)),
+            Err(error) => assert_eq!((error, accepted), (ZmtpHandshakeError::Identity(256), false)),
         }
     }
 }

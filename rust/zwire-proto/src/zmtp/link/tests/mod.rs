@@ -6,8 +6,8 @@ mod malformed;
 mod traffic;
 
 use super::{
-    AuthRequest, Denial, Handshake, HandshakeConfig, HandshakeError, Inbound, LinkParams, LinkRx, LinkTx,
-    Message, PlainCredentials, RxConfig, Security, Step, TxConfig, Version,
+    AuthRequest, Denial, Handshake, HandshakeStep, Inbound, Message, PlainCredentials, Security, Version,
+    ZmtpHandshakeConfig, ZmtpHandshakeError, ZmtpLinkParams, ZmtpRx, ZmtpRxConfig, ZmtpTx, ZmtpTxConfig,
 };
 use crate::{
     Now,
@@ -23,21 +23,21 @@ fn bytes(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
 }
 
-fn named(socket_type: SocketType, identity: &'static str) -> HandshakeConfig {
-    HandshakeConfig::new(socket_type).with_identity(identity).unwrap()
+fn named(socket_type: SocketType, identity: &'static str) -> ZmtpHandshakeConfig {
+    ZmtpHandshakeConfig::new(socket_type).with_identity(identity).unwrap()
 }
 
-fn plain_client(config: HandshakeConfig) -> HandshakeConfig {
+fn plain_client(config: ZmtpHandshakeConfig) -> ZmtpHandshakeConfig {
     let credentials = PlainCredentials { username: bytes("admin"), password: bytes("secret") };
-    HandshakeConfig { security: Security::PlainClient(credentials), ..config }
+    ZmtpHandshakeConfig { security: Security::PlainClient(credentials), ..config }
 }
 
-fn plain_server(config: HandshakeConfig) -> HandshakeConfig {
-    HandshakeConfig { security: Security::PlainServer, ..config }
+fn plain_server(config: ZmtpHandshakeConfig) -> ZmtpHandshakeConfig {
+    ZmtpHandshakeConfig { security: Security::PlainServer, ..config }
 }
 
 type Verdict = Result<(Bytes, Metadata), Denial>;
-type End = Result<Box<LinkParams>, HandshakeError>;
+type End = Result<Box<ZmtpLinkParams>, ZmtpHandshakeError>;
 
 /// Accepts every peer.
 fn anybody(_: &AuthRequest) -> Verdict {
@@ -53,7 +53,7 @@ struct Side {
 }
 
 impl Side {
-    fn new(config: HandshakeConfig) -> Self {
+    fn new(config: ZmtpHandshakeConfig) -> Self {
         Self { machine: Handshake::new(config), buf: BytesMut::new(), end: None, said: Vec::new() }
     }
 
@@ -71,18 +71,18 @@ impl Side {
         self.buf.extend_from_slice(bytes);
         while self.end.is_none() {
             let mut step = self.machine.handle_bytes(&mut self.buf);
-            let judged = matches!(step, Ok(Step::Authenticate(_)));
-            if let Ok(Step::Authenticate(request)) = &step {
+            let judged = matches!(step, Ok(HandshakeStep::Authenticate(_)));
+            if let Ok(HandshakeStep::Authenticate(request)) = &step {
                 step = match judge(request) {
                     Ok((user, metadata)) => self.machine.allow(user, metadata),
                     Err(denial) => Err(self.machine.deny(denial)),
                 };
             }
             match step {
-                Ok(Step::Continue) if judged => {}
-                Ok(Step::Continue) => return,
-                Ok(Step::Authenticate(_)) => panic!("one question is enough"),
-                Ok(Step::Done(params)) => self.end = Some(Ok(params)),
+                Ok(HandshakeStep::Continue) if judged => {}
+                Ok(HandshakeStep::Continue) => return,
+                Ok(HandshakeStep::Authenticate(_)) => panic!("one question is enough"),
+                Ok(HandshakeStep::Done(params)) => self.end = Some(Ok(params)),
                 Err(error) => self.end = Some(Err(error)),
             }
         }
@@ -91,8 +91,8 @@ impl Side {
 
 /// Runs both machines until neither has output; each gets at most `chunk` bytes at a time.
 fn meet(
-    one: HandshakeConfig,
-    other: HandshakeConfig,
+    one: ZmtpHandshakeConfig,
+    other: ZmtpHandshakeConfig,
     chunk: usize,
     judge: &mut dyn FnMut(&AuthRequest) -> Verdict,
 ) -> [Side; 2] {
@@ -106,26 +106,26 @@ fn meet(
     sides
 }
 
-fn params(config: HandshakeConfig, peer: HandshakeConfig) -> Box<LinkParams> {
+fn params(config: ZmtpHandshakeConfig, peer: ZmtpHandshakeConfig) -> Box<ZmtpLinkParams> {
     let [one, _] = meet(config, peer, usize::MAX, &mut anybody);
     one.end.expect("the handshake ends").unwrap()
 }
 
 /// A sender of one socket and the receiver at the other end.
-fn link(from: HandshakeConfig, to: HandshakeConfig) -> (LinkTx, LinkRx) {
+fn link(from: ZmtpHandshakeConfig, to: ZmtpHandshakeConfig) -> (ZmtpTx, ZmtpRx) {
     let [one, other] = meet(from, to, usize::MAX, &mut anybody);
     let (one, other) = (one.end.unwrap().unwrap(), other.end.unwrap().unwrap());
-    (LinkTx::new(&one, TxConfig::default(), START), LinkRx::new(&other, RxConfig::default(), START))
+    (ZmtpTx::new(&one, ZmtpTxConfig::default(), START), ZmtpRx::new(&other, ZmtpRxConfig::default(), START))
 }
 
 /// All pending output of a sender.
-fn drain(tx: &mut LinkTx) -> Bytes {
+fn drain(tx: &mut ZmtpTx) -> Bytes {
     let mut out = Vec::new();
     while tx.poll_transmit(&mut out, 100_000) > 0 {}
     out.concat().into()
 }
 
-fn receive(rx: &mut LinkRx, stream: &[u8]) -> Vec<Inbound> {
+fn receive(rx: &mut ZmtpRx, stream: &[u8]) -> Vec<Inbound> {
     let mut out = Vec::new();
     let mut buf = BytesMut::from(stream);
     while rx.read(START, &mut buf, &mut out, usize::MAX).unwrap() {}

@@ -4,22 +4,22 @@ use super::*;
 use crate::{
     buf::Segments,
     zmtp::{
-        link::{Heartbeat, PushError},
+        link::{Heartbeat, ZmtpPushError},
         wire::{Command, Ping, Pong, testing::unhex},
     },
 };
 use proptest::prelude::*;
 
-fn dealer() -> HandshakeConfig {
-    HandshakeConfig::new(SocketType::Dealer)
+fn dealer() -> ZmtpHandshakeConfig {
+    ZmtpHandshakeConfig::new(SocketType::Dealer)
 }
 
-fn router() -> HandshakeConfig {
-    HandshakeConfig::new(SocketType::Router)
+fn router() -> ZmtpHandshakeConfig {
+    ZmtpHandshakeConfig::new(SocketType::Router)
 }
 
-fn old(config: HandshakeConfig) -> HandshakeConfig {
-    HandshakeConfig { version: Version::V3_0, ..config }
+fn old(config: ZmtpHandshakeConfig) -> ZmtpHandshakeConfig {
+    ZmtpHandshakeConfig { version: Version::V3_0, ..config }
 }
 
 fn messages(inbound: Vec<Inbound>) -> Vec<Message> {
@@ -63,13 +63,13 @@ fn large_payloads_are_not_copied_on_either_side() {
 #[test]
 fn the_high_water_mark_counts_messages_and_bytes() {
     let params = params(dealer(), router());
-    let config = TxConfig { max_messages: 3, ..TxConfig::default() };
-    let mut tx = LinkTx::new(&params, config, START);
+    let config = ZmtpTxConfig { max_messages: 3, ..ZmtpTxConfig::default() };
+    let mut tx = ZmtpTx::new(&params, config, START);
     for _ in 0..3 {
         tx.push(message(&["a", "b"])).unwrap();
     }
     let rejected = tx.push(message(&["c"])).unwrap_err();
-    assert_eq!(rejected.error, PushError::HighWaterMark { waiting: 3 });
+    assert_eq!(rejected.error, ZmtpPushError::HighWaterMark { waiting: 3 });
     assert_eq!(rejected.message, message(&["c"]));
     let mut out = Vec::new();
     assert_eq!(tx.poll_transmit(&mut out, 0), 6);
@@ -78,11 +78,11 @@ fn the_high_water_mark_counts_messages_and_bytes() {
     assert_eq!(tx.clear(), 3);
     assert_eq!((tx.queued_bytes(), tx.is_idle()), (0, true));
 
-    let config = TxConfig { max_bytes: 100, ..TxConfig::default() };
-    let mut tx = LinkTx::new(&params, config, START);
+    let config = ZmtpTxConfig { max_bytes: 100, ..ZmtpTxConfig::default() };
+    let mut tx = ZmtpTx::new(&params, config, START);
     // An empty queue takes one of any size.
     tx.push(Message::single(vec![0; 1000])).unwrap();
-    assert!(matches!(tx.push(message(&["a"])).unwrap_err().error, PushError::Bytes { waiting: 1000.. }));
+    assert!(matches!(tx.push(message(&["a"])).unwrap_err().error, ZmtpPushError::Bytes { waiting: 1000.. }));
     assert!(!drain(&mut tx).is_empty());
     assert_eq!(tx.queued_bytes(), 0);
     tx.push(message(&["a"])).unwrap();
@@ -108,8 +108,8 @@ fn whole_messages_up_to_the_bound_of_a_write() {
 /// `zmtp` 9, 15.5.
 #[test]
 fn subscriptions_have_the_form_that_the_peer_knows() {
-    let publisher = || HandshakeConfig::new(SocketType::Pub);
-    let subscriber = || HandshakeConfig::new(SocketType::Sub);
+    let publisher = || ZmtpHandshakeConfig::new(SocketType::Pub);
+    let subscriber = || ZmtpHandshakeConfig::new(SocketType::Sub);
     for (publisher, subscribe, cancel) in [
         (publisher(), "04 0B 09 53 55 42 53 43 52 49 42 45 41", "04 08 06 43 41 4E 43 45 4C 41"),
         (old(publisher()), "00 02 01 41", "00 02 00 41"),
@@ -140,8 +140,8 @@ fn subscriptions_have_the_form_that_the_peer_knows() {
 
 #[test]
 fn subscriptions_are_no_messages_to_the_high_water_mark() {
-    let params = params(HandshakeConfig::new(SocketType::Sub), HandshakeConfig::new(SocketType::Pub));
-    let mut tx = LinkTx::new(&params, TxConfig { max_messages: 1, ..TxConfig::default() }, START);
+    let params = params(ZmtpHandshakeConfig::new(SocketType::Sub), ZmtpHandshakeConfig::new(SocketType::Pub));
+    let mut tx = ZmtpTx::new(&params, ZmtpTxConfig { max_messages: 1, ..ZmtpTxConfig::default() }, START);
     for _ in 0..100 {
         tx.subscribe(bytes("topic"));
     }
@@ -192,11 +192,11 @@ fn beat(ms: u64) -> Heartbeat {
 /// `zmtp` 10, 15.6.
 #[test]
 fn pings_go_out_at_each_interval_with_the_ttl() {
-    let config = TxConfig {
+    let config = ZmtpTxConfig {
         heartbeat: Some(Heartbeat { ttl: Duration::from_millis(2500), ..beat(1000) }),
-        ..TxConfig::default()
+        ..ZmtpTxConfig::default()
     };
-    let mut tx = LinkTx::new(&params(dealer(), router()), config, START);
+    let mut tx = ZmtpTx::new(&params(dealer(), router()), config, START);
     for beat in 1..4 {
         let due = START.mono + Duration::from_secs(beat);
         assert_eq!(tx.poll_timeout(), Some(due));
@@ -206,9 +206,11 @@ fn pings_go_out_at_each_interval_with_the_ttl() {
         assert_eq!(drain(&mut tx), unhex("04 07 04 50 49 4E 47 00 19"));
     }
     // Never above 65.5 s: libzmq would close (`zmtp` 10).
-    let config =
-        TxConfig { heartbeat: Some(Heartbeat { ttl: Duration::from_secs(3600), ..beat(1000) }), ..config };
-    let mut tx = LinkTx::new(&params(dealer(), router()), config, START);
+    let config = ZmtpTxConfig {
+        heartbeat: Some(Heartbeat { ttl: Duration::from_secs(3600), ..beat(1000) }),
+        ..config
+    };
+    let mut tx = ZmtpTx::new(&params(dealer(), router()), config, START);
     tx.handle_timeout(Now::at(START.mono * 2));
     assert_eq!(drain(&mut tx), Ping { ttl: 655, context: Bytes::new() }.to_frame());
 }
@@ -216,12 +218,12 @@ fn pings_go_out_at_each_interval_with_the_ttl() {
 #[test]
 fn peers_of_3_0_get_no_pings_unless_asked_for() {
     let params = params(dealer(), old(router()));
-    let silent = TxConfig { heartbeat: Some(beat(1000)), ..TxConfig::default() };
-    assert_eq!(LinkTx::new(&params, silent, START).poll_timeout(), None);
-    let rx = RxConfig { heartbeat: silent.heartbeat, ..RxConfig::default() };
-    assert_eq!(LinkRx::new(&params, rx, START).poll_timeout(), None);
+    let silent = ZmtpTxConfig { heartbeat: Some(beat(1000)), ..ZmtpTxConfig::default() };
+    assert_eq!(ZmtpTx::new(&params, silent, START).poll_timeout(), None);
+    let rx = ZmtpRxConfig { heartbeat: silent.heartbeat, ..ZmtpRxConfig::default() };
+    assert_eq!(ZmtpRx::new(&params, rx, START).poll_timeout(), None);
     let asked = Some(Heartbeat { also_to_3_0: true, ..beat(1000) });
-    let mut tx = LinkTx::new(&params, TxConfig { heartbeat: asked, ..TxConfig::default() }, START);
+    let mut tx = ZmtpTx::new(&params, ZmtpTxConfig { heartbeat: asked, ..ZmtpTxConfig::default() }, START);
     tx.handle_timeout(Now::at(START.mono * 2));
     assert_eq!(tx.stats().pings, 0);
     assert!(!drain(&mut tx).is_empty());
@@ -246,7 +248,8 @@ fn a_ping_is_answered_with_its_context_before_what_waits() {
 #[test]
 fn a_silent_peer_is_given_up_after_interval_and_timeout() {
     let params = params(dealer(), router());
-    let mut rx = LinkRx::new(&params, RxConfig { heartbeat: Some(beat(1000)), ..RxConfig::default() }, START);
+    let mut rx =
+        ZmtpRx::new(&params, ZmtpRxConfig { heartbeat: Some(beat(1000)), ..ZmtpRxConfig::default() }, START);
     let at = |ms| Now::at(START.mono + Duration::from_millis(ms));
     assert_eq!(rx.poll_timeout(), Some(at(3000).mono));
     assert!(!rx.handle_timeout(at(2999)));

@@ -17,7 +17,7 @@ const PADDING: usize = 72;
 
 /// HELLO from the client, the first command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hello {
+pub struct CurveHello {
     /// Major and minor version of CurveZMQ: 1, 0.
     pub version: [u8; 2],
     /// C', the transient public key of the client.
@@ -28,12 +28,12 @@ pub struct Hello {
     pub signature: [u8; 80],
 }
 
-impl Hello {
+impl CurveHello {
     /// The only known version.
     pub const VERSION: [u8; 2] = [1, 0];
 }
 
-impl Command for Hello {
+impl Command for CurveHello {
     const NAME: &'static str = "HELLO";
 
     /// The padding is ignored: it only makes a HELLO longer than its answer.
@@ -68,13 +68,13 @@ mod tests {
     #[test]
     fn the_command_of_the_example() {
         let wire = unhex(testing::HELLO);
-        let hello = Hello {
-            version: Hello::VERSION,
+        let hello = CurveHello {
+            version: CurveHello::VERSION,
             client_transient: wire[82..114].try_into().unwrap(),
             nonce: 1,
             signature: wire[122..].try_into().unwrap(),
         };
         both_ways_whole(testing::HELLO, &hello);
-        assert!(Hello::decode(&unhex(&format!("{} 00", testing::HELLO)).slice(2..)).is_err());
+        assert!(CurveHello::decode(&unhex(&format!("{} 00", testing::HELLO)).slice(2..)).is_err());
     }
 }

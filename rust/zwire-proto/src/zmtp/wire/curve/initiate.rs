@@ -20,7 +20,7 @@ const LEAST_BOX: usize = BOX_OVERHEAD + 32 + 96;
 
 /// INITIATE from the client, after WELCOME.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Initiate {
+pub struct CurveInitiate {
     /// The server's cookie, unchanged.
     pub cookie: [u8; COOKIE_LEN],
     /// The short nonce.
@@ -29,7 +29,7 @@ pub struct Initiate {
     pub sealed: Bytes,
 }
 
-impl Command for Initiate {
+impl Command for CurveInitiate {
     const NAME: &'static str = "INITIATE";
 
     fn decode_data(r: &mut Reader<'_>) -> Result<Self> {
@@ -68,12 +68,12 @@ mod tests {
         let wire = unhex(testing::INITIATE);
         let body = wire.slice(9..);
         let initiate =
-            Initiate { cookie: body[9..105].try_into().unwrap(), nonce: 2, sealed: body.slice(113..) };
+            CurveInitiate { cookie: body[9..105].try_into().unwrap(), nonce: 2, sealed: body.slice(113..) };
         both_ways(testing::INITIATE, &initiate);
         // 257 bytes are the shortest.
         for cut in 0..257 {
-            assert!(Initiate::decode(&body.slice(..cut)).is_err(), "{cut}");
+            assert!(CurveInitiate::decode(&body.slice(..cut)).is_err(), "{cut}");
         }
-        assert!(Initiate::decode(&body.slice(..257)).is_ok());
+        assert!(CurveInitiate::decode(&body.slice(..257)).is_ok());
     }
 }

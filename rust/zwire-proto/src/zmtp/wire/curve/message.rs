@@ -20,14 +20,14 @@ use bytes::Bytes;
 
 /// MESSAGE from both sides, for all traffic.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct CurveMessage {
     /// The short nonce, larger than the previous one.
     pub nonce: u64,
     /// Flags and data of the frame.
     pub sealed: Bytes,
 }
 
-impl Message {
+impl CurveMessage {
     /// Length of the body in front of the box.
     pub const PREFIX_LEN: usize = 16;
 
@@ -43,7 +43,7 @@ impl Message {
     }
 }
 
-impl Command for Message {
+impl Command for CurveMessage {
     const NAME: &'static str = "MESSAGE";
 
     fn decode_data(r: &mut Reader<'_>) -> Result<Self> {
@@ -74,13 +74,13 @@ mod tests {
         for (hex, nonce) in [(testing::MESSAGE_C, 3), (testing::MESSAGE_S, 2)] {
             let wire = unhex(hex);
             let body = wire.slice(2..);
-            let message = Message { nonce, sealed: body.slice(16..) };
+            let message = CurveMessage { nonce, sealed: body.slice(16..) };
             assert_eq!(message.to_frame(), wire);
-            assert_eq!(Message::decode(&body), Ok(message));
+            assert_eq!(CurveMessage::decode(&body), Ok(message));
             for cut in 0..33 {
-                assert!(Message::decode(&body.slice(..cut)).is_err(), "{cut}");
+                assert!(CurveMessage::decode(&body.slice(..cut)).is_err(), "{cut}");
             }
-            assert!(Message::decode(&body.slice(..33)).is_ok());
+            assert!(CurveMessage::decode(&body.slice(..33)).is_ok());
         }
     }
 }

@@ -25,11 +25,11 @@ mod ready;
 pub(in crate::zmtp) mod testing;
 mod welcome;
 
-pub use hello::Hello;
-pub use initiate::Initiate;
-pub use message::Message;
-pub use ready::Ready;
-pub use welcome::Welcome;
+pub use hello::CurveHello;
+pub use initiate::CurveInitiate;
+pub use message::CurveMessage;
+pub use ready::CurveReady;
+pub use welcome::CurveWelcome;
 
 /// Length of a box beyond that of its content.
 pub const BOX_OVERHEAD: usize = 16;

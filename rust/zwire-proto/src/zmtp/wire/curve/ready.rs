@@ -17,14 +17,14 @@ use bytes::Bytes;
 
 /// READY from the server, the last command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ready {
+pub struct CurveReady {
     /// The short nonce.
     pub nonce: u64,
     /// The metadata, from S' to C'.
     pub sealed: Bytes,
 }
 
-impl Command for Ready {
+impl Command for CurveReady {
     const NAME: &'static str = "READY";
 
     fn decode_data(r: &mut Reader<'_>) -> Result<Self> {
@@ -50,10 +50,10 @@ mod tests {
     #[test]
     fn the_command_of_the_example() {
         let body = unhex(testing::READY).slice(2..);
-        both_ways(testing::READY, &Ready { nonce: 1, sealed: body.slice(14..) });
+        both_ways(testing::READY, &CurveReady { nonce: 1, sealed: body.slice(14..) });
         for cut in 0..30 {
-            assert!(Ready::decode(&body.slice(..cut)).is_err(), "{cut}");
+            assert!(CurveReady::decode(&body.slice(..cut)).is_err(), "{cut}");
         }
-        assert!(Ready::decode(&body.slice(..30)).is_ok());
+        assert!(CurveReady::decode(&body.slice(..30)).is_ok());
     }
 }

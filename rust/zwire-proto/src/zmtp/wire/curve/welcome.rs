@@ -18,14 +18,14 @@ const BOX: usize = BOX_OVERHEAD + 32 + COOKIE_LEN;
 
 /// WELCOME from the server, after HELLO.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Welcome {
+pub struct CurveWelcome {
     /// The random half of the nonce.
     pub nonce: [u8; 16],
     /// S' and the cookie, from S to C'.
     pub sealed: [u8; BOX],
 }
 
-impl Command for Welcome {
+impl Command for CurveWelcome {
     const NAME: &'static str = "WELCOME";
 
     fn decode_data(r: &mut Reader<'_>) -> Result<Self> {
@@ -54,7 +54,7 @@ mod tests {
     fn the_command_of_the_example() {
         let wire = unhex(testing::WELCOME);
         let welcome =
-            Welcome { nonce: wire[10..26].try_into().unwrap(), sealed: wire[26..].try_into().unwrap() };
+            CurveWelcome { nonce: wire[10..26].try_into().unwrap(), sealed: wire[26..].try_into().unwrap() };
         both_ways_whole(testing::WELCOME, &welcome);
     }
 }

@@ -16,14 +16,14 @@ use core::fmt;
 
 /// HELLO from the client, the first command.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Hello {
+pub struct PlainHello {
     /// At most 255 bytes.
     pub username: Bytes,
     /// At most 255 bytes, in clear.
     pub password: Bytes,
 }
 
-impl Command for Hello {
+impl Command for PlainHello {
     const NAME: &'static str = "HELLO";
 
     fn decode_data(r: &mut Reader<'_>) -> Result<Self> {
@@ -44,7 +44,7 @@ impl Command for Hello {
     }
 }
 
-impl fmt::Debug for Hello {
+impl fmt::Debug for PlainHello {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hello").field("username", &self.username).finish_non_exhaustive()
     }
@@ -61,7 +61,8 @@ mod tests {
     /// `zmtp` 15.8.
     #[test]
     fn the_command_of_the_example() {
-        let hello = Hello { username: Bytes::from_static(b"admin"), password: Bytes::from_static(b"secret") };
+        let hello =
+            PlainHello { username: Bytes::from_static(b"admin"), password: Bytes::from_static(b"secret") };
         both_ways_whole("04 13 05 48 45 4C 4C 4F 05 61 64 6D 69 6E 06 73 65 63 72 65 74", &hello);
         assert!(!format!("{hello:?}").contains("secret"));
     }
@@ -69,6 +70,6 @@ mod tests {
     #[test]
     fn nothing_may_follow() {
         let body = unhex("05 48 45 4C 4C 4F 00 00 00");
-        assert_eq!(kind(Hello::decode(&body)), DecodeErrorKind::TrailingBytes { left: 1 });
+        assert_eq!(kind(PlainHello::decode(&body)), DecodeErrorKind::TrailingBytes { left: 1 });
     }
 }

@@ -10,12 +10,12 @@ use crate::zmtp::wire::{Metadata, command::metadata_command};
 
 /// INITIATE from the client, after WELCOME.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Initiate {
+pub struct PlainInitiate {
     /// Metadata of the client's socket.
     pub metadata: Metadata,
 }
 
-metadata_command!(Initiate, "INITIATE");
+metadata_command!(PlainInitiate, "INITIATE");
 
 #[cfg(test)]
 mod tests {
@@ -29,7 +29,7 @@ mod tests {
         both_ways(
             "04 2C 08 49 4E 49 54 49 41 54 45 0B 53 6F 63 6B 65 74 2D 54 79 70 65 00 00 00 06 44 45 41 4C 45 52 \
              08 49 64 65 6E 74 69 74 79 00 00 00 00",
-            &Initiate { metadata: Metadata::of_socket(SocketType::Dealer, &Bytes::new()) },
+            &PlainInitiate { metadata: Metadata::of_socket(SocketType::Dealer, &Bytes::new()) },
         );
     }
 }

@@ -16,6 +16,6 @@ mod hello;
 mod initiate;
 mod welcome;
 
-pub use hello::Hello;
-pub use initiate::Initiate;
-pub use welcome::Welcome;
+pub use hello::PlainHello;
+pub use initiate::PlainInitiate;
+pub use welcome::PlainWelcome;

@@ -14,9 +14,9 @@ use crate::{
 
 /// WELCOME from the server, after HELLO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Welcome;
+pub struct PlainWelcome;
 
-impl Command for Welcome {
+impl Command for PlainWelcome {
     const NAME: &'static str = "WELCOME";
 
     fn decode_data(r: &mut Reader<'_>) -> Result<Self> {
@@ -38,8 +38,8 @@ mod tests {
     /// `zmtp` 15.8.
     #[test]
     fn the_command_of_the_example() {
-        both_ways_whole("04 08 07 57 45 4C 43 4F 4D 45", &Welcome);
+        both_ways_whole("04 08 07 57 45 4C 43 4F 4D 45", &PlainWelcome);
         let longer = unhex("07 57 45 4C 43 4F 4D 45 00");
-        assert_eq!(kind(Welcome::decode(&longer)), DecodeErrorKind::TrailingBytes { left: 1 });
+        assert_eq!(kind(PlainWelcome::decode(&longer)), DecodeErrorKind::TrailingBytes { left: 1 });
     }
 }

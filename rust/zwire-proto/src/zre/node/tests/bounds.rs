@@ -32,7 +32,7 @@ fn a_flood_of_100_000_fake_beacons_is_bounded() {
 
 #[test]
 fn no_more_peers_than_allowed() {
-    let mut bench = Bench::new(NodeConfig { max_peers: 3, ..config(0, Generations::default()) });
+    let mut bench = Bench::new(ZreNodeConfig { max_peers: 3, ..config(0, Generations::default()) });
     for peer in 1..10 {
         bench.hear(peer, G36, 1, Body::Hello(hello_of(peer, G36)));
     }
@@ -122,7 +122,7 @@ fn whatever_peers_say_the_books_balance() {
                             assert!(sessions.insert(dealer, (generation, 1)).is_none());
                         }
                         let (generation, expected) = sessions.get_mut(&dealer).expect("HELLO is first");
-                        let message = Message::decode(*generation, &frames).unwrap();
+                        let message = ZreMessage::decode(*generation, &frames).unwrap();
                         assert_eq!(message.sequence, *expected);
                         *expected += 1;
                         let id = message.body.id().0;

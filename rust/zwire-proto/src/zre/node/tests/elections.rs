@@ -19,7 +19,7 @@ fn the_smallest_contestant_leads_and_all_know() {
     for contestants in [&[0_usize, 1, 2, 3][..], &[3, 2, 1], &[2], &[1, 3]] {
         let mut world = World::new();
         for number in 0..4 {
-            world.add(NodeConfig { drafts: true, ..config(number, Generations::default()) });
+            world.add(ZreNodeConfig { drafts: true, ..config(number, Generations::default()) });
         }
         world.run(ms(1500));
         elect(&mut world, contestants);

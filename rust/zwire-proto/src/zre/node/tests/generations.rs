@@ -93,21 +93,21 @@ fn a_hello_that_an_old_peer_would_mistake_waits() {
     // By an endpoint: in 20/ZRE first, which the others ignore.
     bench.node.handle_endpoint(bench.at(), &Text::from("tcp://10.0.0.9:49152"), None).unwrap();
     let sent = bench.sent(G20);
-    assert!(matches!(sent[..], [Message { body: Body::Hello(_), .. }]));
+    assert!(matches!(sent[..], [ZreMessage { body: Body::Hello(_), .. }]));
     bench.wait(ms(100));
     drop(bench.actions());
     bench.hear_beacon(1, 49152);
     bench.wait(ms(2999));
     assert!(bench.sent(G36).is_empty(), "an old peer has spoken by now");
     bench.wait(ms(1));
-    assert!(matches!(bench.sent(G36)[..], [Message { body: Body::Hello(_), .. }]));
+    assert!(matches!(bench.sent(G36)[..], [ZreMessage { body: Body::Hello(_), .. }]));
 }
 
 /// Early peers write their identity in hexadecimal digits, and read it so.
 #[test]
 fn an_identity_is_answered_in_its_form() {
     let mut bench = Bench::new(config(0, Generations::ALL_REAL));
-    let frames = Message { sequence: 1, body: Body::Hello(hello_of(1, G20)) }.encode(G20).unwrap();
+    let frames = ZreMessage { sequence: 1, body: Body::Hello(hello_of(1, G20)) }.encode(G20).unwrap();
     bench.node.handle_message(Now::default(), &uuid(1).to_hex(), &frames);
     let actions = bench.actions();
     let Action::Connect { identity, .. } = &actions[0] else { panic!("{actions:?}") };
@@ -213,7 +213,7 @@ fn secure_and_plain_nodes_never_meet() {
     let key = |number: u8| Some([number; 32]);
     for number in 0..4 {
         let public_key = if number < 2 { key(number as u8 + 1) } else { None };
-        world.add(NodeConfig { public_key, ..config(number, Generations::default()) });
+        world.add(ZreNodeConfig { public_key, ..config(number, Generations::default()) });
     }
     world.run(ms(1500));
     assert_eq!(world.events(0), ["1 ENTER"]);
@@ -221,13 +221,13 @@ fn secure_and_plain_nodes_never_meet() {
     assert!(world.places[0].node.stats().beacons_security >= 2);
     // A HELLO without key, or with another one than the beacon's.
     let before = world.places[0].node.peers().count();
-    let frames = Message { sequence: 1, body: Body::Hello(hello_of(8, G36)) }.encode(G36).unwrap();
+    let frames = ZreMessage { sequence: 1, body: Body::Hello(hello_of(8, G36)) }.encode(G36).unwrap();
     let identity = IdentityForm::Prefixed.encode(&uuid(8));
     world.act(0, |node, now| node.handle_message(now, &identity, &frames));
     let headers =
         vec![(Bytes::from_static(Hello::PUBLIC_KEY), Bytes::copy_from_slice(&z85::encode_key(&[7; 32])))];
     let hello = Hello { headers, ..hello_of(1, G36) };
-    let frames = Message { sequence: 1, body: Body::Hello(hello) }.encode(G36).unwrap();
+    let frames = ZreMessage { sequence: 1, body: Body::Hello(hello) }.encode(G36).unwrap();
     let identity = IdentityForm::Prefixed.encode(&uuid(1));
     world.act(0, |node, now| node.handle_message(now, &identity, &frames));
     assert_eq!(world.places[0].node.stats().hello_security, 2);
@@ -238,13 +238,13 @@ fn secure_and_plain_nodes_never_meet() {
 /// of the HELLO.
 #[test]
 fn nobody_speaks_with_the_key_of_another() {
-    let secure = NodeConfig { public_key: Some([1; 32]), ..config(0, Generations::default()) };
+    let secure = ZreNodeConfig { public_key: Some([1; 32]), ..config(0, Generations::default()) };
     let mut bench = Bench::new(secure);
     let key = [7; 32];
     let headers =
         vec![(Bytes::from_static(Hello::PUBLIC_KEY), Bytes::copy_from_slice(&z85::encode_key(&key)))];
     let identity = IdentityForm::Prefixed.encode(&uuid(1));
-    let encode = |sequence, body| Message { sequence, body }.encode(G36).unwrap();
+    let encode = |sequence, body| ZreMessage { sequence, body }.encode(G36).unwrap();
     let hello = encode(1, Body::Hello(Hello { headers, ..hello_of(1, G36) }));
     let whisper = encode(2, Body::Whisper(Whisper { content: vec![octets("x")] }));
     let now = Now::default();
@@ -282,24 +282,25 @@ fn interfaces_may_change() {
 #[test]
 fn configurations_that_cannot_be() {
     let good = config(0, Generations::default());
-    let new = |config: NodeConfig| Node::new(Now::default(), config).map(drop);
-    assert_eq!(new(NodeConfig { interfaces: vec![], ..good.clone() }), Err(NodeError::NoAddress));
+    let new = |config: ZreNodeConfig| ZreNode::new(Now::default(), config).map(drop);
+    assert_eq!(new(ZreNodeConfig { interfaces: vec![], ..good.clone() }), Err(NodeError::NoAddress));
     assert_eq!(
-        new(NodeConfig { generations: Generations::NONE, ..good.clone() }),
+        new(ZreNodeConfig { generations: Generations::NONE, ..good.clone() }),
         Err(NodeError::NoGeneration)
     );
-    let secure = NodeConfig { public_key: Some([1; 32]), generations: Generations::ALL_REAL, ..good.clone() };
+    let secure =
+        ZreNodeConfig { public_key: Some([1; 32]), generations: Generations::ALL_REAL, ..good.clone() };
     assert_eq!(new(secure), Err(NodeError::SecureLegacy));
     assert_eq!(
-        new(NodeConfig { public_key: Some([0; 32]), ..good.clone() }),
+        new(ZreNodeConfig { public_key: Some([0; 32]), ..good.clone() }),
         Err(NodeError::KeyBeginsWithZero)
     );
     let endpoint = Text::from("10.0.0.1:5");
-    let wrong = NodeConfig { advertise: Some(endpoint.clone()), ..good.clone() };
+    let wrong = ZreNodeConfig { advertise: Some(endpoint.clone()), ..good.clone() };
     assert_eq!(new(wrong), Err(NodeError::Endpoint { endpoint }));
     let headers = vec![(Text::from("a=b"), Text::from("c"))];
-    let modern = NodeConfig { headers, ..good.clone() };
+    let modern = ZreNodeConfig { headers, ..good.clone() };
     assert_eq!(new(modern.clone()), Ok(()));
-    assert!(new(NodeConfig { generations: Generations::ALL_REAL, ..modern }).is_err());
-    assert!(new(NodeConfig { name: Text::from("a\0"), ..good }).is_err());
+    assert!(new(ZreNodeConfig { generations: Generations::ALL_REAL, ..modern }).is_err());
+    assert!(new(ZreNodeConfig { name: Text::from("a\0"), ..good }).is_err());
 }

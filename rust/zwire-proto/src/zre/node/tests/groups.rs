@@ -78,7 +78,7 @@ fn a_shout_shares_its_content() {
         let Action::Send { frames, .. } = action else { panic!("{action:?}") };
         assert_eq!(frames[1].as_ptr(), content.as_ptr());
         let shout = Body::Shout(Shout { group: octets("G"), content: vec![content.clone()] });
-        assert_eq!(Message::decode(generation, &frames), Ok(Message { sequence: 2, body: shout }));
+        assert_eq!(ZreMessage::decode(generation, &frames), Ok(ZreMessage { sequence: 2, body: shout }));
     }
 }
 
@@ -108,7 +108,9 @@ fn every_peer_hears_the_same_status() {
         for action in bench.actions() {
             let Action::Send { dealer, frames, .. } = action else { continue };
             if let Ok(generation) = Hello::generation(&frames[0]) {
-                let Body::Hello(hello) = Message::decode(generation, &frames).unwrap().body else { panic!() };
+                let Body::Hello(hello) = ZreMessage::decode(generation, &frames).unwrap().body else {
+                    panic!()
+                };
                 assert!(seen.insert(dealer, (hello.status, generation)).is_none(), "one HELLO each");
                 let groups: Vec<Bytes> =
                     bench.node.groups.iter().map(|group| group.clone().into_bytes()).collect();
@@ -116,7 +118,7 @@ fn every_peer_hears_the_same_status() {
                 continue;
             }
             let (status, generation) = seen.get_mut(&dealer).expect("HELLO is first");
-            match Message::decode(*generation, &frames).unwrap().body {
+            match ZreMessage::decode(*generation, &frames).unwrap().body {
                 Body::Join(Join { status: new, .. }) | Body::Leave(Leave { status: new, .. }) => {
                     assert_eq!(new, status.wrapping_add(1));
                     *status = new;
@@ -188,7 +190,7 @@ fn groups_that_do_not_fit_into_a_hello_are_refused() {
 fn octets_that_are_no_text_are_shown_as_far_as_they_are() {
     let mut bench = Bench::new(config(0, Generations::default()));
     let mut frame =
-        Message { sequence: 1, body: Body::Hello(hello_of(1, G36)) }.encode(G36).unwrap()[0].to_vec();
+        ZreMessage { sequence: 1, body: Body::Hello(hello_of(1, G36)) }.encode(G36).unwrap()[0].to_vec();
     let at = frame.windows(4).position(|part| part == b"peer").unwrap();
     frame[at..at + 4].copy_from_slice(b"caf\xc3");
     bench.hear_frames(1, G36, &[frame.into()]);

@@ -43,7 +43,7 @@ fn a_silent_peer_is_asked_and_then_forgotten() {
 fn who_lives_and_has_nothing_to_say_is_not_evasive() {
     let mut world = World::new();
     for number in 0..2 {
-        world.add(NodeConfig { beacon_interval: None, ..config(number, Generations::default()) });
+        world.add(ZreNodeConfig { beacon_interval: None, ..config(number, Generations::default()) });
     }
     let endpoint = octets("tcp://10.0.0.2:49152");
     world.act(0, |node, now| node.handle_found(now, uuid(1), endpoint, None));
@@ -86,7 +86,7 @@ fn who_never_says_hello_never_entered() {
 #[test]
 fn the_times_are_settings() {
     let (evasive, expired, ping_interval) = (ms(100), ms(300), ms(50));
-    let settings = NodeConfig { evasive, expired, ping_interval, ..config(0, Generations::default()) };
+    let settings = ZreNodeConfig { evasive, expired, ping_interval, ..config(0, Generations::default()) };
     let mut bench = Bench::new(settings);
     bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
     drop((bench.kinds(), bench.actions()));

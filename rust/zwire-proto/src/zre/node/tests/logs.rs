@@ -6,8 +6,8 @@ use super::*;
 fn the_six_events_with_hashes_and_times() {
     let mut world = World::new();
     let collector = Text::from("tcp://10.0.0.1:50100");
-    world.add(NodeConfig { collector: Some(collector.clone()), ..config(0, Generations::ALL_REAL) });
-    world.add(NodeConfig { log_traffic: true, ..config(1, Generations::ALL_REAL) });
+    world.add(ZreNodeConfig { collector: Some(collector.clone()), ..config(0, Generations::ALL_REAL) });
+    world.add(ZreNodeConfig { log_traffic: true, ..config(1, Generations::ALL_REAL) });
     world.run(ms(2000));
     world.add(config(2, Generations::only(G20)));
     world.run(ms(2000));

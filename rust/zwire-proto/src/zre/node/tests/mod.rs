@@ -39,11 +39,11 @@ impl Random {
 }
 
 struct Place {
-    node: Node,
+    node: ZreNode,
     up: bool,
     /// Only places of the same part of the network reach each other.
     part: u32,
-    events: Vec<Event>,
+    events: Vec<ZreEvent>,
     dealers: HashMap<DealerId, Route>,
     /// The newest connection of each identity: it takes over.
     inbound: HashMap<Bytes, u64>,
@@ -128,10 +128,10 @@ fn uuid(number: usize) -> Uuid {
     Uuid::from_bytes(bytes)
 }
 
-fn config(number: usize, generations: Generations) -> NodeConfig {
+fn config(number: usize, generations: Generations) -> ZreNodeConfig {
     let address = core::net::Ipv4Addr::from_bits(0x0a00_0000 + 1 + number as u32);
     let interface = Interface { address: address.into(), prefix: 8 };
-    NodeConfig { generations, interfaces: vec![interface], ..NodeConfig::new(uuid(number)) }
+    ZreNodeConfig { generations, interfaces: vec![interface], ..ZreNodeConfig::new(uuid(number)) }
 }
 
 impl World {
@@ -160,8 +160,8 @@ impl World {
         world
     }
 
-    fn add(&mut self, config: NodeConfig) -> usize {
-        let node = Node::new(self.now(), config).unwrap();
+    fn add(&mut self, config: ZreNodeConfig) -> usize {
+        let node = ZreNode::new(self.now(), config).unwrap();
         let place = self.places.len();
         self.by_endpoint.insert(node.own_endpoint(None), place);
         self.places.push(Place {
@@ -191,10 +191,10 @@ impl World {
     }
 
     /// Starts another process at the same place.
-    fn restart(&mut self, place: usize, config: NodeConfig) {
+    fn restart(&mut self, place: usize, config: ZreNodeConfig) {
         let now = self.now();
         let at = &mut self.places[place];
-        at.node = Node::new(now, config).unwrap();
+        at.node = ZreNode::new(now, config).unwrap();
         at.up = true;
         at.peers = 0;
         at.dealers.clear();
@@ -202,7 +202,7 @@ impl World {
         self.drain(place);
     }
 
-    fn act<R>(&mut self, place: usize, act: impl FnOnce(&mut Node, Now) -> R) -> R {
+    fn act<R>(&mut self, place: usize, act: impl FnOnce(&mut ZreNode, Now) -> R) -> R {
         let now = self.now();
         let result = act(&mut self.places[place].node, now);
         self.drain(place);
@@ -393,13 +393,13 @@ impl World {
 
 /// A single node without a network: tests hand in messages and examine the actions.
 struct Bench {
-    node: Node,
+    node: ZreNode,
     now: Duration,
 }
 
 impl Bench {
-    fn new(config: NodeConfig) -> Self {
-        Self { node: Node::new(Now::default(), config).unwrap(), now: Duration::ZERO }
+    fn new(config: ZreNodeConfig) -> Self {
+        Self { node: ZreNode::new(Now::default(), config).unwrap(), now: Duration::ZERO }
     }
 
     fn at(&self) -> Now {
@@ -408,7 +408,7 @@ impl Bench {
 
     /// Hands in a message of the peer of that number.
     fn hear(&mut self, peer: usize, generation: Generation, sequence: u16, body: Body) {
-        let frames = Message { sequence, body }.encode(generation).unwrap();
+        let frames = ZreMessage { sequence, body }.encode(generation).unwrap();
         self.hear_frames(peer, generation, &frames);
     }
 
@@ -437,9 +437,9 @@ impl Bench {
     }
 
     /// Messages sent to peers, decoded in a generation.
-    fn sent(&mut self, generation: Generation) -> Vec<Message> {
+    fn sent(&mut self, generation: Generation) -> Vec<ZreMessage> {
         let read = |action| match action {
-            Action::Send { frames, .. } => Some(Message::decode(generation, &frames).unwrap()),
+            Action::Send { frames, .. } => Some(ZreMessage::decode(generation, &frames).unwrap()),
             _ => None,
         };
         self.actions().into_iter().filter_map(read).collect()

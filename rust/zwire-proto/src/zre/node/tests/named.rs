@@ -4,8 +4,8 @@ use super::*;
 use core::net::SocketAddr;
 
 /// A node that sends no beacons.
-fn quiet(number: usize, generations: Generations) -> NodeConfig {
-    NodeConfig { beacon_interval: None, ..config(number, generations) }
+fn quiet(number: usize, generations: Generations) -> ZreNodeConfig {
+    ZreNodeConfig { beacon_interval: None, ..config(number, generations) }
 }
 
 fn endpoint(number: usize) -> Text {
@@ -74,7 +74,7 @@ fn who_is_not_there_yet_is_waited_for() {
     world.kill(1);
     world.run(Duration::from_secs(50));
     assert_eq!(world.events(0), ["1 EVASIVE", "1 SILENT", "1 EXIT"]);
-    let other = NodeConfig { uuid: uuid(7), ..quiet(1, Generations::default()) };
+    let other = ZreNodeConfig { uuid: uuid(7), ..quiet(1, Generations::default()) };
     world.restart(1, other);
     world.run(Duration::from_secs(5));
     assert_eq!(world.events(0), ["7 ENTER"]);

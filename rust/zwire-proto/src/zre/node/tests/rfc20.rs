@@ -74,7 +74,7 @@ fn a_beacon_of_an_unknown_node_is_a_new_peer() {
     };
     assert_eq!((&endpoint[..], *peer), (&b"tcp://10.0.0.2:49777"[..], Some(uuid(1))));
     assert_eq!(identity[..], uuid(0).as_bytes()[..]);
-    let hello = Message::decode(G20, frames).unwrap();
+    let hello = ZreMessage::decode(G20, frames).unwrap();
     assert!(matches!(hello.body, Body::Hello(_)));
     assert_eq!(hello.sequence, 1);
     // A goodbye of an unknown node is ignored.
@@ -223,7 +223,7 @@ fn a_whisper_goes_to_one_peer() {
     let [Action::Send { peer, frames, .. }] = &actions[..] else { panic!("{actions:?}") };
     assert_eq!(*peer, Some(uuid(2)));
     let whisper = Body::Whisper(Whisper { content: vec![octets("x")] });
-    assert_eq!(Message::decode(G20, frames).unwrap().body, whisper);
+    assert_eq!(ZreMessage::decode(G20, frames).unwrap().body, whisper);
 }
 
 /// "When a node wishes to send a message to a set of nodes participating in a group it SHALL use the
@@ -320,7 +320,7 @@ fn joins_and_leaves_go_to_all_peers() {
 fn a_ping_is_answered() {
     let mut bench = ready();
     bench.hear(1, G20, 2, Body::Ping);
-    assert_eq!(bench.sent(G20), [Message { sequence: 2, body: Body::PingOk }]);
+    assert_eq!(bench.sent(G20), [ZreMessage { sequence: 2, body: Body::PingOk }]);
     bench.hear(1, G20, 3, Body::PingOk);
     assert!(bench.actions().is_empty());
 }
@@ -381,7 +381,7 @@ fn problem_30_no_key_means_null() {
     let mut bench = legacy();
     bench.hear_beacon(1, 49152);
     assert_eq!(key(&bench.actions()), None);
-    let secure = NodeConfig { public_key: Some([1; 32]), ..config(0, Generations::default()) };
+    let secure = ZreNodeConfig { public_key: Some([1; 32]), ..config(0, Generations::default()) };
     let mut bench = Bench::new(secure);
     let beacon = Beacon { uuid: uuid(1), port: 49152, public_key: Some([2; 32]) };
     bench.node.handle_beacon(Now::default(), [10, 0, 0, 2].into(), &beacon.encode());
@@ -391,7 +391,7 @@ fn problem_30_no_key_means_null() {
 /// Problem 31: the "regular intervals" of beacons. "1 s, first one at once."
 #[test]
 fn problem_31_the_interval_of_beacons() {
-    assert_eq!(NodeConfig::new(uuid(0)).beacon_interval, Some(ms(1000)));
+    assert_eq!(ZreNodeConfig::new(uuid(0)).beacon_interval, Some(ms(1000)));
     let mut bench = legacy();
     bench.wait(Duration::ZERO);
     assert_eq!(bench.actions().len(), 1);
@@ -406,7 +406,7 @@ fn problem_31_the_interval_of_beacons() {
 #[test]
 fn a_collector_is_announced() {
     let collector = Some(Text::from("tcp://10.0.0.1:50100"));
-    let mut bench = Bench::new(NodeConfig { collector, ..config(0, Generations::only(G20)) });
+    let mut bench = Bench::new(ZreNodeConfig { collector, ..config(0, Generations::only(G20)) });
     bench.hear_beacon(1, 49152);
     let actions = bench.actions();
     let Action::Send { frames, .. } = &actions[1] else { panic!("{actions:?}") };
@@ -474,7 +474,7 @@ fn problem_32_a_join_while_connecting() {
 /// session, which is at its end. Those of 20/ZRE would abort.
 #[test]
 fn problem_33_leaving_without_beacons() {
-    let quiet = NodeConfig { beacon_interval: None, ..config(0, Generations::ALL_REAL) };
+    let quiet = ZreNodeConfig { beacon_interval: None, ..config(0, Generations::ALL_REAL) };
     let mut bench = Bench::new(quiet);
     bench.hear(1, G20, 1, Body::Hello(hello_of(1, G20)));
     bench.hear(2, G36, 1, Body::Hello(hello_of(2, G36)));
@@ -482,7 +482,7 @@ fn problem_33_leaving_without_beacons() {
     bench.node.stop(Now::default()).unwrap();
     let actions = bench.actions();
     let [Action::Send { frames, .. }] = &actions[..] else { panic!("{actions:?}") };
-    assert_eq!(Message::decode(G36, frames).unwrap().body, Body::Goodbye);
+    assert_eq!(ZreMessage::decode(G36, frames).unwrap().body, Body::Goodbye);
     bench.wait(ms(100));
     assert!(matches!(bench.actions()[..], [Action::Disconnect { .. }, Action::Disconnect { .. }]));
     assert_eq!(bench.kinds(), [EventKind::Stop]);
@@ -492,7 +492,7 @@ fn problem_33_leaving_without_beacons() {
 /// GOODBYE of a peer is a leave; a peer found by gossip or a configuration is greeted like any other.
 #[test]
 fn peers_that_gossip_names() {
-    let quiet = NodeConfig { beacon_interval: None, ..config(0, Generations::default()) };
+    let quiet = ZreNodeConfig { beacon_interval: None, ..config(0, Generations::default()) };
     let mut bench = Bench::new(quiet);
     bench.node.handle_found(Now::default(), uuid(1), octets("tcp://10.0.0.2:49152"), None);
     bench.node.handle_found(Now::default(), uuid(1), octets("tcp://10.0.0.2:49152"), None);

@@ -6,7 +6,7 @@ use crate::zre::wire::{Gossip, Tuple};
 /// 1: 'version octet "shall follow the signature"'. "It follows the message id."
 #[test]
 fn rfc36_problem_1_the_place_of_the_version() {
-    let frames = Message { sequence: 6, body: Body::Ping }.encode(G36).unwrap();
+    let frames = ZreMessage { sequence: 6, body: Body::Ping }.encode(G36).unwrap();
     assert_eq!(frames[0][..], [0xaa, 0xa1, 6, 2, 0, 6]);
 }
 
@@ -15,7 +15,7 @@ fn rfc36_problem_1_the_place_of_the_version() {
 fn rfc36_problem_2_content_follows() {
     let content = vec![octets("multi"), octets("part")];
     let shout = Body::Shout(Shout { group: octets("CHAT"), content });
-    let frames = Message { sequence: 8, body: shout }.encode(G36).unwrap();
+    let frames = ZreMessage { sequence: 8, body: shout }.encode(G36).unwrap();
     assert_eq!(frames, [&b"\xaa\xa1\x03\x02\x00\x08\x04CHAT"[..], b"multi", b"part"]);
 }
 
@@ -27,7 +27,7 @@ fn rfc36_problem_3_endpoint_and_zero_port() {
     bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
     let actions = bench.actions();
     let Action::Send { frames, .. } = &actions[1] else { panic!("{actions:?}") };
-    let Body::Hello(hello) = Message::decode(G36, frames).unwrap().body else { panic!() };
+    let Body::Hello(hello) = ZreMessage::decode(G36, frames).unwrap().body else { panic!() };
     assert_eq!(hello.address, Address::Endpoint(octets("tcp://10.0.0.1:49152")));
     bench.hear_beacon(1, 0);
     assert_eq!(bench.kinds().last(), Some(&EventKind::Exit));
@@ -38,7 +38,7 @@ fn rfc36_problem_3_endpoint_and_zero_port() {
 #[test]
 fn rfc36_problem_4_the_name_is_mandatory() {
     let named = Hello { name: Bytes::new(), ..hello_of(1, G36) };
-    let frame = Message { sequence: 1, body: Body::Hello(named) }.encode(G36).unwrap().remove(0);
+    let frame = ZreMessage { sequence: 1, body: Body::Hello(named) }.encode(G36).unwrap().remove(0);
     assert_eq!(frame[frame.len() - 5..], [0, 0, 0, 0, 0], "name, and the count of headers");
     let mut bench = Bench::new(config(0, Generations::default()));
     let without = [&frame[..frame.len() - 5], &[0; 4]].concat();
@@ -54,7 +54,7 @@ fn rfc36_problem_4_the_name_is_mandatory() {
 #[test]
 fn rfc36_problem_5_the_two_beacons() {
     for (public_key, len, version) in [(None, 22, 1), (Some([1; 32]), 54, 3)] {
-        let mut bench = Bench::new(NodeConfig { public_key, ..config(0, Generations::default()) });
+        let mut bench = Bench::new(ZreNodeConfig { public_key, ..config(0, Generations::default()) });
         bench.wait(Duration::ZERO);
         let actions = bench.actions();
         let [Action::Beacon { datagram, .. }] = &actions[..] else { panic!("{actions:?}") };
@@ -65,7 +65,7 @@ fn rfc36_problem_5_the_two_beacons() {
 /// 6: '43: "SHALL ignore v2 beacons when operating in CURVE mode"'. "Means beacons with version octet 1."
 #[test]
 fn rfc36_problem_6_plain_beacons_in_curve_mode() {
-    let secure = NodeConfig { public_key: Some([1; 32]), ..config(0, Generations::default()) };
+    let secure = ZreNodeConfig { public_key: Some([1; 32]), ..config(0, Generations::default()) };
     let mut bench = Bench::new(secure);
     bench.hear_beacon(1, 49152);
     assert!(bench.actions().is_empty());
@@ -94,13 +94,13 @@ fn rfc36_problem_8_keys_in_hello_and_gossip() {
     let tuple = Tuple { uuid: uuid(1), endpoint: octets("tcp://10.0.0.2:49152"), public_key: Some(key) };
     let Gossip::Publish { key: name, value, .. } = tuple.publish() else { panic!() };
     let heard = Tuple::of(&name, &value).unwrap();
-    let secure = NodeConfig { public_key: Some([1; 32]), ..config(0, Generations::default()) };
+    let secure = ZreNodeConfig { public_key: Some([1; 32]), ..config(0, Generations::default()) };
     let mut bench = Bench::new(secure.clone());
     bench.node.handle_found(Now::default(), heard.uuid, heard.endpoint, heard.public_key);
     let by_gossip = bench.actions();
     assert!(matches!(by_gossip[0], Action::Connect { server_key: Some(found), .. } if found == key));
     let Action::Send { frames, .. } = &by_gossip[1] else { panic!("{by_gossip:?}") };
-    let Body::Hello(ours) = Message::decode(G36, frames).unwrap().body else { panic!() };
+    let Body::Hello(ours) = ZreMessage::decode(G36, frames).unwrap().body else { panic!() };
     assert_eq!(ours.public_key(), Some([1; 32]));
     let mut bench = Bench::new(secure);
     let headers =

@@ -96,7 +96,7 @@ fn a_restart_with_another_uuid() {
     world.run(ms(1500));
     drop(world.events(0));
     world.kill(1);
-    let other = NodeConfig { uuid: uuid(77), ..config(1, Generations::default()) };
+    let other = ZreNodeConfig { uuid: uuid(77), ..config(1, Generations::default()) };
     world.restart(1, other);
     world.run(ms(1500));
     assert_eq!(world.events(0), ["1 EXIT", "77 ENTER"]);
@@ -180,7 +180,7 @@ fn our_own_sequence_wraps() {
 #[test]
 fn a_session_can_be_renewed_before_the_sequence_ends() {
     let mut world = World::new();
-    world.add(NodeConfig { renew_after: Some(50), ..config(0, Generations::default()) });
+    world.add(ZreNodeConfig { renew_after: Some(50), ..config(0, Generations::default()) });
     world.add(config(1, Generations::default()));
     world.run(ms(1500));
     (0..2).for_each(|place| drop(world.events(place)));
@@ -218,7 +218,7 @@ fn events_have_an_address() {
     bench.wait(Duration::from_secs(40));
     bench.node.stop(bench.at()).unwrap();
     bench.wait(ms(100));
-    let events: Vec<Event> = core::iter::from_fn(|| bench.node.poll_event()).collect();
+    let events: Vec<ZreEvent> = core::iter::from_fn(|| bench.node.poll_event()).collect();
     assert_eq!(events.len(), 7, "{events:?}");
     assert!(events[..6].iter().all(|event| event.address == "tcp://10.0.0.2:49152" && event.name == "peer"));
     assert_eq!((events[6].kind.clone(), &*events[6].address), (EventKind::Stop, "tcp://10.0.0.1:49152"));
@@ -247,7 +247,7 @@ fn malformed_and_unknown_messages_do_not_end_a_session() {
 #[test]
 fn hello_of_nobody_and_of_ourselves() {
     let mut bench = Bench::new(config(0, Generations::default()));
-    let frames = Message { sequence: 1, body: Body::Hello(hello_of(1, G36)) }.encode(G36).unwrap();
+    let frames = ZreMessage { sequence: 1, body: Body::Hello(hello_of(1, G36)) }.encode(G36).unwrap();
     for identity in [&b""[..], b"\0\x01\x02\x03\x04", b"somebody"] {
         bench.node.handle_message(Now::default(), identity, &frames);
     }

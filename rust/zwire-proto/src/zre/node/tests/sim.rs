@@ -118,7 +118,7 @@ fn a_thousand_nodes_with_20_percent_loss() {
 /// Twenty nodes die or leave and others take their places; a tenth of the network is cut off for longer
 /// than the expiry time, and comes back. With timers of a few seconds, so that the run is short.
 fn live(nodes: usize) -> [u64; 4] {
-    let settings = |number| NodeConfig {
+    let settings = |number| ZreNodeConfig {
         beacon_interval: Some(ms(2000)),
         evasive: ms(4100),
         expired: ms(8000),
@@ -139,7 +139,7 @@ fn live(nodes: usize) -> [u64; 4] {
         world.kill(place);
         world.run(ms(100));
         let new = if round % 3 == 0 { place } else { 10_000 + round };
-        world.restart(place, NodeConfig { uuid: uuid(new), ..settings(place) });
+        world.restart(place, ZreNodeConfig { uuid: uuid(new), ..settings(place) });
     }
     until_whole(&mut world, most);
     let churned = (world.now.as_millis() as u64, world.sent);
@@ -274,7 +274,7 @@ fn a_thousand_starts_and_stops() {
             world.kill(2);
             world.run(ms(50));
             let number = if same { 2 } else { 100 + cycle };
-            world.restart(2, NodeConfig { uuid: uuid(number), ..config(2, Generations::default()) });
+            world.restart(2, ZreNodeConfig { uuid: uuid(number), ..config(2, Generations::default()) });
             world.run(ms(2500));
             assert!(world.is_whole(), "cycle {cycle}");
             assert!(world.sent - sent <= 8, "cycle {cycle}: {} messages", world.sent - sent);
@@ -298,7 +298,10 @@ fn churn() {
         let place = (random.next() >> 20) as usize % 12;
         if !world.places[place].up {
             let number = if round % 2 == 0 { place } else { 100 + round };
-            world.restart(place, NodeConfig { uuid: uuid(number), ..config(place, Generations::default()) });
+            world.restart(
+                place,
+                ZreNodeConfig { uuid: uuid(number), ..config(place, Generations::default()) },
+            );
         } else if round % 3 == 0 {
             world.act(place, |node, now| node.stop(now)).unwrap();
             world.run(ms(100));

@@ -83,18 +83,19 @@ impl Strict {
             // every message with an identity of its own generation.
             assert!(generation.is_legacy() || identity.len() == 16, "no identity: {identity:?}");
             // zyre of 2014 reads 17 octets as 16, and decodes as a HELLO whatever looks like one.
-            let looks = Message::decode(generation, frames)
+            let looks = ZreMessage::decode(generation, frames)
                 .is_ok_and(|message| message.body.id() == MessageId::HELLO);
             assert!(!looks || !self.met, "a HELLO of another generation that can be read");
             return false;
         }
         let ready = self.known.as_ref().is_some_and(|known| known.expected.is_some());
-        let message = match Message::decode(generation, frames) {
+        let message = match ZreMessage::decode(generation, frames) {
             Ok(message) => message,
             // zyre 1.0.0 drops the HELLO of 20/ZRE as malformed; the other way it aborts (15.2).
             Err(_) if self.kind == Kind::Zyre1 && !ready => {
                 assert!(
-                    Message::decode(G20, frames).is_ok_and(|message| message.body.id() == MessageId::HELLO)
+                    ZreMessage::decode(G20, frames)
+                        .is_ok_and(|message| message.body.id() == MessageId::HELLO)
                 );
                 return false;
             }
@@ -159,7 +160,7 @@ impl Strict {
             }
             other => other,
         };
-        Some(Message { sequence, body }.encode(generation).unwrap())
+        Some(ZreMessage { sequence, body }.encode(generation).unwrap())
     }
 }
 
@@ -247,7 +248,7 @@ fn place(peer: usize) -> Bytes {
 
 impl Arena {
     fn new(generations: Generations, renew_after: Option<u16>) -> Self {
-        let config = NodeConfig { renew_after, ..config(0, generations) };
+        let config = ZreNodeConfig { renew_after, ..config(0, generations) };
         let kinds = [Kind::Zyre20, Kind::Zyre1, Kind::Zyre2, Kind::Pyre];
         let strict = |(number, kind): (usize, &Kind)| Strict {
             kind: *kind,

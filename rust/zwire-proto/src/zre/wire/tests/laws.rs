@@ -51,7 +51,7 @@ fn bodies(generation: Generation) -> BoxedStrategy<Body> {
     .boxed()
 }
 
-fn messages() -> impl Strategy<Value = (Generation, Message)> {
+fn messages() -> impl Strategy<Value = (Generation, ZreMessage)> {
     prop::sample::select(Generation::ALL.to_vec()).prop_flat_map(|generation| {
         (Just(generation), any::<u16>(), bodies(generation))
             .prop_map(|(generation, sequence, body)| (generation, message(sequence, body)))
@@ -62,11 +62,11 @@ proptest! {
     #[test]
     fn messages_round_trip((generation, message) in messages()) {
         let frames = message.encode(generation).unwrap();
-        prop_assert_eq!(Message::decode(generation, &frames), Ok(message.clone()));
+        prop_assert_eq!(ZreMessage::decode(generation, &frames), Ok(message.clone()));
         for cut in 0..frames[0].len() {
             let mut part = frames.clone();
             part[0].truncate(cut);
-            prop_assert!(Message::decode(generation, &part).is_err());
+            prop_assert!(ZreMessage::decode(generation, &part).is_err());
         }
     }
 

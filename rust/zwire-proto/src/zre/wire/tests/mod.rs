@@ -7,7 +7,7 @@ mod rfc20;
 
 use super::{
     Address, Beacon, Body, Elect, EncodeError, Gossip, Hello, IdentityForm, Join, Leader, Leave, Log,
-    LogEvent, LogLevel, Message, MessageId, Shout, Whisper, log_hash,
+    LogEvent, LogLevel, MessageId, Shout, Whisper, ZreMessage, log_hash,
     testing::{both_ways, hello, unhex},
 };
 use crate::{
@@ -16,8 +16,8 @@ use crate::{
 };
 use bytes::Bytes;
 
-fn message(sequence: u16, body: Body) -> Message {
-    Message { sequence, body }
+fn message(sequence: u16, body: Body) -> ZreMessage {
+    ZreMessage { sequence, body }
 }
 
 fn text(text: &'static str) -> Bytes {

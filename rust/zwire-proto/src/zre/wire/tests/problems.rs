@@ -29,7 +29,7 @@ fn problem_4_characters() {
     both_ways(RFC20, "aaa104 0004 05 636166c3a9 01", &join("café".as_bytes()));
     both_ways(RFC20, "aaa104 0004 03 612062 01", &join(b"a b"));
     for (hex, octets) in [("aaa104 0004 02 61ff 01", b"a\xff"), ("aaa104 0004 02 6100 01", b"a\0")] {
-        assert_eq!(Message::decode(RFC20, &[unhex(hex)]), Ok(join(octets)));
+        assert_eq!(ZreMessage::decode(RFC20, &[unhex(hex)]), Ok(join(octets)));
         let error = EncodeError::NotText { field: "JOIN group" };
         assert_eq!(join(octets).encode(RFC20), Err(error));
     }
@@ -49,7 +49,7 @@ fn problem_5_counts() {
         )
     };
     let most = hello(255, 255);
-    assert_eq!(Message::decode(RFC20, &most.encode(RFC20).unwrap()), Ok(most));
+    assert_eq!(ZreMessage::decode(RFC20, &most.encode(RFC20).unwrap()), Ok(most));
     for more in [hello(256, 0), hello(0, 256)] {
         assert!(matches!(more.encode(RFC20), Err(EncodeError::TooMany { count: 256, bound: 255, .. })));
     }
@@ -59,7 +59,7 @@ fn problem_5_counts() {
 #[test]
 fn problem_6_headers() {
     let frame = unhex("aaa101 0001 01 61 0001 00 00 03 05 613d623d63 02 6e6f 02 3d76");
-    let Body::Hello(read) = Message::decode(RFC20, &[frame]).unwrap().body else { panic!() };
+    let Body::Hello(read) = ZreMessage::decode(RFC20, &[frame]).unwrap().body else { panic!() };
     assert_eq!(read.headers, [(text("a"), text("b=c")), (text(""), text("v"))]);
 
     let send = |name: &'static str, value: usize| {
@@ -77,7 +77,7 @@ fn problem_6_headers() {
 #[test]
 fn problem_7_byte_order() {
     let frame = unhex("aaa101 0102 01 61 c030 00 00 00");
-    let message = Message::decode(RFC20, &[frame]).unwrap();
+    let message = ZreMessage::decode(RFC20, &[frame]).unwrap();
     assert_eq!(message.sequence, 0x0102);
     let Body::Hello(hello) = message.body else { panic!() };
     assert_eq!(hello.address, Address::Mailbox { ip: text("a"), port: 0xc030 });
@@ -121,7 +121,7 @@ fn problem_18_ip_address() {
 #[test]
 fn problem_19_frames() {
     let frames = [unhex("aaa102 0002"), text("a"), text("b"), text("")];
-    let whisper = Message::decode(RFC20, &frames).unwrap();
+    let whisper = ZreMessage::decode(RFC20, &frames).unwrap();
     assert_eq!(whisper.body.content(), &frames[1..]);
     assert_eq!(whisper.encode(RFC20), Err(EncodeError::MultiFrame { generation: RFC20, frames: 3 }));
 }
@@ -132,7 +132,7 @@ fn problem_20_content_is_a_frame_of_its_own() {
     let whisper = message(2, Body::Whisper(Whisper { content: vec![text("Hello")] }));
     assert_eq!(whisper.encode(RFC20).unwrap(), [unhex("aaa102 0002"), text("Hello")]);
     let glued = unhex("aaa102 0002 48656c6c6f");
-    assert_eq!(Message::decode(RFC20, &[glued]).unwrap().body.content(), &[] as &[Bytes]);
+    assert_eq!(ZreMessage::decode(RFC20, &[glued]).unwrap().body.content(), &[] as &[Bytes]);
 }
 
 /// 25: "No sequence in ZRE/LOG."
@@ -171,8 +171,11 @@ fn version_3_has_the_layout_of_version_2() {
     let mut frame = message(1, Body::Hello(hello(two))).encode(two).unwrap()[0].to_vec();
     frame[3] = 3;
     let frame = Bytes::from(frame);
-    assert_eq!(Message::decode(three, std::slice::from_ref(&frame)), Ok(message(1, Body::Hello(hello(two)))));
-    assert!(Message::decode(two, &[frame]).is_err());
+    assert_eq!(
+        ZreMessage::decode(three, std::slice::from_ref(&frame)),
+        Ok(message(1, Body::Hello(hello(two))))
+    );
+    assert!(ZreMessage::decode(two, &[frame]).is_err());
 }
 
 /// `zre` 21.1, the rows about bytes: what kills or confuses a real peer has no encoding.
@@ -206,7 +209,7 @@ fn nothing_that_kills_a_peer_has_an_encoding() {
         if generation.is_legacy() {
             for id in [MessageId::ELECT, MessageId::LEADER, MessageId::GOODBYE] {
                 let frame = Bytes::from(vec![0xaa, 0xa1, id.0, 0, 1, 1, b'G', 1, b'A']);
-                let error = Message::decode(generation, &[frame]).unwrap_err();
+                let error = ZreMessage::decode(generation, &[frame]).unwrap_err();
                 assert_eq!(error.kind, DecodeErrorKind::UnknownId { id: id.0 });
             }
             assert!(message(1, Body::Goodbye).encode(generation).is_err());

@@ -84,12 +84,12 @@ fn what_starts_otherwise_is_refused() {
             let mut wrong = frames[0].to_vec();
             wrong[at] ^= 1;
             frames[0] = wrong.into();
-            let error = Message::decode(RFC20, &frames).unwrap_err();
+            let error = ZreMessage::decode(RFC20, &frames).unwrap_err();
             assert_eq!((error.reading, error.offset), ("message signature", 0));
         }
     }
-    assert!(Message::decode(RFC20, &[]).is_err());
-    assert!(Message::decode(RFC20, &[Bytes::new()]).is_err());
+    assert!(ZreMessage::decode(RFC20, &[]).is_err());
+    assert!(ZreMessage::decode(RFC20, &[Bytes::new()]).is_err());
 }
 
 fn bodies() -> [Body; 7] {
