@@ -1,6 +1,6 @@
 //! Events of a node for its driver.
 
-use super::FaceId;
+use super::ids::FaceId;
 use crate::{
     Text,
     limits::MAX_LINK_STATES,

@@ -1,6 +1,6 @@
 //! [`GossipTable`]: nodes that a node has heard of.
 
-use super::FaceId;
+use super::ids::FaceId;
 use crate::{
     Text,
     limits::MAX_LINK_STATES,

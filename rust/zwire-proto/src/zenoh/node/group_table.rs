@@ -1,6 +1,6 @@
 //! [`Groups`] of a node, and the part of a face in them.
 
-use super::FaceId;
+use super::ids::FaceId;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 

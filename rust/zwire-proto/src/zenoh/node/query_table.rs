@@ -1,6 +1,6 @@
 //! [`RoutedQueries`]: requests that wait for their end.
 
-use super::FaceId;
+use super::ids::FaceId;
 use crate::zenoh::Qos;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};

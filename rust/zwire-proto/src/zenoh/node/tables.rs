@@ -1,6 +1,9 @@
 //! Declarations of all faces, by key.
 
-use super::{FaceId, ids::RouterIx, trie::Trie};
+use super::{
+    ids::{FaceId, RouterIx},
+    trie::Trie,
+};
 use crate::zenoh::{KeyExpr, wire::QueryableInfo};
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Interests that wait with D_FINAL for other faces.
 
-use super::FaceId;
+use super::ids::FaceId;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 

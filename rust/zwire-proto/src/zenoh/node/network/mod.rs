@@ -7,8 +7,11 @@ mod records;
 mod tree;
 mod withdrawn;
 
-use super::ids::RouterIx;
-use super::{FaceId, NodeConfig, tables::ResourceId, tables::TableKind};
+use super::{
+    config::NodeConfig,
+    ids::{FaceId, RouterIx},
+    tables::{ResourceId, TableKind},
+};
 use crate::{
     Text,
     limits::{MAX_LINK_STATES, MAX_ROUTERS},
