@@ -5,6 +5,7 @@ use super::{
     beacon::Sender,
     core::{Core, NodeEvent},
     interfaces::{self, Candidate, Purpose, Selector, Verdict},
+    log,
     options::{self, NodeOptions},
     shared::{NodeGuard, RouterOwner, Shared, State, connection_config},
     tasks,
@@ -176,6 +177,7 @@ impl Node {
             interfaces: used.collect(),
             mailbox: listener.local_addr().port(),
             headers: headers.clone(),
+            collector_everywhere: options.machine.collector.as_ref().is_some_and(|at| log::is_everywhere(at)),
             ..machine_config(options)
         };
         let now = clock::now();
