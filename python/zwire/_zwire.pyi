@@ -2025,6 +2025,7 @@ class Session:
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
+        budget: int | None = None,
     ) -> Handler[Reply]:
         """Query queryables. Replies come through the handler and end when all of them have finished.
 
@@ -2046,6 +2047,8 @@ class Session:
             source_info: The source of the query.
             cancellation_token: Ends the query when it is cancelled.
             allowed_destination: Whether this session, others, or both are asked.
+            budget: Most replies, errors included, before consolidation; the query ends with the last of them. No
+                limit if left out.
 
         Returns:
             The handler: an iterator over replies that ends with the query. ``handler.end`` is the outcome. On
@@ -2080,6 +2083,7 @@ class Session:
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
+        budget: int | None = None,
     ) -> _H: ...
     @overload
     def get(
@@ -2101,6 +2105,7 @@ class Session:
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
+        budget: int | None = None,
     ) -> None: ...
     @overload
     def declare_subscriber(
@@ -2242,6 +2247,7 @@ class Session:
         priority: Priority | None = None,
         express: bool | None = None,
         allowed_destination: Locality | None = None,
+        budget: int | None = None,
     ) -> Querier:
         """Prepare for queries on a key expression.
 
@@ -2257,6 +2263,8 @@ class Session:
             priority: The priority in queues; ``DATA`` if left out.
             express: Send without batching: lower latency, more packets.
             allowed_destination: Whether this session, others, or both are asked.
+            budget: Most replies of each query, errors included, before consolidation; a query ends with the
+                last of them. No limit if left out.
 
         Returns:
             The querier.

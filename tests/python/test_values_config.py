@@ -51,7 +51,7 @@ def test_the_environment_names_files(tmp_path, monkeypatch):
     assert Config.from_env().get_json("mode") == '"peer"'
     assert Config.from_env().get_json("queries_default_timeout") == "6"
     monkeypatch.setenv("ZENOH_CONFIG_OVERRIDE", "mode")
-    with pytest.raises(errors.ConfigError, match="ZENOH_CONFIG_OVERRIDE: .*KEY=VALUE"):
+    with pytest.raises(errors.ConfigError, match=r"ZENOH_CONFIG_OVERRIDE: .*KEY=VALUE"):
         Config.from_env()
     monkeypatch.delenv("ZENOH_CONFIG")
     monkeypatch.delenv("ZENOH_CONFIG_OVERRIDE")

@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 use pyo3::{prelude::*, types::PyDict};
 use std::{
     collections::HashMap,
+    num::NonZeroU32,
     sync::{Arc, Weak},
     time::Instant,
 };
@@ -470,7 +471,8 @@ impl Session {
     #[pyo3(signature = (
         selector, handler=None, *, target=None, consolidation=None, accept_replies=None, timeout=None,
         congestion_control=None, priority=None, express=None, payload=None, encoding=None, attachment=None,
-        allowed_destination=None, source_info=None, cancellation_token=None, timestamp_instrumentation=None
+        allowed_destination=None, source_info=None, cancellation_token=None, timestamp_instrumentation=None,
+        budget=None
     ))]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn get(
@@ -492,6 +494,7 @@ impl Session {
         source_info: Option<&Bound<'_, PyAny>>,
         cancellation_token: Option<&Bound<'_, reply::CancellationToken>>,
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+        budget: Option<u64>,
     ) -> PyResult<Py<PyAny>> {
         let (key, parameters) = selector::extract(selector)?;
         let get = Get {
@@ -501,6 +504,7 @@ impl Session {
                 .map(enums::consolidation)
                 .transpose()?
                 .unwrap_or(Consolidation::Auto),
+            budget: self::budget(py, budget)?,
             timeout: seconds(timeout)?,
             qos: qos(Qos::REQUEST, congestion_control, priority, express),
             body: query_body(payload, encoding)?,
@@ -584,7 +588,7 @@ impl Session {
     /// Declares a querier for a key expression.
     #[pyo3(signature = (
         key_expr, *, target=None, consolidation=None, accept_replies=None, timeout=None,
-        congestion_control=None, priority=None, express=None, allowed_destination=None
+        congestion_control=None, priority=None, express=None, allowed_destination=None, budget=None
     ))]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn declare_querier(
@@ -599,6 +603,7 @@ impl Session {
         priority: Option<enums::PyPriority>,
         express: Option<bool>,
         allowed_destination: Option<enums::PyLocality>,
+        budget: Option<u64>,
     ) -> PyResult<Querier> {
         let key = keyexpr::extract(key_expr)?;
         let options = QuerierOptions {
@@ -607,6 +612,7 @@ impl Session {
                 .map(enums::consolidation)
                 .transpose()?
                 .unwrap_or(Consolidation::Auto),
+            budget: self::budget(py, budget)?,
             timeout: seconds(timeout)?,
             qos: qos(Qos::REQUEST, congestion_control, priority, express),
             accept_any_key: accept_replies.is_some_and(|a| a.0 == enums::ReplyKey::Any),
@@ -621,6 +627,13 @@ impl Session {
     fn liveliness(&self) -> Liveliness {
         Liveliness(self.0.clone())
     }
+}
+
+/// Most replies of a query.
+fn budget(py: Python<'_>, budget: Option<u64>) -> PyResult<Option<NonZeroU32>> {
+    let checked = |budget| u32::try_from(budget).ok().and_then(NonZeroU32::new);
+    let wrong = |budget| errors::option(py, "budget", &format!("expected 1 to {}, not {budget}", u32::MAX));
+    budget.map(|budget| checked(budget).ok_or_else(|| wrong(budget))).transpose()
 }
 
 /// Makes the value sent with a query.
