@@ -2047,8 +2047,8 @@ class Session:
             source_info: The source of the query.
             cancellation_token: Ends the query when it is cancelled.
             allowed_destination: Whether this session, others, or both are asked.
-            budget: Most replies, errors included, before consolidation; the query ends with the last of them. No
-                limit if left out.
+            budget: Most replies, errors included, before consolidation; the query ends with the last of them.
+                No limit if left out.
 
         Returns:
             The handler: an iterator over replies that ends with the query. ``handler.end`` is the outcome. On

@@ -97,13 +97,18 @@ impl Node {
         };
         for Target { face: to, node_id, key } in targets {
             let (Some(key), Some(face)) = (key, self.faces.get_mut(&to)) else { continue };
-            let rid = face.new_rid();
+            // A link of narrow ids with all of them pending takes no further request.
+            let Some(rid) = face.new_rid() else { continue };
             face.pending.insert(rid, Pending { query: number, deadline });
             self.queries.deadlines.insert((deadline, to, rid));
             query.branches.insert((to, rid));
             self.stats.requests_out += 1;
             let copy = Request { id: rid, key, timestamp: None, node_id, ..request.clone() };
             self.out.push_back((to, NetworkMessage::Request(copy), reliability));
+        }
+        if query.branches.is_empty() {
+            self.send_final(from, request.id, request.qos);
+            return Ok(());
         }
         self.queries.open.insert(number, query);
         if let Some(face) = self.faces.get_mut(&from) {

@@ -132,6 +132,33 @@ fn a_budget_bounds_the_replies() {
     assert_eq!(world.says(3, end(2)), ["1: FINAL 8"]);
 }
 
+/// The ids of requests stay within the width negotiated with the link; with all of them pending, the branch is
+/// left out.
+#[test]
+fn request_ids_are_in_the_negotiated_range() {
+    let mut world = World::with_clients(2);
+    world.node.limit_request_ids(FaceId(2), crate::zenoh::wire::Resolution::new(2, 0));
+    world.says(2, d_qabl(1, "q", false, 0));
+    let mut ids = Vec::new();
+    for round in 0..300 {
+        world.node.handle_message(world.now(), FaceId(1), get(round, "q"), Reliability::Reliable).unwrap();
+        for (to, message) in world.drain_raw() {
+            let NetworkMessage::Request(request) = message else { panic!("{to}") };
+            ids.push(request.id);
+            world
+                .node
+                .handle_message(world.now(), FaceId(2), end(request.id), Reliability::Reliable)
+                .unwrap();
+        }
+        world.drain_raw();
+    }
+    assert_eq!(ids.len(), 300);
+    assert!(ids.iter().all(|id| (1..=0x7f).contains(id)), "{ids:?}");
+    let sent = (0..0x80).map(|round| world.says(1, get(1000 + round, "q")));
+    let ended = sent.filter(|out| out.iter().any(|line| line.contains("FINAL"))).count();
+    assert_eq!(ended, 1, "the one that found no id ends at once");
+}
+
 /// The bytes of `zenoh-wire` E40.
 #[test]
 fn a_branch_that_takes_too_long_ends_with_an_error() {
