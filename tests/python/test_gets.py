@@ -294,3 +294,26 @@ def test_a_budget_ends_the_get(hub, declared):
             for wrong in (0, 1 << 32):
                 with pytest.raises(ConfigError, match="budget: expected 1 to 4294967295"):
                     other.get("budget/**", budget=wrong)
+
+
+def test_a_budget_of_the_command_line_and_of_spark(hub):
+    """Both pass it on, and refuse zero."""
+    from zwire.spark._ask import Question, ask, get_options
+
+    def answer(query):
+        for n in range(5):
+            query.reply(f"budget/{n}", "")
+
+    (endpoint,) = hub.listening()
+    with opened("client", connect=hub.listening()) as one, one.declare_queryable("budget/**", answer):
+        one.flush(PATIENCE)
+        config = {"mode": "client", "connect/endpoints": [endpoint], **QUIET}
+        (rows,) = ask(get_options(config, budget=3), [Question("budget/**")])
+        assert len(rows) == 3
+        command = [sys.executable, "-m", "zwire", "get", "budget/**", "--connect", endpoint, "--budget", "2"]
+        made = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+        assert len(made.stdout.splitlines()) == 2
+        command[-1] = "0"
+        assert subprocess.run(command, check=False, capture_output=True, timeout=30).returncode == 2
+    with pytest.raises(ValueError, match="budget must be 1 to 4294967295, not 0"):
+        get_options(config, budget=0)
