@@ -2028,6 +2028,7 @@ class Session:
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
+        budget: int | None = None,
     ) -> Handler[Reply]:
         """Query queryables. Replies come through the handler and end when all of them have finished.
 
@@ -2049,6 +2050,8 @@ class Session:
             source_info: The source of the query.
             cancellation_token: Ends the query when it is cancelled.
             allowed_destination: Whether this session, others, or both are asked.
+            budget: Most replies, errors included, before consolidation; the query ends with the last of them.
+                No limit if left out.
 
         Returns:
             The handler: an iterator over replies that ends with the query. ``handler.end`` is the outcome. On
@@ -2083,6 +2086,7 @@ class Session:
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
+        budget: int | None = None,
     ) -> _H: ...
     @overload
     def get(
@@ -2104,6 +2108,7 @@ class Session:
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
+        budget: int | None = None,
     ) -> None: ...
     @overload
     def declare_subscriber(
@@ -2245,6 +2250,7 @@ class Session:
         priority: Priority | None = None,
         express: bool | None = None,
         allowed_destination: Locality | None = None,
+        budget: int | None = None,
     ) -> Querier:
         """Prepare for queries on a key expression.
 
@@ -2260,6 +2266,8 @@ class Session:
             priority: The priority in queues; ``DATA`` if left out.
             express: Send without batching: lower latency, more packets.
             allowed_destination: Whether this session, others, or both are asked.
+            budget: Most replies of each query, errors included, before consolidation; a query ends with the
+                last of them. No limit if left out.
 
         Returns:
             The querier.

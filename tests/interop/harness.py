@@ -58,7 +58,7 @@ class Peer:
         self.implementation = implementation
         python, module = python_of(implementation)
         self.stderr = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - lives as long as the process
-        hidden = {"ZENOH_CONFIG", "ZWIRE_CONFIG"}
+        hidden = {"ZENOH_CONFIG", "ZWIRE_CONFIG", "ZENOH_SESSION_CONFIG_URI", "ZENOH_CONFIG_OVERRIDE"}
         if host:
             # The network has no other nodes: scouting may run with its defaults.
             hidden.add("ZWIRE_SCOUTING_INTERFACE")

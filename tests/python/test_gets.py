@@ -9,7 +9,7 @@ import pytest
 
 from nodes import LOCAL, opened
 from zwire import zenoh
-from zwire.errors import UsageError
+from zwire.errors import ConfigError, UsageError
 
 PATIENCE = 10.0
 QUIET = {"scouting/multicast/enabled": False}
@@ -270,3 +270,50 @@ def test_questions_go_where_locality_lets_them(own_and_other, declared):
         assert sorted(answers) == sorted(expected), destination
         for queryable in queryables:
             queryable.undeclare()
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_a_budget_ends_the_get(hub, declared):
+    """Two of five replies come; a budget outside its range is an error."""
+    with opened("client", connect=hub.listening()) as one, opened("client", connect=hub.listening()) as other:
+
+        def answer(query):
+            for n in range(5):
+                query.reply(f"budget/{n}", "")
+
+        with one.declare_queryable("budget/**", answer):
+            one.flush(PATIENCE)
+            other.ready(PATIENCE)
+            if declared:
+                with other.declare_querier("budget/**", budget=2) as querier:
+                    querier.wait_matching(timeout=PATIENCE)
+                    assert len(list(querier.get())) == 2
+            else:
+                assert len(list(other.get("budget/**", timeout=5, budget=2))) == 2
+            assert len(list(other.get("budget/**", timeout=5))) == 5
+            for wrong in (0, 1 << 32):
+                with pytest.raises(ConfigError, match="budget: expected 1 to 4294967295"):
+                    other.get("budget/**", budget=wrong)
+
+
+def test_a_budget_of_the_command_line_and_of_spark(hub):
+    """Both pass it on, and refuse zero."""
+    from zwire.spark._ask import Question, ask, get_options
+
+    def answer(query):
+        for n in range(5):
+            query.reply(f"budget/{n}", "")
+
+    (endpoint,) = hub.listening()
+    with opened("client", connect=hub.listening()) as one, one.declare_queryable("budget/**", answer):
+        one.flush(PATIENCE)
+        config = {"mode": "client", "connect/endpoints": [endpoint], **QUIET}
+        (rows,) = ask(get_options(config, budget=3), [Question("budget/**")])
+        assert len(rows) == 3
+        command = [sys.executable, "-m", "zwire", "get", "budget/**", "--connect", endpoint, "--budget", "2"]
+        made = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+        assert len(made.stdout.splitlines()) == 2
+        command[-1] = "0"
+        assert subprocess.run(command, check=False, capture_output=True, timeout=30).returncode == 2
+    with pytest.raises(ValueError, match="budget must be 1 to 4294967295, not 0"):
+        get_options(config, budget=0)

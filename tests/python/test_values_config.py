@@ -35,7 +35,7 @@ def test_all_roads_lead_to_one_configuration(tmp_path):
 
 
 def test_the_environment_names_files(tmp_path, monkeypatch):
-    for name in ("ZENOH_CONFIG", "ZWIRE_CONFIG"):
+    for name in ("ZENOH_CONFIG", "ZWIRE_CONFIG", "ZENOH_SESSION_CONFIG_URI", "ZENOH_CONFIG_OVERRIDE"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(errors.ConfigError, match="ZENOH_CONFIG"):
         Config.from_env()
@@ -47,6 +47,17 @@ def test_the_environment_names_files(tmp_path, monkeypatch):
     monkeypatch.setenv("ZWIRE_CONFIG", str(tmp_path / "b.json5"))
     assert Config.from_env().get_json("mode") == '"router"'
     assert Config.from_env().get_json("queries_default_timeout") == "5"
+    monkeypatch.setenv("ZENOH_CONFIG_OVERRIDE", "queries_default_timeout=6;mode='peer'")
+    assert Config.from_env().get_json("mode") == '"peer"'
+    assert Config.from_env().get_json("queries_default_timeout") == "6"
+    monkeypatch.setenv("ZENOH_CONFIG_OVERRIDE", "mode")
+    with pytest.raises(errors.ConfigError, match=r"ZENOH_CONFIG_OVERRIDE: .*KEY=VALUE"):
+        Config.from_env()
+    monkeypatch.delenv("ZENOH_CONFIG")
+    monkeypatch.delenv("ZENOH_CONFIG_OVERRIDE")
+    monkeypatch.delenv("ZWIRE_CONFIG")
+    monkeypatch.setenv("ZENOH_SESSION_CONFIG_URI", str(tmp_path / "b.json5"))
+    assert Config.from_env().get_json("mode") == '"router"'
 
 
 def test_reading_keys():

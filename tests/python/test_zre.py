@@ -427,6 +427,14 @@ def test_exit_without_stop(port: int) -> None:
         assert time.monotonic() - begin < PATIENCE
 
 
+def test_a_collector_on_all_addresses(port: int) -> None:
+    """Its endpoint is announced with the address by which the peer reaches the node."""
+    with zre.LogCollector() as log, make("one", port, collector=log.endpoint), make("two", port) as two:
+        _, number = log.endpoint.rsplit(":", 1)
+        assert 0xC000 <= int(number) <= 0xFFFF
+        assert until(two, zre.Enter).headers["X-ZRELOG"] == f"tcp://127.0.0.1:{number}"
+
+
 def test_logs(port: int) -> None:
     """Events at a node go to the collector that another node announces."""
     with (

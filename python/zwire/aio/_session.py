@@ -286,6 +286,7 @@ class Session(Sender, Context):
         source_info: SourceInfo | None = None,
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
+        budget: int | None = None,
     ) -> Replies:
         """Query queryables: ``await`` gives all replies as a list, ``async for`` each as it comes."""
         return Replies(
@@ -306,6 +307,7 @@ class Session(Sender, Context):
                 "allowed_destination": allowed_destination,
                 "source_info": source_info,
                 "timestamp_instrumentation": timestamp_instrumentation,
+                "budget": budget,
             },
             selector,
         )
@@ -381,6 +383,7 @@ class Session(Sender, Context):
         priority: Priority | None = None,
         express: bool | None = None,
         allowed_destination: Locality | None = None,
+        budget: int | None = None,
     ) -> Querier:
         """Prepare for queries on a key expression."""
         return Querier(
@@ -394,6 +397,7 @@ class Session(Sender, Context):
                 priority=priority,
                 express=express,
                 allowed_destination=allowed_destination,
+                budget=budget,
             )
         )
 

@@ -45,6 +45,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="which of several answers on one key count (default: auto)",
     )
     parser.add_argument("--timeout", type=_options.seconds, default=10, metavar="SECONDS", help="default: 10")
+    parser.add_argument(
+        "--budget",
+        type=_options.positive,
+        metavar="N",
+        help="end the query after N replies (default: no limit)",
+    )
     _format.add_format(parser)
     _options.add_network(parser)
 
@@ -59,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
             target=_TARGETS[args.target],
             consolidation=_CONSOLIDATION[args.consolidation],
             timeout=args.timeout,
+            budget=args.budget,
             payload=args.payload,
             encoding=args.encoding,
             attachment=args.attachment,

@@ -56,6 +56,7 @@ class GetKeywords(TypedDict, total=False):
     consolidation: Consolidation
     in_flight: int
     errors: OnErrorReply
+    budget: int | None
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class GetOptions:
     consolidation: Consolidation
     in_flight: int
     errors: OnErrorReply
+    budget: int | None = None
 
 
 def get_options(
@@ -78,6 +80,7 @@ def get_options(
     consolidation: Consolidation = "auto",
     in_flight: int = 32,
     errors: OnErrorReply = "rows",
+    budget: int | None = None,
 ) -> GetOptions:
     """Check the options of a get before the job starts, not in the first task."""
     for name, given, allowed in (
@@ -89,9 +92,11 @@ def get_options(
             raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {given!r}")
     if in_flight < 1:
         raise ValueError(f"in_flight must be at least 1, not {in_flight}")
+    if budget is not None and not 1 <= budget < 1 << 32:
+        raise ValueError(f"budget must be 1 to {(1 << 32) - 1}, not {budget}")
     if timeout <= 0:
         raise ValueError(f"timeout must be positive, not {timeout}")
-    return GetOptions(settings(config), float(timeout), target, consolidation, in_flight, errors)
+    return GetOptions(settings(config), float(timeout), target, consolidation, in_flight, errors, budget)
 
 
 def ask(options: GetOptions, questions: Iterable[Question]) -> Iterator[list[ReplyRow]]:
@@ -146,6 +151,7 @@ def _start(
             target=zenoh.QueryTarget[options.target.upper()],
             consolidation=zenoh.ConsolidationMode[options.consolidation.upper()],
             timeout=options.timeout,
+            budget=options.budget,
             payload=question.payload,
         )
     except KeyExprError as error:

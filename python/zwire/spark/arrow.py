@@ -159,8 +159,8 @@ def get(
             row.
         **options: ``timeout`` of a query (10 s), ``target`` (``best_matching``, ``all``, ``all_complete``),
             ``consolidation`` (``auto``, ``none``, ``monotonic``, ``latest``), ``in_flight``: queries under
-            way at once in a task (32), ``errors``: ``rows`` (default) or ``raise``, which ends the task at
-            the first error reply, timeout or lost link.
+            way at once in a task (32), ``budget``: most replies of a query (no limit), ``errors``: ``rows``
+            (default) or ``raise``, which ends the task at the first error reply, timeout or lost link.
 
     Raises:
         ValueError: A column or an option is wrong.

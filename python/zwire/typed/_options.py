@@ -72,6 +72,7 @@ class QuerierOptions(Qos, total=False):
     consolidation: zenoh.ConsolidationMode | zenoh.QueryConsolidation | None
     accept_replies: zenoh.ReplyKeyExpr | None
     timeout: float | None
+    budget: int | None
     allowed_destination: zenoh.Locality | None
 
 

@@ -75,10 +75,11 @@ impl PyConfig {
         tree.filter(|tree| !tree.is_none()).map_or_else(|| Ok(Config::default()), extract).map(Self::of)
     }
 
-    /// The defaults, overridden by the file named by `ZENOH_CONFIG`, then by that of `ZWIRE_CONFIG`.
+    /// The defaults, overridden by the file named by `ZENOH_CONFIG`, or else by `ZENOH_SESSION_CONFIG_URI`,
+    /// then by that of `ZWIRE_CONFIG`, then by the keys in `ZENOH_CONFIG_OVERRIDE`: `key/path=value;key2=value2`.
     ///
     /// Raises:
-    ///     ConfigError: Neither is set, or a file cannot be used.
+    ///     ConfigError: None of them is set, or a file, a key or a value cannot be used.
     #[classmethod]
     fn from_env(cls: &Bound<'_, PyType>) -> PyResult<Self> {
         checked(cls.py(), Config::from_env()).map(Self::of)

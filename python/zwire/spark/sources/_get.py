@@ -28,6 +28,7 @@ KNOWN = (
     Option("target"),
     Option("consolidation"),
     Option("timeout"),
+    Option("budget"),
     Option("errors"),
     Option("columns"),
     Option("pushdown"),
@@ -72,12 +73,16 @@ def _selectors(options: Options) -> list[str]:
 def _get_options(options: Options) -> GetOptions:
     target = options.choice("target", ("best_matching", "all", "all_complete"), "best_matching")
     consolidation = options.choice("consolidation", ("auto", "none", "monotonic", "latest"), "auto")
+    budget = options.text("budget")
+    if budget is not None and not (budget.isascii() and budget.isdigit() and 1 <= int(budget) < 1 << 32):
+        raise options.error("budget", f"must be 1 to {(1 << 32) - 1}, not {budget!r}")
     return get_options(
         options.session(),
         timeout=options.seconds("timeout", 10.0),
         target=cast("Target", target),
         consolidation=cast("Consolidation", consolidation),
         errors=cast("OnErrorReply", options.choice("errors", ("raise", "rows"), "raise")),
+        budget=None if budget is None else int(budget),
     )
 
 

@@ -104,8 +104,18 @@ pub enum ConfigError {
         /// Error in the content.
         source: Box<ConfigError>,
     },
-    /// Neither environment variable is set.
-    #[error("neither {first} nor {second} is set in the environment")]
+    /// The content of an environment variable is invalid.
+    #[error("{name}: {source}")]
+    InVariable {
+        /// The variable.
+        name: &'static str,
+        /// Error in the content.
+        source: Box<ConfigError>,
+    },
+    /// No environment variable with a configuration is set.
+    #[error(
+        "neither {first} nor {second}, ZENOH_SESSION_CONFIG_URI or ZENOH_CONFIG_OVERRIDE is set in the environment"
+    )]
     NoEnvironment {
         /// The variable that is read first.
         first: &'static str,
@@ -119,7 +129,7 @@ impl ConfigError {
     #[must_use]
     pub fn innermost(&self) -> &Self {
         match self {
-            Self::InFile { source, .. } => source.innermost(),
+            Self::InFile { source, .. } | Self::InVariable { source, .. } => source.innermost(),
             other => other,
         }
     }

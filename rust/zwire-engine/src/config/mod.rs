@@ -30,6 +30,6 @@ pub use error::ConfigError;
 pub use keys::{Entries, KEYS, Key, Kind, NOT_ACTED_ON, defaults_json};
 pub use link_options::{Choice, LinkOptions};
 pub use tls::{Pem, TlsSettings};
-pub use tree::{Config, ENV, ENV_OVERRIDE};
+pub use tree::{Config, ENV, ENV_KEYS, ENV_OVERRIDE, ENV_SESSION};
 pub use typed::*;
 pub(crate) use values::parse_interfaces;

@@ -268,6 +268,50 @@ fn files_of_older_releases_are_read() {
     assert!(Config::default().insert_json5("routing/peer/mode", "'linkstate'").is_err());
 }
 
+/// Subscriber of a test that keeps the level and the fields of each event of its thread.
+#[derive(Clone, Default)]
+struct Lines(std::sync::Arc<parking_lot::Mutex<Vec<(tracing::Level, String)>>>);
+
+impl tracing::Subscriber for Lines {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut text = String::new();
+        event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+            text.push_str(&format!("{field}={value:?} "));
+        });
+        self.0.lock().push((*event.metadata().level(), text));
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn linkstate_between_peers_is_a_warning() {
+    let told = |mode: &str| {
+        let lines = Lines::default();
+        let text = format!("{{routing: {{peer: {{mode: {mode}}}}}}}");
+        tracing::subscriber::with_default(lines.clone(), || Config::from_json5(&text).unwrap());
+        let lines = lines.0.lock().clone();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        lines[0].clone()
+    };
+    for mode in ["'linkstate'", "{router: 'linkstate', peer: 'peer_to_peer'}"] {
+        let (level, text) = told(mode);
+        assert_eq!(level, tracing::Level::WARN, "{text}");
+        for part in ["routing/peer/mode", "linkstate", "direct links", "router"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+    assert_eq!(told("'peer_to_peer'").0, tracing::Level::INFO);
+}
+
 #[test]
 fn unknown_keys_name_the_nearest() {
     for (text, path, nearest) in [
@@ -616,7 +660,11 @@ fn the_environment_names_files() {
     let over = folder.file("over.json5", "{scouting: {timeout: 6}}");
     let from = |first: Option<&PathBuf>, second: Option<&PathBuf>| {
         Config::from_lookup(|name| {
-            let file = if name == "ZENOH_CONFIG" { first } else { second };
+            let file = match name {
+                "ZENOH_CONFIG" => first,
+                "ZWIRE_CONFIG" => second,
+                _ => None,
+            };
             file.map(OsString::from)
         })
     };
@@ -626,6 +674,50 @@ fn the_environment_names_files() {
     assert_eq!(from(None, Some(&over)).unwrap().mode(), WhatAmI::Peer);
     assert!(matches!(from(None, None), Err(ConfigError::NoEnvironment { .. })));
     assert!(matches!(from(Some(&PathBuf::new()), None), Err(ConfigError::NoEnvironment { .. })));
+}
+
+/// `ZENOH_SESSION_CONFIG_URI` and `ZENOH_CONFIG_OVERRIDE`, as users of rmw_zenoh set them.
+#[test]
+fn the_variables_of_ros_are_read() {
+    let folder = Folder::new("ros");
+    let first = folder.file("first.json5", "{mode: 'client', scouting: {timeout: 5, delay: 5}}");
+    let session = folder.file("session.json5", "{mode: 'router', scouting: {timeout: 6}}");
+    let over = folder.file("over.json5", "{scouting: {timeout: 7}}");
+    let from = |set: &[(&str, &str)]| {
+        Config::from_lookup(|name| {
+            let found = set.iter().find(|(variable, _)| *variable == name);
+            found.map(|(_, value)| OsString::from(value))
+        })
+    };
+    let [first, session, over] = [&first, &session, &over].map(|file| file.to_str().unwrap());
+    let session = ("ZENOH_SESSION_CONFIG_URI", session);
+    let timeout = |config: &Config| config.get_json("scouting/timeout").unwrap();
+    let alone = from(&[session]).unwrap();
+    assert_eq!((alone.mode(), timeout(&alone).as_str()), (WhatAmI::Router, "6"));
+    // ZENOH_CONFIG takes the place of the file of the session; ZWIRE_CONFIG overrides either.
+    let named = from(&[session, ("ZENOH_CONFIG", first)]).unwrap();
+    assert_eq!((named.mode(), timeout(&named).as_str()), (WhatAmI::Client, "5"));
+    assert_eq!(timeout(&from(&[session, ("ZWIRE_CONFIG", over)]).unwrap()), "7");
+    // Single keys come last, and need no file.
+    let keys =
+        "scouting/timeout=8; /connect/endpoints=[\"tcp/a:1#dscp=8;iface=lo\", 'tcp/b:2'];;mode='client';";
+    for set in [&[][..], &[session, ("ZWIRE_CONFIG", over)][..]] {
+        let config = from(&[set, &[("ZENOH_CONFIG_OVERRIDE", keys)]].concat()).unwrap();
+        assert_eq!((config.mode(), timeout(&config).as_str()), (WhatAmI::Client, "8"));
+        assert_eq!(config.get("connect/endpoints").unwrap(), &json!(["tcp/a:1#dscp=8;iface=lo", "tcp/b:2"]));
+    }
+    for (keys, path) in [
+        ("mode", Some("mode")),
+        ("mod='client'", Some("mod")),
+        ("mode=5", Some("mode")),
+        ("mode='client", None),
+        ("mode=", None),
+    ] {
+        let error = from(&[("ZENOH_CONFIG_OVERRIDE", keys)]).expect_err(keys);
+        assert!(error.to_string().contains("ZENOH_CONFIG_OVERRIDE"), "{error}");
+        assert_eq!(error.path(), path, "{error}");
+    }
+    assert!(matches!(from(&[("ZENOH_CONFIG_OVERRIDE", "")]), Err(ConfigError::NoEnvironment { .. })));
 }
 
 #[test]

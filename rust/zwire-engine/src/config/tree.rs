@@ -16,6 +16,10 @@ use super::{
 pub const ENV: &str = "ZENOH_CONFIG";
 /// Environment variable that names a second file; its keys override those of [`ENV`].
 pub const ENV_OVERRIDE: &str = "ZWIRE_CONFIG";
+/// Environment variable of rmw_zenoh with the file of a session's configuration; read where [`ENV`] is unset.
+pub const ENV_SESSION: &str = "ZENOH_SESSION_CONFIG_URI";
+/// Environment variable of rmw_zenoh with single keys, `key/path=value;key2=value2`; they override all files.
+pub const ENV_KEYS: &str = "ZENOH_CONFIG_OVERRIDE";
 
 /// A configuration: every key has a checked value, or `null` where its default applies.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,25 +70,46 @@ impl Config {
         Ok(config)
     }
 
-    /// The defaults, overridden by the file named by `ZENOH_CONFIG`, which is overridden by the file
-    /// named by `ZWIRE_CONFIG`.
+    /// The defaults, overridden by a file, a second file and single keys: the file named by `ZENOH_CONFIG`,
+    /// or else by `ZENOH_SESSION_CONFIG_URI`; the file named by `ZWIRE_CONFIG`; the keys in
+    /// `ZENOH_CONFIG_OVERRIDE`.
     ///
     /// # Errors
-    /// Neither is set, or a file cannot be used.
+    /// None of them is set, a file cannot be used, or a key or value is invalid.
     pub fn from_env() -> Result<Self, ConfigError> {
         Self::from_lookup(|name| env::var_os(name))
     }
 
     pub(super) fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Self, ConfigError> {
+        let lookup = |name| lookup(name).filter(|value| !value.is_empty());
         let mut config = Self::default();
-        let mut found = false;
-        for name in [ENV, ENV_OVERRIDE] {
-            if let Some(file) = lookup(name).filter(|file| !file.is_empty()) {
-                config.merge_file(Path::new(&file))?;
-                found = true;
-            }
+        let base = lookup(ENV).or_else(|| lookup(ENV_SESSION));
+        let files = [base, lookup(ENV_OVERRIDE)];
+        let keys = lookup(ENV_KEYS);
+        if files.iter().chain([&keys]).all(Option::is_none) {
+            return Err(ConfigError::NoEnvironment { first: ENV, second: ENV_OVERRIDE });
         }
-        if found { Ok(config) } else { Err(ConfigError::NoEnvironment { first: ENV, second: ENV_OVERRIDE }) }
+        for file in files.iter().flatten() {
+            config.merge_file(Path::new(file))?;
+        }
+        if let Some(keys) = keys {
+            config
+                .merge_keys(&keys.to_string_lossy())
+                .map_err(|e| ConfigError::InVariable { name: ENV_KEYS, source: Box::new(e) })?;
+        }
+        Ok(config)
+    }
+
+    /// Merges `key/path=value;key2=value2`; each value is JSON5.
+    fn merge_keys(&mut self, text: &str) -> Result<(), ConfigError> {
+        for pair in pairs(text).map(str::trim).filter(|pair| !pair.is_empty()) {
+            let Some((path, value)) = pair.split_once('=') else {
+                let got = values::shorten_path(pair);
+                return Err(ConfigError::Value { path: got.clone(), expected: "KEY=VALUE".to_owned(), got });
+            };
+            self.merge(path.trim().trim_matches('/'), text::parse(value)?)?;
+        }
+        Ok(())
     }
 
     fn merge_file(&mut self, file: &Path) -> Result<(), ConfigError> {
@@ -257,6 +282,22 @@ pub(super) fn read(file: &Path, max: u64) -> Result<String, ConfigError> {
     Ok(text)
 }
 
+/// Parts between semicolons. A semicolon inside a quoted text, as between the options of an endpoint, separates
+/// nothing.
+fn pairs(text: &str) -> impl Iterator<Item = &str> {
+    let (mut quote, mut escaped) = (None, false);
+    text.split(move |c| {
+        match (quote, c) {
+            _ if escaped => escaped = false,
+            (Some(_), '\\') => escaped = true,
+            (Some(open), _) if c == open => quote = None,
+            (None, '"' | '\'') => quote = Some(c),
+            _ => {}
+        }
+        quote.is_none() && c == ';'
+    })
+}
+
 fn segments(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|name| !name.is_empty())
 }
@@ -279,6 +320,19 @@ fn obsolete(path: &str, value: &Value) -> Option<Result<(), ConfigError>> {
         "routing/peer" => (value.is_object(), "an object"),
         _ => return None,
     };
+    let linkstate = |mode: &Value| match mode {
+        // A value for each mode.
+        Value::Object(map) => map.values().any(|mode| mode == "linkstate"),
+        mode => mode == "linkstate",
+    };
+    if value.get("mode").is_some_and(linkstate) {
+        tracing::warn!(
+            path = "routing/peer/mode",
+            "linkstate routing between peers is not supported: peers exchange data over direct links or \
+             through a router, and forward nothing to each other; connect them to a router, or remove the key"
+        );
+        return Some(Ok(()));
+    }
     if fits || value.is_null() {
         tracing::info!(path, "this key is obsolete and has no effect");
         return Some(Ok(()));

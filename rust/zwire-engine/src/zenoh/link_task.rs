@@ -57,7 +57,7 @@ pub(crate) fn start_link(shared: &Arc<SessionShared>, established: Established) 
     );
     let framer = StreamFramer::new(&received);
     io.set_open(params.low_latency);
-    let remote = params.remote;
+    let (remote, resolution) = (params.remote, params.resolution);
     let link = Link::new(io, params, tx, &policy, tap, shared.progress.clone())?;
     link.set_policy(&config.intercept, Some(remote.zid));
     let mut effects = Effects::default();
@@ -71,6 +71,7 @@ pub(crate) fn start_link(shared: &Arc<SessionShared>, established: Established) 
         Some(match &mut core.side {
             Side::Client(slot) => {
                 *slot = Some(link.clone());
+                core.api.limit_request_ids(resolution);
                 core.api.handle_link_up(now, remote);
                 core.client_link_up(&link.peer);
                 FaceId(1)
@@ -80,6 +81,7 @@ pub(crate) fn start_link(shared: &Arc<SessionShared>, established: Established) 
                 side.links.insert(face, link.clone());
                 core.origins.add(face.0, &link.peer);
                 side.node.handle_face_up(now, face, remote, FaceKind::Unicast);
+                side.node.limit_request_ids(face, resolution);
                 face
             }
         })

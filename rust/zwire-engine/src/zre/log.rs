@@ -3,7 +3,10 @@
 //! A collector is a SUB that listens and subscribes to everything; a sender is a PUB that connects to
 //! each collector.
 
-use super::interfaces::{self, InterfaceVerdict, Purpose};
+use super::{
+    interfaces::{self, InterfaceVerdict, Purpose},
+    options::MAILBOX_PORTS,
+};
 use crate::{
     error::Error,
     rt::{
@@ -18,8 +21,12 @@ use core::time::Duration;
 use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
+    io,
     net::SocketAddr,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU16, Ordering},
+    },
 };
 use tokio::runtime::Handle;
 use zwire_proto::{
@@ -79,13 +86,17 @@ pub struct LogCollector {
     birth: Birth,
     listener: Listener,
     endpoint: String,
+    /// Whether [`EVERYWHERE`] has the endpoint.
+    everywhere: bool,
     records: Arc<Queue<LogRecord>>,
     owner: Arc<CollectorOwner>,
 }
 
 impl LogCollector {
-    /// Listens on `tcp://host:port`. Nodes are given the endpoint `advertise`, or else that of the
-    /// listener; a wildcard address is replaced by that of the first suitable interface.
+    /// Listens on `tcp://host:port`; a port of `*` or 0 is a free port of the dynamic range, as 20/ZRE
+    /// demands. Nodes are given the endpoint `advertise`, or else that of the listener; a wildcard address
+    /// is replaced by that of the first suitable interface, and in the HELLO of a node of this process by
+    /// that of the interface by which the receiver is reached.
     ///
     /// # Errors
     /// The endpoint cannot be listened on.
@@ -102,8 +113,9 @@ impl LogCollector {
         let records = Queue::new(bounds);
         let owner = Arc::new(CollectorOwner { records: records.clone(), malformed: Mutex::default() });
         let _guard = runtime.enter();
-        let listener = Listener::bind(&runtime, endpoint, config(SocketType::Sub), owner.clone())?;
+        let listener = listen(&runtime, endpoint, &owner)?;
         let mut local = listener.local_addr();
+        let everywhere = advertise.is_none() && local.ip().is_unspecified();
         if local.ip().is_unspecified()
             && let Ok(all) = interfaces::list(Purpose::Broadcast, &[])
             && let Some(found) = all.iter().find(|candidate| candidate.verdict == InterfaceVerdict::Used)
@@ -111,7 +123,10 @@ impl LogCollector {
             local.set_ip(found.address.into());
         }
         let endpoint = advertise.map_or_else(|| format!("tcp://{local}"), str::to_owned);
-        Ok(Self { birth: Birth::here(), listener, endpoint, records, owner })
+        if everywhere {
+            EVERYWHERE.lock().push(endpoint.clone());
+        }
+        Ok(Self { birth: Birth::here(), listener, endpoint, everywhere, records, owner })
     }
 
     /// Process that the collector belongs to.
@@ -147,10 +162,51 @@ impl LogCollector {
     }
 }
 
+/// Listens on the endpoint. If its port is free of choice, on the first free one of the dynamic range; if all
+/// are taken, on any that the system has.
+fn listen(runtime: &Handle, endpoint: &str, owner: &Arc<CollectorOwner>) -> Result<Listener, Error> {
+    /// Start of the search: behind the last port that a collector of this process took. Starts behind the
+    /// ports that mailboxes take first.
+    static HINT: AtomicU16 = AtomicU16::new(*MAILBOX_PORTS.start() + 0x2000);
+    let bind = |endpoint: &str| Listener::bind(runtime, endpoint, config(SocketType::Sub), owner.clone());
+    let host = match endpoint.rsplit_once(':') {
+        Some((host, "*" | "0")) if host.starts_with("tcp://") => host,
+        _ => return bind(endpoint),
+    };
+    let (start, end) = MAILBOX_PORTS.into_inner();
+    let first = HINT.load(Ordering::Relaxed);
+    for port in (first..=end).chain(start..first) {
+        match bind(&format!("{host}:{port}")) {
+            Err(Error::Listen { source, .. }) if source.kind() == io::ErrorKind::AddrInUse => {}
+            Ok(listener) => {
+                HINT.store(port.checked_add(1).unwrap_or(start), Ordering::Relaxed);
+                return Ok(listener);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    bind(endpoint)
+}
+
 impl Drop for LogCollector {
     fn drop(&mut self) {
         self.close();
+        if self.everywhere {
+            let mut all = EVERYWHERE.lock();
+            if let Some(at) = all.iter().position(|known| *known == self.endpoint) {
+                all.swap_remove(at);
+            }
+        }
     }
+}
+
+/// Endpoints of the collectors of this process that listen on all addresses. A node that announces one of them
+/// gives each network its own address there.
+static EVERYWHERE: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Whether a collector of this process has this endpoint and listens on all addresses.
+pub(super) fn is_everywhere(endpoint: &str) -> bool {
+    EVERYWHERE.lock().iter().any(|known| known == endpoint)
 }
 
 struct CollectorOwner {

@@ -26,6 +26,8 @@ mod node;
 pub mod options;
 mod shared;
 mod tasks;
+#[cfg(test)]
+mod tests;
 
 pub use self::core::NodeEvent;
 pub use crate::net::interfaces;

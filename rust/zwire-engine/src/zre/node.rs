@@ -5,6 +5,7 @@ use super::{
     beacon::BeaconSender,
     core::{NodeCore, NodeEvent},
     interfaces::{self, Candidate, InterfaceVerdict, Purpose, Selector},
+    log,
     options::{self, NodeOptions},
     shared::{NodeGuard, NodeShared, NodeState, RouterOwner, connection_config},
     tasks,
@@ -177,6 +178,7 @@ impl Node {
             interfaces: used.collect(),
             mailbox: listener.local_addr().port(),
             headers: headers.clone(),
+            collector_everywhere: options.machine.collector.as_ref().is_some_and(|at| log::is_everywhere(at)),
             ..machine_config(options)
         };
         let now = clock::now();

@@ -1,6 +1,10 @@
 //! Bodies and settings of messages, of the keyword arguments of publishers, queriers and sessions.
 
-use crate::zenoh::{encoding, enums, sample, timestamp, zbytes};
+use crate::{
+    errors,
+    zenoh::{encoding, enums, sample, timestamp, zbytes},
+};
+use core::num::NonZeroU32;
 use pyo3::prelude::*;
 use zwire_proto::{
     Text,
@@ -60,6 +64,13 @@ pub(crate) fn del_body(
 /// Where publications may go, or come from; anywhere if left out.
 pub(crate) fn locality(value: Option<enums::PyLocality>) -> Locality {
     value.map_or(Locality::Any, |l| l.0)
+}
+
+/// Most replies of a query.
+pub(crate) fn budget(py: Python<'_>, budget: Option<u64>) -> PyResult<Option<NonZeroU32>> {
+    let checked = |budget| u32::try_from(budget).ok().and_then(NonZeroU32::new);
+    let wrong = |budget| errors::option(py, "budget", &format!("expected 1 to {}, not {budget}", u32::MAX));
+    budget.map(|budget| checked(budget).ok_or_else(|| wrong(budget))).transpose()
 }
 
 /// The value that goes with a query.

@@ -77,6 +77,7 @@ impl Querier {
             target: options.target,
             consolidation: options.consolidation,
             timeout: options.timeout,
+            budget: options.budget,
             qos: options.qos,
             body: query_body(payload, encoding)?,
             attachment: zbytes::extract_option(attachment)?,

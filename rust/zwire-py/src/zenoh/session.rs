@@ -4,7 +4,7 @@ use crate::{
     errors,
     loops::{interrupt::Interrupt, timeout::seconds},
     zenoh::{
-        bodies::{del_body, locality, put_body, qos, query_body},
+        bodies::{self, del_body, locality, put_body, qos, query_body},
         encoding, enums,
         global_id::PyEntityGlobalId,
         handle::{Handle, SessionRef},
@@ -333,7 +333,8 @@ impl Session {
     #[pyo3(signature = (
         selector, handler=None, *, target=None, consolidation=None, accept_replies=None, timeout=None,
         congestion_control=None, priority=None, express=None, payload=None, encoding=None, attachment=None,
-        allowed_destination=None, source_info=None, cancellation_token=None, timestamp_instrumentation=None
+        allowed_destination=None, source_info=None, cancellation_token=None, timestamp_instrumentation=None,
+        budget=None
     ))]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn get(
@@ -355,6 +356,7 @@ impl Session {
         source_info: Option<&Bound<'_, PyAny>>,
         cancellation_token: Option<&Bound<'_, reply::CancellationToken>>,
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+        budget: Option<u64>,
     ) -> PyResult<Py<PyAny>> {
         let (key, parameters) = selector::extract(selector)?;
         let get = Get {
@@ -364,6 +366,7 @@ impl Session {
                 .map(enums::consolidation)
                 .transpose()?
                 .unwrap_or(Consolidation::Auto),
+            budget: bodies::budget(py, budget)?,
             timeout: seconds(timeout)?,
             qos: qos(Qos::REQUEST, congestion_control, priority, express),
             body: query_body(payload, encoding)?,
@@ -447,7 +450,7 @@ impl Session {
     /// Declares a querier for a key expression.
     #[pyo3(signature = (
         key_expr, *, target=None, consolidation=None, accept_replies=None, timeout=None,
-        congestion_control=None, priority=None, express=None, allowed_destination=None
+        congestion_control=None, priority=None, express=None, allowed_destination=None, budget=None
     ))]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn declare_querier(
@@ -462,6 +465,7 @@ impl Session {
         priority: Option<enums::PyPriority>,
         express: Option<bool>,
         allowed_destination: Option<enums::PyLocality>,
+        budget: Option<u64>,
     ) -> PyResult<Py<Querier>> {
         let key = keyexpr::extract(key_expr)?;
         let options = QuerierOptions {
@@ -470,6 +474,7 @@ impl Session {
                 .map(enums::consolidation)
                 .transpose()?
                 .unwrap_or(Consolidation::Auto),
+            budget: bodies::budget(py, budget)?,
             timeout: seconds(timeout)?,
             qos: qos(Qos::REQUEST, congestion_control, priority, express),
             accept_any_key: accept_replies.is_some_and(|a| a.0 == enums::ReplyKey::Any),

@@ -108,6 +108,8 @@ pub(super) struct Face {
     /// Requests forwarded to this face, by the request id used there.
     pub(super) pending: BTreeMap<u32, Pending>,
     next_rid: u32,
+    /// Largest id of a request, as negotiated with the link.
+    pub(super) max_rid: u32,
     /// Open queries of this face.
     pub(super) queries: BTreeSet<u64>,
     /// Interests of clients forwarded to this face, a gateway, by the ids used there.
@@ -166,6 +168,7 @@ impl Face {
             table_bytes: 0,
             pending: BTreeMap::new(),
             next_rid: 1,
+            max_rid: u32::MAX,
             queries: BTreeSet::new(),
             forwarded: BTreeMap::new(),
             barriers: BTreeMap::new(),
@@ -314,13 +317,16 @@ impl Face {
         self.region == Region::Routers && !self.told_all
     }
 
-    /// A request id that is not pending on this face.
-    pub(super) fn new_rid(&mut self) -> u32 {
+    /// A request id that is not pending on this face; `None` if all that the link allows are.
+    pub(super) fn new_rid(&mut self) -> Option<u32> {
+        if self.pending.len() >= self.max_rid as usize {
+            return None;
+        }
         loop {
             let rid = self.next_rid;
-            self.next_rid = self.next_rid.checked_add(1).unwrap_or(1);
+            self.next_rid = if rid >= self.max_rid { 1 } else { rid + 1 };
             if !self.pending.contains_key(&rid) {
-                return rid;
+                return Some(rid);
             }
         }
     }

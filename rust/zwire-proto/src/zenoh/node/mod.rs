@@ -56,7 +56,7 @@ pub use stats::NodeStats;
 
 use super::{
     Hlc, Reliability, Remote,
-    wire::{Declaration, NetworkMessage},
+    wire::{Declaration, NetworkMessage, Resolution},
 };
 use crate::{Now, Text};
 use core::time::Duration;
@@ -150,6 +150,13 @@ impl Node {
             Region::Peers if told_all => self.send_declare(id, Some(0), Declaration::Final),
             Region::Routers if told_all => self.ask_all(id),
             _ => {}
+        }
+    }
+
+    /// Keeps the ids of requests to a face within the range negotiated with its link.
+    pub fn limit_request_ids(&mut self, id: FaceId, resolution: Resolution) {
+        if let Some(face) = self.faces.get_mut(&id) {
+            face.max_rid = resolution.request_id_mask();
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Each incoming request becomes a query with one branch per target face. A branch ends with the face's
 //! RESPONSE_FINAL, at its deadline, or with the face; the last one ends the query, with exactly one
-//! RESPONSE_FINAL to the querier.
+//! RESPONSE_FINAL to the querier. A budget of replies that is used up ends it as well; later replies are dropped.
 
 use super::query_table::RoutedQuery;
 use super::{
@@ -23,7 +23,7 @@ use crate::{
     },
 };
 use bytes::Bytes;
-use core::time::Duration;
+use core::{num::NonZeroU32, time::Duration};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Payload of the error of a branch that timed out.
@@ -64,17 +64,27 @@ impl Node {
         let deadline = now.mono.saturating_add(timeout);
         let number = self.queries.next;
         self.queries.next += 1;
-        let mut query =
-            RoutedQuery { source: from, rid: request.id, qos: request.qos, branches: BTreeSet::new() };
+        let mut query = RoutedQuery {
+            source: from,
+            rid: request.id,
+            qos: request.qos,
+            budget: request.budget.map(NonZeroU32::get),
+            branches: BTreeSet::new(),
+        };
         for Target { face: to, node_id, key } in targets {
             let (Some(key), Some(face)) = (key, self.faces.get_mut(&to)) else { continue };
-            let rid = face.new_rid();
+            // A link of narrow ids with all of them pending takes no further request.
+            let Some(rid) = face.new_rid() else { continue };
             face.pending.insert(rid, Pending { query: number, deadline });
             self.queries.deadlines.insert((deadline, to, rid));
             query.branches.insert((to, rid));
             self.stats.requests_out += 1;
             let copy = Request { id: rid, key, timestamp: None, node_id, ..request.clone() };
             self.out.push_back((to, NetworkMessage::Request(copy), reliability));
+        }
+        if query.branches.is_empty() {
+            self.send_final(from, request.id, request.qos);
+            return Ok(());
         }
         self.queries.open.insert(number, query);
         if let Some(face) = self.faces.get_mut(&from) {
@@ -169,7 +179,8 @@ impl Node {
     ) -> Result<(), FaceError> {
         self.stamp_route(now, from, &mut response.ts_stack);
         let Some(face) = self.faces.get(&from) else { return Err(FaceError::UnknownFace) };
-        let Some(query) = face.pending.get(&response.id).and_then(|p| self.queries.open.get(&p.query)) else {
+        let number = face.pending.get(&response.id).map(|pending| pending.query);
+        let Some((number, query)) = number.and_then(|n| Some((n, self.queries.open.get_mut(&n)?))) else {
             self.stats.unknown_requests += 1;
             return Ok(());
         };
@@ -188,6 +199,12 @@ impl Node {
         response.timestamp = None;
         self.stats.responses += 1;
         self.out.push_back((query.source, NetworkMessage::Response(response), reliability));
+        if let Some(left) = &mut query.budget {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                self.end_query(number);
+            }
+        }
         Ok(())
     }
 
@@ -238,16 +255,31 @@ impl Node {
         let asked: Vec<u32> = face.pending.keys().copied().collect();
         let own = core::mem::take(&mut face.queries);
         for number in own {
-            let Some(query) = self.queries.open.remove(&number) else { continue };
-            for (to, rid) in query.branches {
-                if let Some(pending) = self.faces.get_mut(&to).and_then(|face| face.pending.remove(&rid)) {
-                    self.queries.deadlines.remove(&(pending.deadline, to, rid));
-                }
-            }
+            self.take_query(number);
         }
         for rid in asked {
             self.end_branch(id, rid);
         }
+    }
+
+    /// Removes a query with its branches.
+    fn take_query(&mut self, number: u64) -> Option<RoutedQuery> {
+        let query = self.queries.open.remove(&number)?;
+        for (to, rid) in &query.branches {
+            if let Some(pending) = self.faces.get_mut(to).and_then(|face| face.pending.remove(rid)) {
+                self.queries.deadlines.remove(&(pending.deadline, *to, *rid));
+            }
+        }
+        Some(query)
+    }
+
+    /// Ends a query before its branches: later replies are dropped.
+    fn end_query(&mut self, number: u64) {
+        let Some(query) = self.take_query(number) else { return };
+        if let Some(face) = self.faces.get_mut(&query.source) {
+            face.queries.remove(&number);
+        }
+        self.send_final(query.source, query.rid, query.qos);
     }
 
     /// Ends one branch, and with the last one the query. Returns whether there was one.

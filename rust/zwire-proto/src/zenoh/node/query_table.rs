@@ -11,6 +11,8 @@ pub(super) struct RoutedQuery {
     pub(super) source: FaceId,
     pub(super) rid: u32,
     pub(super) qos: Qos,
+    /// Replies that may still be forwarded, if the querier limits them.
+    pub(super) budget: Option<u32>,
     pub(super) branches: BTreeSet<(FaceId, u32)>,
 }
 

@@ -58,7 +58,7 @@ use std::collections::VecDeque;
 
 use super::{
     Hlc, KeyExpr, Reliability, Remote, Timestamp, ZenohId,
-    wire::{Declaration, Declare, NetworkMessage, WireExpr},
+    wire::{Declaration, Declare, NetworkMessage, Resolution, WireExpr},
 };
 use crate::Now;
 use entity_table::{Entities, Key};
@@ -131,6 +131,11 @@ impl Session {
         self.forget_routes();
         self.declare_everything();
         self.send_all_barriers();
+    }
+
+    /// Keeps the ids of gets within the range negotiated with the link to the north.
+    pub fn limit_request_ids(&mut self, resolution: Resolution) {
+        self.gets.limit_ids(resolution.request_id_mask());
     }
 
     /// The link to the north is lost: its state is dropped, gets lose that branch.

@@ -116,17 +116,21 @@ pub(super) struct Gets {
     pub(super) pending: HashMap<GetId, PendingGet>,
     pub(super) deadlines: BTreeSet<(Duration, GetId)>,
     last: u32,
+    /// Largest id, as negotiated with the link; 0 for no limit.
+    max: u32,
 }
 
 impl Gets {
     /// # Errors
     /// There are too many.
     pub(super) fn insert(&mut self, pending: PendingGet) -> SessionResult<GetId> {
-        if self.pending.len() >= MAX_PENDING_GETS {
-            return Err(SessionError::TooMany { what: "pending gets", limit: MAX_PENDING_GETS });
+        let max = if self.max == 0 { u32::MAX } else { self.max };
+        let limit = MAX_PENDING_GETS.min(max as usize);
+        if self.pending.len() >= limit {
+            return Err(SessionError::TooMany { what: "pending gets", limit });
         }
         loop {
-            self.last = self.last.wrapping_add(1);
+            self.last = if self.last >= max { 1 } else { self.last + 1 };
             let id = GetId(self.last);
             if !self.pending.contains_key(&id) {
                 self.deadlines.insert((pending.deadline, id));
@@ -134,6 +138,11 @@ impl Gets {
                 return Ok(id);
             }
         }
+    }
+
+    /// Keeps later ids within the range negotiated with the link.
+    pub(super) fn limit_ids(&mut self, max: u32) {
+        self.max = max;
     }
 
     pub(super) fn get_mut(&mut self, id: GetId) -> Option<&mut PendingGet> {

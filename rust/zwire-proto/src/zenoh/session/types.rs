@@ -158,6 +158,8 @@ pub struct QuerierOptions {
     /// Same as in [`Get`].
     pub timeout: Option<Duration>,
     /// Same as in [`Get`].
+    pub budget: Option<NonZeroU32>,
+    /// Same as in [`Get`].
     pub qos: Qos,
     /// Same as in [`Get`].
     pub accept_any_key: bool,
@@ -171,6 +173,7 @@ impl Default for QuerierOptions {
             target: QueryTarget::BestMatching,
             consolidation: Consolidation::Auto,
             timeout: None,
+            budget: None,
             qos: Qos::REQUEST,
             accept_any_key: false,
             destination: Locality::Any,

@@ -64,6 +64,12 @@ impl Resolution {
     pub const fn new(frame_sn: u8, request_id: u8) -> Self {
         Self(frame_sn & 0x03 | (request_id & 0x03) << 2)
     }
+    /// The largest id of a request. Multiples of seven bits, as for sequence numbers: such an id is in range
+    /// whether the width counts the bits of the number or those of its encoding.
+    #[must_use]
+    pub const fn request_id_mask(self) -> u32 {
+        Self::new(self.request_id(), 0).sn_mask()
+    }
     /// The smaller width of each.
     #[must_use]
     pub fn min(self, other: Self) -> Self {

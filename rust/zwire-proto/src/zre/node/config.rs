@@ -60,6 +60,9 @@ pub struct ZreNodeConfig {
     pub public_key: Option<[u8; 32]>,
     /// Endpoint at which this node collects the log of others (ZRE/LOG).
     pub collector: Option<Text>,
+    /// Whether the collector listens on all addresses. Each peer is then given its port at the address that
+    /// is announced for the mailbox.
+    pub collector_everywhere: bool,
     /// Whether each message sent and received is logged too, as zyre 1.0.0 does when it is verbose.
     pub log_traffic: bool,
     /// Whether all peers from 36/ZRE on understand ELECT and LEADER. Otherwise a peer gets them after
@@ -93,6 +96,7 @@ impl ZreNodeConfig {
             detection_wait: Duration::from_millis(300),
             public_key: None,
             collector: None,
+            collector_everywhere: false,
             log_traffic: false,
             drafts: false,
             renew_after: None,

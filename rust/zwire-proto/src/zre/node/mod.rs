@@ -311,6 +311,7 @@ impl ZreNode {
     /// The first message of a session.
     fn hello(&self, generation: Generation, remote: Option<IpAddr>) -> ZreMessage {
         let endpoint = self.own_endpoint(remote);
+        let collector = self.config.collector.as_ref().map(|collector| self.collector(collector, &endpoint));
         let address = match split_endpoint(&endpoint) {
             Some((ip, port)) if generation.is_legacy() => Address::Mailbox { ip, port },
             _ => Address::Endpoint(endpoint),
@@ -318,8 +319,8 @@ impl ZreNode {
         let octets = |text: &Text| Bytes::copy_from_slice(text.as_bytes());
         let mut headers: Vec<(Bytes, Bytes)> =
             self.config.headers.iter().map(|(name, value)| (octets(name), octets(value))).collect();
-        if let Some(endpoint) = &self.config.collector {
-            headers.push((Bytes::from_static(Hello::LOG_COLLECTOR), octets(endpoint)));
+        if let Some(endpoint) = collector {
+            headers.push((Bytes::from_static(Hello::LOG_COLLECTOR), endpoint));
         }
         if let Some(key) = &self.config.public_key {
             let key = Bytes::copy_from_slice(&z85::encode_key(key));
@@ -333,6 +334,18 @@ impl ZreNode {
             headers,
         });
         ZreMessage { sequence: 1, body }
+    }
+
+    /// The endpoint of the collector for peers that reach the mailbox at `mailbox`.
+    fn collector(&self, collector: &Text, mailbox: &[u8]) -> Bytes {
+        let host = |endpoint: &[u8]| endpoint.iter().rposition(|octet| *octet == b':');
+        let own = collector.as_bytes();
+        match (host(own), host(mailbox)) {
+            (Some(port), Some(end)) if self.config.collector_everywhere => {
+                Bytes::from([&mailbox[..end], &own[port..]].concat())
+            }
+            _ => Bytes::copy_from_slice(own),
+        }
     }
 
     /// Checks that a group can be sent to peers of all configured generations.

@@ -105,6 +105,60 @@ fn what_the_asker_said_is_passed_on() {
     assert_eq!(world.drain_raw(), [(1, NetworkMessage::ResponseFinal(expected))]);
 }
 
+/// No more replies are forwarded than the querier has asked for, of all branches together.
+#[test]
+fn a_budget_bounds_the_replies() {
+    let mut world = World::with_clients(3);
+    world.says(2, d_qabl(1, "q/*", false, 0));
+    world.says(3, d_qabl(1, "q/*", false, 0));
+    let limited = |rid| {
+        NetworkMessage::Request(Request {
+            target: All,
+            budget: NonZeroU32::new(2),
+            timeout_ms: Some(3000),
+            ..Request::new(rid, wire("q/*"), Query::default())
+        })
+    };
+    assert_eq!(world.says(1, limited(7)).len(), 2);
+    assert_eq!(world.says(2, reply(1, "q/a", "x")), ["1: RESPONSE 7 q/a PUT x"]);
+    assert_eq!(world.says(3, error(1, "q/b", "no")).len(), 2, "the error, and the end");
+    assert!(world.says(2, reply(1, "q/c", "z")).is_empty());
+    assert!(world.says(2, end(1)).is_empty() && world.says(3, end(1)).is_empty());
+    assert_eq!(world.node.poll_timeout(), None);
+    // With fewer replies the branches end it.
+    assert_eq!(world.says(1, limited(8)).len(), 2);
+    assert_eq!(world.says(2, reply(2, "q/a", "x")).len(), 1);
+    assert!(world.says(2, end(2)).is_empty());
+    assert_eq!(world.says(3, end(2)), ["1: FINAL 8"]);
+}
+
+/// The ids of requests stay within the width negotiated with the link; with all of them pending, the branch is
+/// left out.
+#[test]
+fn request_ids_are_in_the_negotiated_range() {
+    let mut world = World::with_clients(2);
+    world.node.limit_request_ids(FaceId(2), crate::zenoh::wire::Resolution::new(2, 0));
+    world.says(2, d_qabl(1, "q", false, 0));
+    let mut ids = Vec::new();
+    for round in 0..300 {
+        world.node.handle_message(world.now(), FaceId(1), get(round, "q"), Reliability::Reliable).unwrap();
+        for (to, message) in world.drain_raw() {
+            let NetworkMessage::Request(request) = message else { panic!("{to}") };
+            ids.push(request.id);
+            world
+                .node
+                .handle_message(world.now(), FaceId(2), end(request.id), Reliability::Reliable)
+                .unwrap();
+        }
+        world.drain_raw();
+    }
+    assert_eq!(ids.len(), 300);
+    assert!(ids.iter().all(|id| (1..=0x7f).contains(id)), "{ids:?}");
+    let sent = (0..0x80).map(|round| world.says(1, get(1000 + round, "q")));
+    let ended = sent.filter(|out| out.iter().any(|line| line.contains("FINAL"))).count();
+    assert_eq!(ended, 1, "the one that found no id ends at once");
+}
+
 /// The bytes of `zenoh-wire` E40.
 #[test]
 fn a_branch_that_takes_too_long_ends_with_an_error() {

@@ -330,6 +330,21 @@ fn a_querier_of_all_complete_matches_complete_ones_that_include_its_key() {
 }
 
 #[test]
+fn ids_are_in_the_negotiated_range() {
+    let mut rig = Rig::new();
+    rig.session.limit_request_ids(crate::zenoh::wire::Resolution::new(2, 0));
+    let mut last = None;
+    for _ in 0..300 {
+        let id = rig.session.get(rig.now, Get::new(key("k"))).unwrap();
+        assert!((1..=0x7f).contains(&id.0), "{id:?}");
+        assert_ne!(Some(id), last.replace(id));
+        rig.session.cancel(rig.now, id);
+    }
+    let open = (0..0x80).filter(|_| rig.session.get(rig.now, Get::new(key("k"))).is_ok()).count();
+    assert!(open <= 0x7f, "{open}");
+}
+
+#[test]
 fn a_budget_ends_the_get() {
     let mut rig = Rig::new();
     let budget = NonZeroU32::new(2);

@@ -413,6 +413,29 @@ fn a_collector_is_announced() {
     assert!(frames[0].ends_with(b"\x1dX-ZRELOG=tcp://10.0.0.1:50100"));
 }
 
+/// The endpoint of a collector on all addresses is that of the interface by which the receiver is reached.
+#[test]
+fn a_collector_is_announced_with_the_address_of_the_network() {
+    let near = |last, address: [u8; 4]| Interface { address: address.into(), prefix: last };
+    for (collector_everywhere, hosts) in [(true, ["10.0.0.1", "10.0.2.1"]), (false, ["10.0.0.1"; 2])] {
+        let mut bench = Bench::new(ZreNodeConfig {
+            collector: Some(Text::from("tcp://10.0.0.1:50100")),
+            collector_everywhere,
+            interfaces: vec![near(24, [10, 0, 0, 1]), near(24, [10, 0, 2, 1])],
+            ..config(0, Generations::only(G20))
+        });
+        // Peer 1 is 10.0.0.2, peer 513 is 10.0.2.2.
+        for (peer, host) in [1, 513].into_iter().zip(hosts) {
+            bench.hear_beacon(peer, 49152);
+            let actions = bench.actions();
+            let Action::Send { frames, .. } = &actions[1] else { panic!("{actions:?}") };
+            let Body::Hello(hello) = ZreMessage::decode(G20, frames).unwrap().body else { panic!() };
+            let expected = Bytes::from(format!("tcp://{host}:50100"));
+            assert_eq!(hello.header(Hello::LOG_COLLECTOR), Some(&expected));
+        }
+    }
+}
+
 /// "Any node wishing to send log data SHALL create a PUB socket and connect it to this endpoint."
 #[test]
 fn a_collector_is_connected_to() {
