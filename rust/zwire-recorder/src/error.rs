@@ -6,7 +6,6 @@ use thiserror::Error as ThisError;
 
 /// Every way in which a call of this crate can fail.
 #[derive(Debug, ThisError)]
-#[non_exhaustive]
 pub enum Error {
     /// Failure of the spool itself.
     #[error(transparent)]

@@ -36,7 +36,6 @@ impl fmt::Display for Source {
 
 /// Reason why a message was ignored. Its text says how to fix it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
 pub enum Reason {
     /// A datagram that is no beacon of any version.
     NoBeacon,
