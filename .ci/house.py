@@ -676,7 +676,7 @@ def python_edges(tree: Tree) -> dict[str, dict[str, Finding]]:
 
 
 def run_at_import(body: Iterable[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Iterate over the imports that run with their module; those in functions and for type checkers do not."""
+    """Iterate over the imports that run with their module; not those in functions and for type checkers."""
     for node in body:
         match node:
             case ast.Import() | ast.ImportFrom():
