@@ -72,7 +72,7 @@ def citing_files() -> list[Path]:
 
 
 def implemented() -> list[tuple[str, str]]:
-    """Return the citations of the table of implemented sections; a row without a page has the previous one."""
+    """Return the citations in the table of implemented sections; an empty page means the previous one."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     name, found = "", []
     for cell in re.findall(r"^\| ([^|]*) \| [^|]* \| `rust/", text, re.MULTILINE):
