@@ -78,7 +78,7 @@ RUST = re.compile(
       | (?P<char> '(?:\\(?:x[0-9a-fA-F]{2}|u\{[^}]*\}|.)|[^\\'\n])' )""",
     re.VERBOSE,
 )
-# No string of Python 3.11 holds its own quote, so that strings and comments need no parser.
+# A string of Python 3.11 cannot contain its own quote, so strings and comments are found without a parser.
 PYTHON = re.compile(
     r'''(?P<text> """(?:\\(?s:.)|[^\\])*?""" | \'\'\'(?:\\(?s:.)|[^\\])*?\'\'\'
                | "(?:\\(?s:.)|[^"\\\n])*" | '(?:\\(?s:.)|[^'\\\n])*' )
@@ -102,12 +102,12 @@ TYPE = re.compile(
 
 
 class NothingToMeasureError(Exception):
-    """A detector has found no files: its figure would say nothing."""
+    """No files to measure: the figure would be meaningless."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A line of a file that a row counts."""
+    """Line of a file that a row counts."""
 
     file: str
     line: int
@@ -119,7 +119,7 @@ class Finding:
 
 @dataclass
 class Row:
-    """A measure, its figure and its bound."""
+    """Row of the table: a measure, its figure and its bound."""
 
     key: str
     measure: str
@@ -129,7 +129,7 @@ class Row:
     findings: list[Finding] = field(default_factory=list)
 
     def verdict(self, ceilings: dict[str, float]) -> str:
-        """``ok``, ``printed``, ``open`` with its ceiling, or ``BEYOND``."""
+        """Compare with bound and ceiling: ``ok``, ``printed only``, ``open`` or ``BEYOND``."""
         if self.key in PRINTED:
             return "ok" if self.figure <= self.bound else "printed only"
         if self.figure <= self.bound:
@@ -143,12 +143,12 @@ class Row:
 
 
 def blank(text: str) -> str:
-    """As many spaces, with the line ends kept."""
+    """Replace every character by a space, except for line ends."""
     return NOT_NEWLINE.sub(" ", text)
 
 
 def blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    """The text with these parts blank, so that offsets and lines stay the same."""
+    """Replace parts of a text by spaces, so that offsets and lines stay the same."""
     parts, end = [], 0
     for start, stop in sorted(spans):
         if stop > end:
@@ -158,7 +158,7 @@ def blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
 
 
 class Source:
-    """A file of Rust or Python, split into code, strings and comments."""
+    """File of Rust or Python, split into code, strings and comments."""
 
     def __init__(self, root: Path, path: Path) -> None:
         self.path = path
@@ -168,7 +168,7 @@ class Source:
 
     @functools.cached_property
     def lines(self) -> list[str]:
-        """The lines as they stand in the file."""
+        """Lines of the file, unchanged."""
         return self.text.split("\n")
 
     @functools.cached_property
@@ -186,13 +186,13 @@ class Source:
 
     @functools.cached_property
     def code(self) -> str:
-        """Code alone."""
+        """Code without strings and comments."""
         comments, strings = self._spans
         return blanked(self.text, [*comments, *strings])
 
     @functools.cached_property
     def tests(self) -> list[tuple[int, int]]:
-        """The items that `#[cfg(test)]` takes out of the product."""
+        """Spans of the items that `#[cfg(test)]` excludes from the product."""
         return [(match.start(), item_end(self.code, match)) for match in TESTS_ONLY.finditer(self.code)]
 
     @functools.cached_property
@@ -206,7 +206,7 @@ class Source:
         return blanked(self.said, self.tests)
 
     def product_lines(self) -> int:
-        """How many lines the product has of this file, comments and blank lines among them."""
+        """Count the lines of the file that belong to the product, comments and blank lines included."""
         taken: set[int] = set()
         for start, stop in self.tests:
             taken.update(range(self.line(start), self.line(stop - 1) + 1))
@@ -217,20 +217,20 @@ class Source:
         return [match.start() for match in re.finditer("\n", self.text)]
 
     def line(self, offset: int) -> int:
-        """The number of the line at an offset."""
+        """Return the number of the line at an offset."""
         return bisect.bisect_left(self._line_ends, offset) + 1
 
     def finding(self, offset: int) -> Finding:
-        """The line at an offset, as a finding."""
+        """Return the line at an offset as a finding."""
         return self.finding_at(self.line(offset))
 
     def finding_at(self, line: int) -> Finding:
-        """A line, as a finding."""
+        """Return a line as a finding."""
         return Finding(self.name, line, self.lines[line - 1])
 
     @functools.cached_property
     def _docstrings(self) -> list[tuple[int, int, str]]:
-        # Also those below an attribute or a constant.
+        # Includes the docstrings of attributes and constants.
         return [
             (node.lineno, node.end_lineno or node.lineno, text)
             for node in statements(ast.parse(self.text).body)
@@ -241,7 +241,7 @@ class Source:
 
     @functools.cached_property
     def comments(self) -> list[tuple[int, str]]:
-        """Lines of comments and documentation: number and text."""
+        """Lines of comments and documentation, as number and text."""
         found = []
         for start, stop in self._spans[0]:
             number = self.line(start)
@@ -253,7 +253,7 @@ class Source:
 
     @functools.cached_property
     def docs(self) -> list[tuple[int, str]]:
-        """Documentation: the line where each begins, and its text."""
+        """Doc comments and docstrings, as number of the first line and text."""
         if not self.rust:
             return [(start, text) for start, _, text in self._docstrings]
         found: list[tuple[int, str]] = []
@@ -271,7 +271,7 @@ class Source:
 
 
 def statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """All statements, outer ones first, without a look at their expressions."""
+    """Iterate over all statements, outer ones first; expressions are not visited."""
     for node in body:
         yield node
         for inner in inner_bodies(node):
@@ -279,7 +279,7 @@ def statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def inner_bodies(node: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """The statements inside of one: of its branches, handlers and cases."""
+    """Iterate over the blocks inside of a statement: its branches, handlers and cases."""
     for part in ("body", "orelse", "finalbody"):
         yield getattr(node, part, [])
     for part in ("handlers", "cases"):
@@ -288,7 +288,7 @@ def inner_bodies(node: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 
 def item_end(code: str, attribute: re.Match[str]) -> int:
-    """Where the item ends that stands below an attribute."""
+    """Return the end offset of the item below an attribute."""
     if attribute.group().startswith("#!"):
         return len(code)
     at = attribute.end()
@@ -313,7 +313,7 @@ def item_end(code: str, attribute: re.Match[str]) -> int:
 
 
 def closing(code: str, opening: int) -> int:
-    """The offset behind the bracket that closes the one at `opening`."""
+    """Return the offset behind the bracket that closes the one at `opening`."""
     depth = 0
     for match in re.compile(r"[()\[\]{}]").finditer(code, opening):
         depth += 1 if match.group() in "([{" else -1
@@ -323,7 +323,7 @@ def closing(code: str, opening: int) -> int:
 
 
 class Crate:
-    """The modules of a crate: a file is one, `mod.rs` stands for its folder."""
+    """Modules of a crate: each file is a module, and `mod.rs` is the module of its folder."""
 
     def __init__(self, tree: Tree, folder: Path) -> None:
         self.name = folder.name
@@ -350,9 +350,9 @@ class Crate:
         )
 
     def types(self) -> Iterator[tuple[str, Finding]]:
-        """The types of the product: name and place."""
+        """Iterate over the types of the product, as name and place."""
         for source in self.product.values():
-            # Whether each open brace belongs to an `impl` or a `trait`, which have associated types.
+            # For each open brace whether it belongs to an `impl` or a `trait`, which have associated types.
             scopes: list[bool] = []
             opens = False
             for match in TYPE.finditer(source.product):
@@ -370,7 +370,7 @@ class Crate:
                 yield name, source.finding(match.end() - 1)
 
     def edges(self) -> dict[tuple[str, ...], dict[tuple[str, ...], Finding]]:
-        """Which module uses which, and the first line that does."""
+        """Return the modules that each module uses, with the first line that does."""
         edges: dict[tuple[str, ...], dict[tuple[str, ...], Finding]] = {}
         for module, source in self.product.items():
             found = edges[module] = {}
@@ -402,7 +402,7 @@ PATH = re.compile(r"\s*::")
 
 
 def used_paths(code: str) -> Iterator[tuple[list[str], int, bool]]:
-    """Paths to modules of the crate: their names, where they stand, and whether a `pub use` has them."""
+    """Iterate over paths to modules of the crate: names, offset, and whether a `pub use` exports the path."""
     code = re.sub(r"\bpub\s*\(\s*in\b[^)]*\)", lambda match: "pub" + " " * (len(match.group()) - 3), code)
     children = set(re.findall(r"\bmod\s+(\w+)\s*;", code))
     exported = False
@@ -425,7 +425,7 @@ def used_paths(code: str) -> Iterator[tuple[list[str], int, bool]]:
 
 
 def read_path(code: str, at: int, before: list[str]) -> Iterator[list[str]]:
-    """The paths that start at an offset: one, or each of a group in braces."""
+    """Iterate over the paths that start at an offset: one, or each of a group in braces."""
     path = list(before)
     while name := NAME.match(code, at):
         at = name.end()
@@ -449,7 +449,7 @@ def read_path(code: str, at: int, before: list[str]) -> Iterator[list[str]]:
 
 
 def next_item(code: str, at: int, end: int) -> int:
-    """The offset behind the next comma of a group."""
+    """Return the offset behind the next comma of a group."""
     depth = 0
     for match in re.compile(r"[{},]").finditer(code, at, end):
         char = match.group()
@@ -460,7 +460,7 @@ def next_item(code: str, at: int, end: int) -> int:
 
 
 class Tree:
-    """The files of the repository, each read once."""
+    """Files of the repository, each read once."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -468,20 +468,20 @@ class Tree:
         self._crates: dict[Path, Crate] = {}
 
     def need(self, found: T, what: str) -> T:
-        """Raise where nothing was found: a measure of nothing would always be met."""
+        """Raise if nothing was found: without files every bound would be met."""
         if not found:
             raise NothingToMeasureError(f"no {what} below {self.root}")
         return found
 
     def source(self, path: Path) -> Source:
-        """A file that has to be there."""
+        """Return a file, which has to exist."""
         if path not in self._read:
             self.need(path.is_file(), path.relative_to(self.root).as_posix())
             self._read[path] = Source(self.root, path)
         return self._read[path]
 
     def sources(self, folder: Path | str, *suffixes: str) -> list[Source]:
-        """All files of a folder with one of these suffixes."""
+        """Return all files of a folder with one of these suffixes."""
         paths = sorted(path for path in self._walk(self.root / folder) if path.suffix in suffixes)
         return self.need([self.source(path) for path in paths], f"files {'/'.join(suffixes)} in {folder}")
 
@@ -494,28 +494,28 @@ class Tree:
                 yield path
 
     def crate(self, name: str) -> Crate:
-        """A crate by the name of its folder."""
+        """Return the crate in a folder."""
         folder = self.root / "rust" / name
         if folder not in self._crates:
             self._crates[folder] = Crate(self, folder)
         return self._crates[folder]
 
     def crates(self) -> list[Crate]:
-        """All crates of the product."""
+        """Return all crates of the product."""
         manifests = sorted((self.root / "rust").glob("*/Cargo.toml"))
         names = [path.parent.name for path in manifests if path.parent.name != "fuzz"]
         return [self.crate(name) for name in self.need(names, "crates in rust/")]
 
     def rust(self) -> list[Source]:
-        """The files of all crates that the product consists of."""
+        """Return the files of all crates of the product."""
         return [source for crate in self.crates() for source in crate.product.values()]
 
     def python(self) -> list[Source]:
-        """The modules of the Python package."""
+        """Return the modules of the Python package."""
         return self.sources("python/zwire", ".py")
 
     def prose(self) -> list[Source]:
-        """The files with comments for readers."""
+        """Return the files with comments and documentation."""
         folders = [folder for folder in PROSE if (self.root / folder).is_dir()]
         self.need(folders, "folders with sources")
         found = [path for folder in folders for path in self._walk(self.root / folder)]
@@ -524,12 +524,12 @@ class Tree:
 
 
 def percent(part: int, whole: int) -> float:
-    """A share, as it is printed."""
+    """Return a share as a percentage."""
     return round(100 * part / whole, 2)
 
 
 def actors(tree: Tree) -> Iterator[Row]:
-    """Comments that name actors by a pronoun."""
+    """Measure comments that name actors by a pronoun."""
     lines, findings = 0, []
     for source in tree.prose():
         lines += len(source.comments)
@@ -541,7 +541,7 @@ def actors(tree: Tree) -> Iterator[Row]:
 
 
 def openers(tree: Tree) -> Iterator[Row]:
-    """Documentation that opens with a pronoun."""
+    """Measure documentation that opens with a pronoun."""
     docs, findings = 0, []
     for source in tree.prose():
         docs += len(source.docs)
@@ -553,7 +553,7 @@ def openers(tree: Tree) -> Iterator[Row]:
 
 
 def shared_names(tree: Tree) -> Iterator[Row]:
-    """Types of a crate that share their name with another one."""
+    """Measure types of a crate that share their name with another type."""
     for key, name in (("3a", "zwire-proto"), ("3b", "zwire-engine")):
         by_name: dict[str, list[Finding]] = {}
         for type_name, finding in tree.crate(name).types():
@@ -565,7 +565,7 @@ def shared_names(tree: Tree) -> Iterator[Row]:
 
 
 def engine_root(tree: Tree) -> Iterator[Row]:
-    """Files beside `lib.rs` of the engine."""
+    """Measure the files beside `lib.rs` of the engine."""
     folder = tree.root / "rust/zwire-engine/src"
     files = tree.need(sorted(folder.glob("*.rs")), "files in the root of zwire-engine")
     findings = [Finding(path.relative_to(tree.root).as_posix(), 1, "") for path in files]
@@ -573,7 +573,7 @@ def engine_root(tree: Tree) -> Iterator[Row]:
 
 
 def largest_circle(edges: dict[N, dict[N, Finding]]) -> list[N]:
-    """The largest strongly connected component (Tarjan), empty where there is no circle."""
+    """Return the largest strongly connected component (Tarjan), empty if there is no circle."""
     index: dict[N, int] = {}
     low: dict[N, int] = {}
     stack: list[N] = []
@@ -613,12 +613,12 @@ def largest_circle(edges: dict[N, dict[N, Finding]]) -> list[N]:
 
 
 def module_name(module: object) -> str:
-    """A module as a path."""
+    """Return a module as a path."""
     return ("::".join(module) or "crate") if isinstance(module, tuple) else str(module)
 
 
 def circle_row(key: str, name: str, edges: dict[N, dict[N, Finding]]) -> Row:
-    """The row of a circle; its findings are the lines that close it."""
+    """Return the row of a circle; its findings are the lines that close it."""
     circle = set(largest_circle(edges))
     findings = [
         Finding(
@@ -633,14 +633,14 @@ def circle_row(key: str, name: str, edges: dict[N, dict[N, Finding]]) -> Row:
 
 
 def circles(tree: Tree) -> Iterator[Row]:
-    """Modules that use each other in a circle."""
+    """Measure circles of modules that use each other."""
     for crate in tree.crates():
         yield circle_row(f"5.{crate.name.removeprefix('zwire-')}", crate.name, crate.edges())
     yield circle_row("5.python", "python/zwire", python_edges(tree))
 
 
 def python_edges(tree: Tree) -> dict[str, dict[str, Finding]]:
-    """Which module of the Python package imports which when it is imported itself."""
+    """Return the modules that each module of the Python package imports while it is imported itself."""
     base = tree.root / "python"
     names = {}
     for source in tree.sources("python/zwire", ".py", ".pyi"):
@@ -662,7 +662,7 @@ def python_edges(tree: Tree) -> dict[str, dict[str, Finding]]:
 
 
 def run_at_import(body: Iterable[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
-    """The imports that run with their module; those of functions and of type checkers do not."""
+    """Iterate over the imports that run with their module; not those in functions and for type checkers."""
     for node in body:
         match node:
             case ast.Import() | ast.ImportFrom():
@@ -679,7 +679,7 @@ def run_at_import(body: Iterable[ast.stmt]) -> Iterator[ast.Import | ast.ImportF
 def imported(
     node: ast.Import | ast.ImportFrom, package: list[str], names: dict[str, Source]
 ) -> Iterator[str]:
-    """The modules of the package that an import names."""
+    """Iterate over the modules of the package that an import names."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names if alias.name in names)
         return
@@ -692,7 +692,7 @@ def imported(
             yield module
 
 
-# Structures by which implementations are known. Both dissector and session have each of these today.
+# Structures that identify an implementation. Dissector and session have one of each today.
 IMPLEMENTATIONS = (
     # A task that writes what a sending half holds, under its lock.
     ("6a", "sender loops", re.compile(r"\bfn\s+write_out\b[^{;]*\b(?:Mutex|Sending)Guard\b")),
@@ -715,7 +715,7 @@ IMPLEMENTATIONS = (
 
 
 def implementations(tree: Tree) -> Iterator[Row]:
-    """Things of which one implementation is enough."""
+    """Measure mechanisms that should have one implementation only."""
     sources = [source for source in tree.rust() if "fuzzing" not in source.name]
     for key, name, pattern in IMPLEMENTATIONS:
         files: dict[str, Finding] = {}
@@ -726,7 +726,7 @@ def implementations(tree: Tree) -> Iterator[Row]:
 
 
 def binding(tree: Tree) -> Iterator[Row]:
-    """The size of the binding."""
+    """Measure the size of the binding."""
     sources = tree.sources("rust/zwire-py/src", ".rs")
     sizes = {source.name: source.text.count("\n") for source in sources}
     large = [Finding(name, 1, f"{lines} lines") for name, lines in sizes.items() if lines > 300]
@@ -735,7 +735,7 @@ def binding(tree: Tree) -> Iterator[Row]:
     yield Row("7b", "files over 300 lines there", len(large), 6, findings=large)
 
 
-# A name of our rows with its type beside it.
+# Name of a column of zwire with its type beside it.
 COLUMN = re.compile(
     r'"(?:kind|congestion|congestion_block|hlc|headers|lost)"\s*[,:]\s*'
     r"(?:DataType::|(?:Text|Bytes|Bool|Int\d+|UInt\d+|Time|BytesList|TextMap)\b"
@@ -745,7 +745,7 @@ COLUMN = re.compile(
 
 
 def dialects(tree: Tree) -> Iterator[Row]:
-    """Files that define columns of samples, puts, replies, records or events."""
+    """Measure the files that define columns of samples, puts, replies, records or events."""
     findings = [
         source.finding(match.start())
         for source in [*tree.rust(), *tree.python()]
@@ -755,7 +755,7 @@ def dialects(tree: Tree) -> Iterator[Row]:
 
 
 def thread_locals(tree: Tree) -> Iterator[Row]:
-    """Thread-locals that pass parameters around functions."""
+    """Measure thread-locals that pass parameters between functions."""
     findings = []
     for source in tree.rust():
         for block in re.finditer(r"\bthread_local!\s*[{(\[]", source.product):
@@ -768,7 +768,7 @@ def thread_locals(tree: Tree) -> Iterator[Row]:
 
 
 def exhaustive_errors(tree: Tree) -> Iterator[Row]:
-    """Arms that would swallow a new variant of an error."""
+    """Measure match arms that would accept a new variant of an error without a conversion of its own."""
     folder = tree.root / "rust/zwire-py/src"
     files = [
         path
@@ -783,7 +783,7 @@ def exhaustive_errors(tree: Tree) -> Iterator[Row]:
 
 
 def unguarded_claims(tree: Tree) -> Iterator[Row]:
-    """Claims of the architecture page that no test holds."""
+    """Measure the claims of the architecture page without a test."""
     page = tree.root / "docs/architecture.md"
     tree.need(page.is_file(), "docs/architecture.md")
     text = page.read_text(encoding="utf-8")
@@ -802,7 +802,7 @@ def unguarded_claims(tree: Tree) -> Iterator[Row]:
 
 
 def size(tree: Tree) -> Iterator[Row]:
-    """Lines of the product."""
+    """Measure the lines of the product."""
     rust = {crate.name: sum(map(Source.product_lines, crate.product.values())) for crate in tree.crates()}
     python = sum(source.text.count("\n") for source in tree.python())
     findings = [Finding(f"rust/{name}", 1, f"{lines} lines") for name, lines in rust.items()]
@@ -811,7 +811,7 @@ def size(tree: Tree) -> Iterator[Row]:
 
 
 def features(tree: Tree) -> Iterator[Row]:
-    """Features that a small build of the engine can leave out."""
+    """Measure the features that a small build of the engine can leave out."""
     path = tree.root / "rust/zwire-engine/Cargo.toml"
     tree.need(path.is_file(), "rust/zwire-engine/Cargo.toml")
     declared = tomllib.loads(path.read_text(encoding="utf-8")).get("features", {})
@@ -843,13 +843,13 @@ MEASURES: tuple[Callable[[Tree], Iterator[Row]], ...] = (
 
 
 def measured(root: Path) -> list[Row]:
-    """All rows."""
+    """Return all rows."""
     tree = Tree(root)
     return [row for measure in MEASURES for row in measure(tree)]
 
 
 def table(rows: list[Row], ceilings: dict[str, float]) -> str:
-    """The rows as text."""
+    """Return the rows as a table of text."""
     cells = [("row", "measure", "figure", "bound", "verdict")]
     cells += [
         (row.key, row.measure, f"{row.figure:,}{row.unit}", f"{row.bound:,}{row.unit}", row.verdict(ceilings))

@@ -13,7 +13,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-# What each run consists of. CONTRIBUTING.md says what belongs to which.
+# Stages of each run. CONTRIBUTING.md says which tests belong to which run.
 RUNS = {
     "quick": ("house", "lint-quick", "ext", "test-rust-quick", "test-py-quick"),
     "test": (
@@ -38,7 +38,7 @@ RUNS = {
 
 @dataclass
 class Stage:
-    """A target with what its run took."""
+    """Target of the Makefile, with the time and result of its run."""
 
     name: str
     seconds: float = 0.0
@@ -47,13 +47,13 @@ class Stage:
 
 
 def processor_seconds() -> float:
-    """The processor time of all children that have ended."""
+    """Return the processor time of all child processes that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
 
 def run(stage: Stage, make: str, *, built: bool) -> bool:
-    """Run a stage and note what it took; whether it passed."""
+    """Run a stage and record its times; return whether it passed."""
     print(f"\n== {stage.name}", flush=True)
     # Built once for all stages that need it.
     given = ["EXT=built"] if built else []
@@ -70,7 +70,7 @@ def run(stage: Stage, make: str, *, built: bool) -> bool:
 
 
 def table(stages: list[Stage]) -> str:
-    """The stages with their seconds, and the sum."""
+    """Return a table of the stages with their seconds, and the sums."""
     whole = Stage("total", sum(stage.seconds for stage in stages), sum(stage.cpu for stage in stages), "")
     width = max(len(stage.name) for stage in [whole, *stages])
     lines = [f"{'stage':<{width}}  seconds  processor  result"]
@@ -82,7 +82,7 @@ def table(stages: list[Stage]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the stages of a run by its name."""
+    """Run the stages of the named run."""
     if len(arguments) != 1 or arguments[0] not in RUNS:
         print(f"usage: stages.py {'|'.join(RUNS)}", file=sys.stderr)
         return 2

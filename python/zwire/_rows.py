@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 __all__ = ["REMEMBERED", "KeyFilter", "payload_bytes", "unique"]
 
 REMEMBERED = 65_536
-"""Most keys with a cached answer; a stream of ever new keys costs time, not memory."""
+"""Most keys with a cached answer. Beyond it the cache is cleared, so that new keys do not fill the memory."""
 
 
 def unique(column: pa.Array) -> tuple[list[str | None], pa.Array]:
-    """Return the distinct texts of a column, and for each row the index of its text (null: null)."""
+    """Return the distinct texts of a column, and for each row the index of its text, null for a null."""
     import pyarrow as pa
 
     if not pa.types.is_dictionary(column.type):
@@ -25,10 +25,10 @@ def unique(column: pa.Array) -> tuple[list[str | None], pa.Array]:
 
 
 class KeyFilter:
-    """Keys that intersect one of a few key expressions; a text that is no key never does.
+    """Filter for keys that intersect one of a few key expressions; an invalid key never passes.
 
     Raises:
-        KeyExprError: One of the expressions is not legal.
+        KeyExprError: One of the expressions is invalid.
     """
 
     def __init__(self, expressions: Iterable[str]) -> None:

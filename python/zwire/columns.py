@@ -1,7 +1,7 @@
-"""Columns of all rows that zwire gives or takes: names, types and meanings, each in one place.
+"""Columns of all rows that zwire returns or accepts: names, types and meanings.
 
-The tables are those of the compiled module, which makes its batches by them. A name has one type in all of
-them. All columns are nullable, and only of types that Spark takes from Arrow without a conversion: no
+The tables come from the compiled module, which builds its batches with them. A name has one type in all
+tables. All columns are nullable, and have types that Spark reads from Arrow without a conversion: no
 dictionaries, no unsigned integers, no nanoseconds. ``columns.SAMPLE.arrow()`` is for pyarrow, ``.ddl`` for
 SQL and ``createDataFrame``, ``.spark()`` for ``mapInArrow``.
 
@@ -63,7 +63,7 @@ class RowSchema:
         return ", ".join(f"`{name}` {kind}" for name, kind in self.columns)
 
     def present(self, name: str) -> str:
-        """Give the present name of a column, and warn if this is its former one."""
+        """Return the present name of a column, and warn if ``name`` is its former one."""
         new = self.renamed.get(name)
         if new is None:
             return name
@@ -71,10 +71,10 @@ class RowSchema:
         return new
 
     def select(self, names: Iterable[str]) -> RowSchema:
-        """Give the schema of some of the columns, in the order of the names.
+        """Return the schema of some columns, in the order of the names.
 
         Raises:
-            ValueError: A name is that of no column, or there twice, or there is none.
+            ValueError: A name is unknown or appears twice, or there are no names.
         """
         kinds = dict(self.columns)
         wanted = tuple(self.present(name) for name in names)
@@ -86,29 +86,29 @@ class RowSchema:
         return RowSchema(tuple((name, kinds[name]) for name in wanted), self.meanings, self.renamed)
 
     def extended(self, **more: tuple[str, str]) -> RowSchema:
-        """Give the schema with more columns behind: SQL type and meaning by name."""
+        """Return the schema with columns appended, given as SQL type and meaning by name."""
         columns = (*self.columns, *((name, kind) for name, (kind, _) in more.items()))
         meanings = {**self.meanings, **{name: meaning for name, (_, meaning) in more.items()}}
         return RowSchema(columns, meanings, self.renamed)
 
     def arrow(self) -> pa.Schema:
-        """Give the schema for pyarrow."""
+        """Return the schema for pyarrow."""
         return _arrow(self)
 
     def spark(self) -> StructType:
-        """Give the schema for Spark."""
+        """Return the schema for Spark."""
         from zwire.spark._types import struct
 
         return struct(self.columns)
 
 
 def renamed(name: str, new: str) -> None:
-    """Warn of the former name of a column."""
+    """Warn that a column was given by its former name."""
     deprecated(f"column {name!r} is called {new!r} now; the former name will be refused in the next release")
 
 
 def deprecated(problem: str) -> None:
-    """Warn of input that is accepted for one more release, at the line of the program that gave it."""
+    """Warn of input that is accepted for one more release, at the line of the calling program."""
     level, frame = 1, sys._getframe()  # noqa: SLF001 - the frame is of this function
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "zwire":
         level, frame = level + 1, frame.f_back
@@ -146,19 +146,20 @@ def _table(name: str) -> RowSchema:
 
 
 SAMPLE = _table("sample")
-"""Samples, as spools and recordings have them, and Spark reads them.
+"""Samples in spools and recordings, and as Spark reads them.
 
-A spool keeps of ``congestion`` whether it is ``drop``: ``block_first`` is read as ``block``. A deletion has
-no ``payload``. ``timestamp``, ``hlc`` and ``hlc_id`` are null where a sample has no time stamp.
-``source_zid``, ``source_eid`` and ``source_sn`` are its source information: publishers that number their
-samples can be checked by them. ``shard`` and ``offset`` are the place in the spool: unique, without holes.
+A spool stores only whether ``congestion`` is ``drop``, so that ``block_first`` is read as ``block``. The
+``payload`` of a deletion is null. ``timestamp``, ``hlc`` and ``hlc_id`` are null for a sample without a time
+stamp. ``source_zid``, ``source_eid`` and ``source_sn`` are its source information, by which missing samples
+of numbering publishers are detected. ``shard`` and ``offset`` are the place in the spool: unique, without
+holes.
 """
 
 RECEIVED = _table("received")
 """Rows of ``recv_batch`` of a subscriber."""
 
 PUT = _table("put")
-"""Rows of ``put_batch`` and of ``put`` of Spark. Only ``key`` and ``payload`` have to be there.
+"""Rows of ``put_batch`` and of ``put`` of Spark. Only ``key`` and ``payload`` are required.
 
 ``payload`` and ``attachment`` may also be strings. A null payload is a deletion in Spark. ``timestamp``, or
 all 64 bits of it as ``hlc``, is the time stamp; ``hlc_id`` is its clock, by default that of the session.
@@ -167,25 +168,25 @@ all 64 bits of it as ``hlc``, is the time stamp; ``hlc_id`` is its clock, by def
 REPLY = _table("reply")
 """Rows of ``get`` of Spark, one for each reply.
 
-Of a deletion ``payload`` and ``encoding`` are null. An error reply has ``error``, and its bytes in
-``payload``; a query that no queryable could answer any more (its time was up, the link was lost) has
-``error`` alone. ``replier`` is null where the reply does not say it.
+``payload`` and ``encoding`` of a deletion are null. An error reply has ``error``, and its bytes in
+``payload``; a query that ended without an answer (timeout, lost link) has ``error`` alone. ``replier`` is
+null if the reply does not name its sender.
 """
 
 RECORD = _table("record")
 """Messages in captured traffic; :mod:`zwire.capture` describes each column."""
 
 GAP = _table("gap")
-"""Rows of a spool's log of gaps: what is missing in front of ``offset`` of ``shard``."""
+"""Rows of the gap log of a spool: messages missing before ``offset`` of ``shard``."""
 
 ZRE = _table("zre")
-"""Events of a ZRE network, as spools have them and Spark reads them."""
+"""Events of a ZRE network in spools, and as Spark reads them."""
 
 ZRE_RECEIVED = _table("zre_received")
 """Rows of ``recv_batch`` of a ZRE node."""
 
 ZRE_LOG = _table("zre_log")
-"""Records of ZRE/LOG, as spools have them and Spark reads them."""
+"""Records of ZRE/LOG in spools, and as Spark reads them."""
 
 ZMTP = _table("zmtp")
 """Rows of ``recv_batch`` of a ZMTP socket."""

@@ -1,4 +1,4 @@
-"""The table of columns: one for Rust, Python and Spark, and what producers of rows give is what it says."""
+"""Table of columns: Rust, Python and Spark share it, and all sources of rows produce its columns."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ TABLES = {name: getattr(columns, name) for name in columns.__all__ if name.isupp
 
 
 def same(batch, table):
-    """A batch has exactly the columns of a table, with their types, all nullable."""
+    """Assert that a batch has exactly the columns of a table, with their types, all nullable."""
     found = batch.schema if isinstance(batch, pa.RecordBatch) else pa.schema(batch)
     assert found.equals(table.arrow(), check_metadata=False), found
     assert all(field.nullable for field in found)
@@ -77,7 +77,7 @@ def test_samples_have_the_columns_of_the_table(tmp_path):
         assert batch.column("kind").to_pylist() == ["put", "del"]
         assert batch.column("congestion").to_pylist() == ["drop", "drop"]
         same(view.gaps(), columns.GAP)
-        # As they are, without a conversion.
+        # Rows of a spool can be published without a conversion.
         assert session.put_batch(batch.select(columns.PUT.names)).rows == 2
 
 
@@ -139,7 +139,7 @@ def test_recordings_do_not_import_spark():
 
 @pytest.fixture
 def warned():
-    """Warnings of former names, which are errors elsewhere."""
+    """Recorded warnings of former names; in other tests such warnings are errors."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield caught

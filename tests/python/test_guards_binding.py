@@ -33,7 +33,7 @@ THREADS = {
     "loops/waking.rs": "thread that wakes event loops through `call_soon_threadsafe`",
     "log.rs": "thread that hands log records to `logging`",
 }
-# Files of the binding without a word of PyO3, relative to its `src/`.
+# Files of the binding that do not use PyO3, relative to its `src/`.
 WITHOUT_PYTHON = {
     "capture/columns.rs": "Arrow columns of dissected messages, which the binding alone hands out",
     "capture/source.rs": "input of the decoder: a file or bytes of Python, read without the interpreter",
@@ -49,12 +49,12 @@ MOST_IN_A_CIRCLE = 4
 
 
 def production(path: Path) -> str:
-    """The text of a Rust file without comments and without its tests."""
+    """Return the text of a Rust file without comments and tests."""
     return COMMENT.sub("", TESTS.sub("", path.read_text()))
 
 
 def sources() -> list[Path]:
-    """The Rust files of all crates of the product, without those that hold tests only."""
+    """Return the Rust files of all crates of the product, except for files with tests only."""
     files = [path for crate in RUST.glob("zwire-*") for path in (crate / "src").rglob("*.rs")]
     tests = {"tests.rs", "testing.rs"}
     return sorted(path for path in files if path.name not in tests and "tests" not in path.parts)
@@ -118,7 +118,7 @@ def test_the_patterns_see_what_they_forbid(pattern, text):
 
 
 def split(text: str) -> list[str]:
-    """The parts of a list in braces, at its commas outside of inner braces."""
+    """Split a list in braces at its commas outside of inner braces."""
     parts, depth, part = [], 0, ""
     for char in text:
         depth += {"{": 1, "}": -1}.get(char, 0)
@@ -131,7 +131,7 @@ def split(text: str) -> list[str]:
 
 
 def expand(path: str) -> Iterator[str]:
-    """The single paths of a path with braces."""
+    """Expand a path with braces to single paths."""
     start, _, rest = path.strip().partition("{")
     if not rest:
         yield start
@@ -156,7 +156,7 @@ def used_paths(text: str) -> Iterator[str]:
 
 
 def module_graph() -> dict[str, set[str]]:
-    """Which modules of the binding each module uses; the list of exports in `lib.rs` is left out."""
+    """Return the modules of the binding that each module uses, without the list of exports in `lib.rs`."""
     texts = {}
     for path in binding():
         parts = path.relative_to(BINDING).with_suffix("").parts

@@ -23,12 +23,12 @@ CITATION = re.compile(
     rf"(?P<sections>{_NUMBER}(?:{_AND}{_NUMBER})*)"
 )
 _RANGE = re.compile(rf"({_NUMBER})(?: to |\u2013)({_NUMBER})")
-# A citation may go on in the next line of a comment.
+# A citation may continue in the next line of a comment.
 _NEXT_LINE = re.compile(r"[ \t]*\n[ \t]*(?:///|//!|//|#(?!#)|\*)?[ \t]*")
 
 
 def citations(text: str) -> list[tuple[str, str]]:
-    """All citations of a text as pairs of page and section; of a range each section."""
+    """Return all citations of a text as pairs of page and section; a range yields each of its sections."""
     found = []
     for citation in CITATION.finditer(_NEXT_LINE.sub(" ", text)):
         sections = citation["sections"]
@@ -42,7 +42,7 @@ def citations(text: str) -> list[tuple[str, str]]:
 
 
 def targets(page: str) -> set[str]:
-    """Sections of a page that have an anchor, and the numbered rows of their tables."""
+    """Return the sections of a page with an anchor, and the numbered rows of their tables."""
     text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
     found = set()
     for anchor, heading, body in re.findall(
@@ -72,7 +72,7 @@ def citing_files() -> list[Path]:
 
 
 def implemented() -> list[tuple[str, str]]:
-    """Citations of the table of implemented sections; a row without a page means that of the row above."""
+    """Return the citations in the table of implemented sections; an empty page means the previous one."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     name, found = "", []
     for cell in re.findall(r"^\| ([^|]*) \| [^|]* \| `rust/", text, re.MULTILINE):

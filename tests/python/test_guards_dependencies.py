@@ -1,6 +1,6 @@
-"""The walls between the crates, read from what cargo resolves.
+"""Dependencies of the crates, as resolved by cargo, stay within the layers.
 
-Each guard also proves that it looked at something: a guard over an empty tree would pass for ever.
+Each guard also checks that it has read a dependency tree: with an empty one it would always pass.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("zwire-proto", "zwire-dissect", "zwire-engine", "zwire-spool", "zwire-recorder", "zwire-py")
 WITHOUT_IO = ("zwire-proto", "zwire-dissect")
 
-# Runtimes, sockets, randomness and Python: what the crate of bytes and rules must not be able to reach.
+# Runtimes, sockets, randomness and Python: not available to the protocol crate.
 NOT_IN_PROTO = re.compile(
     r"tokio.*|mio|async-.*|smol|socket2|getifaddrs|rand|rand_.*|getrandom|fastrand|pyo3.*|zwire-dissect|zwire-engine|zwire-py"
 )
 # The same for the packet analyser, which reads with the codecs of zwire-proto.
 NOT_IN_DISSECT = re.compile(rf"(?!zwire-dissect)(?:{NOT_IN_PROTO.pattern})|zwire-spool")
-# Files and rules, but no protocols either; `getrandom` comes with the hasher of Arrow.
+# Not available to the spool crate: the same, and protocols. `getrandom` comes with the hasher of Arrow.
 NOT_IN_SPOOL = re.compile(
     r"tokio.*|mio|async-.*|smol|socket2|getifaddrs|rand|rand_.*|fastrand|quinn.*|rustls.*|pyo3.*|zwire-.*"
 )
-# The wire code is ours.
+# The product has its own wire code: other implementations of the protocols are test oracles only.
 NOT_IN_PRODUCT = re.compile(r"zenoh.*|zmq.*|zeromq.*|rzmq|libzmq.*|libsodium.*|sodiumoxide")
 
 
@@ -48,7 +48,7 @@ def metadata() -> dict:
 
 
 def dependencies(crate: str, *, dev: bool = False) -> set[str]:
-    """The names of everything that `crate` links to, at any depth; with `dev` its own tests too."""
+    """Return the names of all dependencies of a crate, at any depth; with `dev` those of its tests too."""
     tree = metadata()
     names = {package["id"]: package["name"] for package in tree["packages"]}
     nodes = {node["id"]: node for node in tree["resolve"]["nodes"]}
@@ -130,7 +130,7 @@ def version(text: str) -> tuple[int, ...]:
 
 
 def banned(packages: set[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The packages, by name and version, that `deny.toml` bans; `make deny` runs cargo-deny itself."""
+    """Return the packages, by name and version, that `deny.toml` bans; `make deny` runs cargo-deny itself."""
     bans = tomllib.loads((ROOT / "deny.toml").read_text())["bans"]["deny"]
     assert len(bans) > 10, "the guard has read the wrong table"
     found = []
@@ -160,7 +160,7 @@ def test_the_guard_of_bans_compares_versions():
 
 
 def test_the_guards_see_what_they_forbid():
-    # The oracles of the codec's tests and the sockets of the engine are what the patterns look for.
+    # The oracles of the codec's tests and the sockets of the engine match the patterns.
     assert "zenoh-codec" in forbidden(dependencies("zwire-proto", dev=True), NOT_IN_PRODUCT)
     assert {"socket2", "tokio", "getrandom"} <= set(forbidden(dependencies("zwire-engine"), NOT_IN_PROTO))
 

@@ -15,7 +15,7 @@ import zwire
 PACKAGE = Path(zwire.__file__).parent
 SPARK = PACKAGE / "spark"
 
-# What a process that only imports us must not have paid for.
+# Modules that an import of zwire must not load.
 HEAVY = (
     "asyncio",
     "cbor2",
@@ -47,7 +47,7 @@ print(json.dumps({{
 
 
 def probe(module: str) -> dict:
-    # -I: neither the folder of the tests nor the environment takes part.
+    # -I: ignore the folder of the tests and the environment.
     out = subprocess.run(
         [sys.executable, "-I", "-c", PROBE.format(module=module)],
         check=True,
@@ -58,7 +58,7 @@ def probe(module: str) -> dict:
 
 
 def imports(path: Path) -> set[str]:
-    """The modules that a file imports, absolute."""
+    """Return the modules that a file imports, by absolute name."""
     folder = ["zwire", *path.relative_to(PACKAGE).parent.parts]
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
@@ -95,7 +95,7 @@ def test_importing_starts_no_thread_and_loads_nothing_heavy(module):
 
 @pytest.mark.parametrize("module", ["zwire", "zwire.zenoh", "zwire.aio"])
 def test_importing_takes_less_than_50_ms(module):
-    # The best of several: the question is what the import costs, not what else the machine does.
+    # The best of several runs, because other processes of the machine delay some of them.
     assert min(probe(module)["seconds"] for _ in range(5)) < 0.050
 
 

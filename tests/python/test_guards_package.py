@@ -13,7 +13,7 @@ from zwire.zenoh import ext
 
 ROOT = Path(zwire.__file__).parent
 
-# Looked at from a process that has imported nothing else.
+# Runs in a process that has imported nothing else.
 PROBE = """
 import sys, time
 before = set(sys.modules)
@@ -25,7 +25,7 @@ loaded = sorted(set(sys.modules) - before)
 print(json.dumps([seconds, loaded, len(os.listdir('/proc/self/task'))]))
 """
 
-# Exports for the package itself; programs use what is built on them.
+# Exports for the package itself; programs use the wrappers built on them.
 INNER = {
     "column_tables",  # zwire.columns
     "ArrowBatch",
@@ -73,7 +73,7 @@ def probe():
 
 
 def test_the_import_is_light():
-    # Best of three: a machine that is busy with something else says nothing about us.
+    # Best of three runs, because other processes of the machine delay some of them.
     seconds, loaded, threads = min(probe() for _ in range(3))
     assert "zwire._zwire" in loaded
     assert threads == 1
@@ -103,12 +103,12 @@ def test_compiled_classes_cannot_be_changed_by_accident():
     assert len(classes) > 30, "the guard has not found the classes"
     assert (ROOT / "py.typed").exists()
     for cls in classes:
-        # No instance dictionary: a misspelt attribute is an error, and objects stay small.
+        # Without an instance dictionary a misspelt attribute is an error, and objects stay small.
         assert cls.__dictoffset__ == 0, cls
 
 
 def test_an_archive_that_cannot_be_imported_says_why(tmp_path):
-    """As `--py-files` of Spark tries."""
+    """Import from an archive, as with `--py-files` of Spark."""
     archive = tmp_path / "zwire.zip"
     with zipfile.ZipFile(archive, "w") as made:
         for file in ROOT.glob("*.py"):

@@ -1,4 +1,4 @@
-"""The repository stands alone: no path of a developer's machine, and vectors that are complete and small."""
+"""Files of the repository: no path of a developer's machine, and complete, small test vectors."""
 
 from __future__ import annotations
 

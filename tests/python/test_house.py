@@ -1,4 +1,4 @@
-"""The measures of `make house` see what they count, and say so where there is nothing to count."""
+"""Measures of `make house` find what they count, and fail if there are no files to measure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BINDING = "rust/zwire-py/"
 
 @pytest.fixture
 def rows(tmp_path):
-    """The rows of a measure over a small tree: ``rows(measure, {path: text})``."""
+    """Function that measures a small tree: ``rows(measure, {path: text})`` returns the rows by key."""
 
     def measure(function, files):
         for name, text in files.items():
@@ -65,7 +65,7 @@ def test_actors_are_counted_in_comments_and_docstrings_alone(rows):
         (".rs", 4),
         (".rs", 5),
     ]
-    # Blank lines of a docstring are no lines of text.
+    # Blank lines of a docstring do not count.
     assert found.figure == house.percent(6, 5 + 4 + 1)
 
 
@@ -153,7 +153,7 @@ def test_circles_of_rust_follow_every_form_of_a_path(rows):
         solo='// crate::a::x\nconst A: &str = "crate::a";\nuse core::fmt;\n',
     ) | {"python/zwire/a.py": "x = 1\n"}
     found = rows(house.circles, tree)["5.engine"]
-    # `c::E` is a name of the module `c`, and what a parent passes on is no use of its children.
+    # `c::E` is a name of the module `c`, and names that a parent exports are no uses of its children.
     assert found.figure == 0
     tree["rust/zwire-engine/src/c/mod.rs"] += "use e::F;\n"
     found = rows(house.circles, tree)["5.engine"]
@@ -325,7 +325,7 @@ def run(*arguments):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Two rows in place of those of the repository, which take seconds."""
+    """Replace the rows of the repository, which take seconds, by two made ones."""
     made = [
         house.Row("4", "files", 5, 4, findings=[house.Finding("a.rs", 7, "  mod b;")]),
         house.Row("9", "b", 0, 0),

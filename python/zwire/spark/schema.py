@@ -1,6 +1,6 @@
-"""Row schemas of everything that goes into Spark or comes out.
+"""Row schemas for Spark, of input and of results.
 
-They are those of :mod:`zwire.columns`, and of summaries. ``schema.REPLY.ddl`` is for SQL and
+The schemas are those of :mod:`zwire.columns`, and of summaries. ``schema.REPLY.ddl`` is for SQL and
 ``createDataFrame``, ``.spark()`` for ``mapInArrow``, ``.arrow()`` for pyarrow.
 """
 
@@ -23,14 +23,14 @@ __all__ = [
 ]
 
 SUMMARY = RowSchema((("rows", "bigint"), ("bytes", "bigint"), ("dropped", "bigint"), ("seconds", "double")))
-"""What ``put`` gives, a row for each partition.
+"""Result rows of ``put``, one for each partition.
 
-``rows`` were handed to the network with ``bytes`` of payload; ``dropped`` were not, or fell to congestion
+``rows`` were sent, with ``bytes`` of payload; ``dropped`` were not sent, or were dropped by congestion
 control.
 """
 
 SELECTED = REPLY.extended(selector=("string", "what was asked"))
-"""What ``spark.read.format("zwire")`` gives for selectors: the columns of ``REPLY``, and what was asked."""
+"""Rows of ``spark.read.format("zwire")`` with selectors: the columns of ``REPLY``, and the selector."""
 
 TOLD = RowSchema(
     (
@@ -44,17 +44,18 @@ TOLD = RowSchema(
         ("seconds", "double"),
     )
 )
-"""What ``shout`` and ``whisper`` give, a row for each partition.
+"""Result rows of ``shout`` and ``whisper``, one for each partition.
 
-``rows`` were taken by the queue of at least one peer, with ``bytes`` of content; ``skipped`` by none. The
-copies of all rows are ``queued`` or not: too many messages waited (``full``), the connection had failed
-(``not_responding``), or the content had several frames and the peer takes one (``refused``).
+``rows`` were queued for at least one peer, with ``bytes`` of content; ``skipped`` for none. Of the copies of
+all rows, ``queued`` were queued. The others failed: too many messages waited for the peer (``full``), the
+connection had failed (``not_responding``), or the content had several frames and the peer accepts one only
+(``refused``).
 """
 
 DECODE = RECORD.extended(file=("string", "path of the capture; null for bytes without a name"))
-"""What ``decode`` gives, a row for each message: the columns of :mod:`zwire.capture`, then ``file``.
+"""Result rows of ``decode``, one for each message: the columns of :mod:`zwire.capture`, then ``file``.
 
-``file`` is the path of the capture as it was given, null for bytes without a name. Bytes that do not decode
-are a row with ``message`` ``error``, the reason in ``error`` and the place in ``offset``; so is a file that
-cannot be read or is no capture, and that row has no addresses.
+``file`` is the path of the capture as given, null for bytes without a name. Bytes that cannot be decoded are
+a row with ``message`` ``error``, the reason in ``error`` and the place in ``offset``. A file that cannot be
+read, or is no capture, is such a row too, without addresses.
 """

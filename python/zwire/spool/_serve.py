@@ -1,7 +1,8 @@
-"""A range server: whoever has a spool's files answers for those who have not, over zwire itself.
+"""Range server: serves the files of a spool over zwire to readers on other hosts.
 
-It answers on ``@zwire/spool/<id>`` what the spool is and what is in it, and on ``@zwire/spool/<id>/<shard>``
-ranges of offsets, with one reply for each block: its octets as they are in the file.
+Queries on ``@zwire/spool/<id>`` return the description and the state of the spool. Queries on
+``@zwire/spool/<id>/<shard>`` return ranges of offsets, with one reply for each block: its octets as in
+the file.
 """
 
 from __future__ import annotations
@@ -26,34 +27,34 @@ __all__ = ["RangeServer", "serve"]
 _log = logging.getLogger("zwire.spool")
 
 ROOT = "@zwire/spool"
-"""What the keys of range servers begin with."""
+"""Prefix of the keys of range servers."""
 
 GAPS = "gaps"
-"""Stands for the log of gaps, where shards have numbers."""
+"""Last chunk of the key of the gap log, in place of the number of a shard."""
 
-# Questions that wait for a thread. Those beyond are not answered, and whoever asked asks again.
+# Most queries that wait for a thread. Further ones are not answered, and the reader sends them again.
 _WAITING = 256
 
-# Of a question: offsets of 1024 shards, twice.
+# Most bytes in the payload of a query: enough for the offsets of 1024 shards, twice.
 _MAX_PAYLOAD = 256 << 10
 
-# Ranges that a plan may be cut into.
+# Most ranges of a plan.
 _MAX_PARTS = 1 << 16
 
-# Names of consumers that come over the network; each is a file, and keeps rows from being deleted.
+# Most consumers created over the network: each is a file, and keeps rows from being deleted.
 _MAX_CONSUMERS = 1024
 
-# Seconds: between two looks whether it is over; after which files that nobody asks for are let go; for
-# which closing waits for answers that are on their way.
+# Seconds: between two checks whether the server is closed; without queries before files are closed; that
+# `close` waits for answers in progress.
 _TICK, _REST, _LEAVE = 0.5, 5.0, 10.0
 
 _MOST = (1 << 63) - 1
 
 
 class RangeServer:
-    """Answers for a spool, from its creation until :meth:`close`. A context manager.
+    """Serves a spool to readers on the network, from its creation until :meth:`close`. A context manager.
 
-    It reads as every reader does: without a lock, up to what is published, also while somebody else writes.
+    Like every reader it takes no lock and reads up to the published end, while another process may write.
     """
 
     def __init__(
@@ -65,9 +66,9 @@ class RangeServer:
         commits: bool = True,
         threads: int = 4,
     ) -> None:
-        """Open the spool, and declare what is answered; see :func:`serve`."""
+        """Open the spool, and declare the queryables; see :func:`serve`."""
         if threads < 1:
-            raise ConfigError("threads: there has to be one", path="threads")
+            raise ConfigError("threads: at least 1 is required", path="threads")
         self.path: str = os.path.abspath(os.fspath(path))  # noqa: PTH100 - pathlib would be a third of the import.
         self._view = SpoolView(self.path)
         self._server = SpoolServer(self.path)
@@ -101,11 +102,11 @@ class RangeServer:
             raise
 
     def __enter__(self) -> Self:
-        """Give itself."""
+        """Return self."""
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Close it."""
+        """Close the server."""
         self.close()
 
     def __repr__(self) -> str:
@@ -114,25 +115,25 @@ class RangeServer:
 
     @property
     def id(self) -> str:
-        """Which spool it is: 32 hexadecimal digits."""
+        """Id of the spool: 32 hexadecimal digits."""
         return self._view.id
 
     @property
     def session(self) -> zenoh.Session:
-        """Where it answers."""
+        """Session of the server."""
         return self._session
 
     def ready(self, timeout: float | None = None) -> None:
-        """Wait until the neighbours know of it.
+        """Wait until all neighbours know the queryables of the server.
 
         Raises:
-            TimedOut: They do not within ``timeout`` seconds.
+            TimedOut: Some neighbours do not know them after ``timeout`` seconds.
         """
         for queryable in self._queryables:
             queryable.wait_ready(timeout)
 
     def close(self) -> None:
-        """Answer nothing more; only the first time. Answers that are on their way have ten seconds."""
+        """Stop answering, and wait up to 10 s for answers in progress. A second call does nothing."""
         self._closing.set()
         queryables, self._queryables = self._queryables, []
         for queryable in queryables:
@@ -158,11 +159,11 @@ class RangeServer:
             self._asked = time.monotonic()
             with query:
                 self._one(query, answer)
-            # The next one may come in an hour, and this one has buffers.
+            # Release the buffers of the query now: the next one may come in an hour.
             del query
 
     def _one(self, query: zenoh.Query, answer: Callable[[zenoh.Query], None]) -> None:
-        """Answer, or say why not."""
+        """Answer a query, with an error reply if that fails."""
         try:
             try:
                 answer(query)
@@ -172,11 +173,11 @@ class RangeServer:
                 said = {"error": "SpoolError", "message": f"spool {self.id}: {error}"}
                 query.reply_err(json.dumps(said), encoding=zenoh.Encoding.APPLICATION_JSON)
         except ZwireError as error:
-            # Whoever asked has gone, or this session has.
+            # The reader is gone, or this session is closed.
             _log.debug("spool %s: an answer was not sent: %s", self.id, error)
 
     def _range(self, query: zenoh.Query) -> None:
-        """Answer with blocks."""
+        """Answer a query for a range, with a reply for each block."""
         key = str(query.key_expr)
         shard = key.rpartition("/")[2]
         asked = query.parameters
@@ -191,15 +192,15 @@ class RangeServer:
             query.reply(key, block, attachment=label)
 
     def _about(self, query: zenoh.Query) -> None:
-        """Answer what there is."""
+        """Answer a query about the spool, or store the progress of a consumer."""
         asked = query.parameters
         given: Any = {}
         if query.payload is not None:
             if len(query.payload) > _MAX_PAYLOAD:
-                raise ValueError(f"a question of {len(query.payload)} bytes")
+                raise ValueError(f"request of {len(query.payload)} bytes: more than {_MAX_PAYLOAD}")
             given = json.loads(query.payload.to_bytes())
             if not isinstance(given, dict):
-                raise ValueError("a question that is no JSON object")
+                raise ValueError("request is not a JSON object")
         name = asked.get("do", "about")
         view = self._view
         found: dict[str, Any]
@@ -237,14 +238,14 @@ class RangeServer:
         elif name == "consumers":
             found = {"consumers": view.consumers()}
         else:
-            raise ValueError(f"nobody knows how to {str(name)[:100]!r}")
+            raise ValueError(f"unknown request {str(name)[:100]!r}")
         said = json.dumps({"spool": view.id, **found})
         query.reply(f"{ROOT}/{view.id}", said, encoding=zenoh.Encoding.APPLICATION_JSON)
 
     def _commit(self, given: Mapping[str, Any]) -> None:
         name = given.get("consumer")
         if not isinstance(name, str) or not name:
-            raise ValueError("consumer: there is none")
+            raise ValueError("consumer: a name is required")
         if not self._commits:
             raise ValueError("this range server takes no commits")
         known = self._view.consumers()
@@ -264,7 +265,7 @@ class RangeServer:
 
 
 def _number(name: str, given: object, most: int = _MOST, least: int = 0) -> int:
-    """Give a number that is one."""
+    """Return a number, given as such or as decimal text, after a check of its range."""
     if isinstance(given, str) and given.isascii() and given.isdigit() and len(given) < 20:
         given = int(given)
     if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= most:
@@ -278,7 +279,7 @@ def _optional(name: str, given: object) -> int | None:
 
 
 def _shown(error: SpoolError) -> dict[str, Any]:
-    """An error as whoever asked makes it again."""
+    """Return the fields of an error, from which the reader restores it."""
     found = {"error": type(error).__name__, "message": str(error)}
     found.update({name: getattr(error, name) for name in error._fields})
     return found
@@ -292,15 +293,14 @@ def serve(
     commits: bool = True,
     threads: int = 4,
 ) -> RangeServer:
-    """Answer for the spool in a folder, also one that somebody else writes; for :func:`connect`.
+    """Serve the spool in a folder to readers that :func:`connect`; another process may write it meanwhile.
 
     Args:
         path: The folder.
-        session: Where it answers; by default a session of its own is opened.
-        config: What that session is opened with.
-        commits: Whether readers may say over the network how far they have come; this needs a folder that
-            can be written.
-        threads: How many ranges are answered at once.
+        session: Session of the server; by default one is opened, and closed with the server.
+        config: Configuration of the session that is opened.
+        commits: Whether readers may store their progress over the network; requires a writable folder.
+        threads: Number of ranges that are served at once.
 
     Raises:
         SpoolError: There is no spool, or it cannot be read.

@@ -1,8 +1,8 @@
 //! Batches as Arrow record batches, handed over by the Arrow C interface.
 //!
-//! Rows are copied once, from the receive buffer into the column; a large one, which makes a batch of its
-//! own, is not copied at all. No Python object is made per row, and pyarrow is not needed: whoever reads the capsules (pyarrow, polars, nanoarrow) imports
-//! itself.
+//! Rows are copied once, from the receive buffer into the column. A large sample makes a batch of its own, and is
+//! not copied. No Python object is made per row, and pyarrow is not needed: the reader of the capsules (pyarrow,
+//! polars, nanoarrow) is chosen and imported by the program.
 
 use crate::loops::{interrupt::Interrupt, timeout::seconds};
 use arrow_array::{
@@ -39,7 +39,7 @@ const ARRAY_NAME: &CStr = c"arrow_array";
 /// Columns of a batch of samples.
 static SAMPLE_SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| Arc::new(RECEIVED.schema()));
 
-/// A record batch that others read by the Arrow C interface.
+/// A record batch, for readers of the Arrow C interface.
 #[pyclass(module = "zwire", frozen)]
 pub(crate) struct ArrowBatch(RecordBatch);
 
@@ -52,7 +52,7 @@ impl ArrowBatch {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        // The protocol allows to ignore a requested schema that is not the own one.
+        // The protocol allows to ignore a requested schema.
         let _ = requested_schema;
         let data = StructArray::from(self.0.clone()).into_data();
         let (array, _) = to_ffi(&data).map_err(|e| PyValueError::new_err(e.to_string()))?;
@@ -108,11 +108,11 @@ pub(crate) fn schema_capsule<'py>(py: Python<'py>, schema: &Schema) -> PyResult<
     PyCapsule::new_with_value(py, schema, SCHEMA_NAME)
 }
 
-/// About how much a batch holds, if one sample does not hold more: its columns are memory that the
-/// allocator has at hand, where that of a hundred large samples comes from the system page by page.
+/// Approximate size of a batch, except for a single larger sample. Columns of this size reuse memory of the
+/// allocator; memory for a hundred large samples would come from the system page by page.
 const MAX_BATCH_BYTES: usize = 8 << 20;
 
-/// A sample of so many bytes makes a batch of its own, whose column is the memory it was received in.
+/// Size from which on a sample makes a batch of its own; its column refers to the receive buffer.
 const ALONE_BYTES: usize = 256 << 10;
 
 /// Up to `max_rows` samples of a queue; waits for the first one only.
@@ -126,8 +126,8 @@ pub(crate) fn recv_batch(
     Ok(Py::new(py, take_batch(py, queue, max_rows, timeout, samples_to_batch, failed)?)?.into_any())
 }
 
-/// Up to `max_rows` items of a queue as a batch; waits for the first one only, at the timeout the batch is
-/// empty. `failed` says what it means that none came otherwise.
+/// Takes up to `max_rows` items of a queue as a batch; waits for the first one only, and returns an empty batch at
+/// the timeout. `failed` converts other errors of the queue.
 pub(crate) fn take_batch<T: Weigh + Send>(
     py: Python<'_>,
     queue: &Arc<Queue<T>>,
@@ -189,8 +189,8 @@ fn samples_to_batch(samples: &VecDeque<Sample>) -> Result<RecordBatch, String> {
     RecordBatch::try_new(SAMPLE_SCHEMA.clone(), columns).map_err(|e| e.to_string())
 }
 
-/// In what the samples of a batch are alike; mostly in everything but the payload, and then columns are
-/// filled instead of collected.
+/// Fields that are equal in all samples of a batch: their columns are filled with one value instead of collected.
+/// Mostly these are all but the payload.
 struct Alike {
     key: bool,
     kind: bool,
@@ -229,7 +229,7 @@ impl Alike {
     }
 }
 
-/// The payloads, one behind the other.
+/// Column of the payloads.
 fn joined(samples: &VecDeque<Sample>, bytes: usize) -> BinaryArray {
     let mut data = Vec::with_capacity(bytes);
     samples.iter().for_each(|sample| data.extend_from_slice(&sample.payload));
@@ -267,7 +267,7 @@ pub(crate) fn micros(timestamp: Timestamp) -> Option<i64> {
     i64::try_from(timestamp.time.to_duration().as_micros()).ok()
 }
 
-/// A column of names; one name throughout if `alike`.
+/// Column of names; filled with the first name if `alike`.
 fn texts(samples: &VecDeque<Sample>, alike: bool, name: fn(&Sample) -> &'static str) -> StringArray {
     match samples.front() {
         Some(first) if alike => repeated(name(first), samples.len()),
@@ -283,7 +283,7 @@ fn encodings(samples: &VecDeque<Sample>, alike: bool) -> StringArray {
     }
     let mut column = StringBuilder::new();
     for sample in samples {
-        // Encodings repeat; rendering them does not have to.
+        // Encodings repeat; an equal one is not formatted again.
         if *last.0 != sample.encoding {
             last = (&sample.encoding, sample.encoding.to_string());
         }
@@ -318,7 +318,7 @@ pub(crate) fn alone(payload: &Bytes) -> Result<BinaryArray, String> {
     BinaryArray::try_new(offsets, payload.clone().into(), None).map_err(|e| e.to_string())
 }
 
-/// A batch that somebody offers by the Arrow C interface.
+/// Imports a record batch of an object with the Arrow C interface.
 pub(crate) fn import(obj: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     let data = import_data(obj)?;
     if !matches!(data.data_type(), DataType::Struct(_)) {
@@ -327,7 +327,7 @@ pub(crate) fn import(obj: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     Ok(RecordBatch::from(StructArray::from(data)))
 }
 
-/// An array that somebody offers by the Arrow C interface.
+/// Imports an array of an object with the Arrow C interface.
 pub(crate) fn import_array(obj: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     import_data(obj).map(make_array)
 }
@@ -376,7 +376,7 @@ impl AsRef<[u8]> for Owner {
 }
 
 impl Binaries {
-    /// `None`: the column is none of bytes or text.
+    /// Wraps a column; `None` if its type is neither bytes nor text.
     pub(crate) fn new(column: &ArrayRef) -> Option<Self> {
         let any = column.as_any();
         let (values, offsets) = if let Some(array) = any.downcast_ref::<BinaryArray>() {
@@ -398,7 +398,7 @@ impl Binaries {
         self.range(row).map(|range| self.values.slice(range))
     }
 
-    /// The same for the moment.
+    /// As [`Self::get`], but borrowed.
     pub(crate) fn octets(&self, row: usize) -> Option<&[u8]> {
         self.range(row).map(|range| &self.values[range])
     }
@@ -415,7 +415,7 @@ impl Binaries {
     }
 }
 
-/// A column of a batch that was handed in is of another type.
+/// Error for a column with the wrong type in a batch of the caller.
 pub(crate) fn wrong_type(name: &str, got: &DataType, wanted: &str) -> PyErr {
     PyTypeError::new_err(format!("column {name:?} must be {wanted}, not {got}"))
 }

@@ -279,12 +279,12 @@ pub(crate) fn close_reason(py: Python<'_>, endpoint: &str, reason: &CloseReason)
     raise(class, format!("not connected to {endpoint}: {reason}"), Some(dict))
 }
 
-/// An option that cannot be used; `path` names it.
+/// Error for an invalid option; `path` names it.
 pub(crate) fn option(py: Python<'_>, name: &str, problem: &str) -> PyErr {
     raise(config_error(py), format!("{name}: {problem}"), fields(py, "path", name))
 }
 
-/// Why a queue gave nothing.
+/// Converts the reason why a queue returned no item.
 pub(crate) fn recv(py: Python<'_>, error: RecvError, seconds: Option<f64>) -> PyErr {
     match error {
         RecvError::Timeout => {
@@ -344,7 +344,7 @@ fn node(py: Python<'_>, error: &NodeError) -> PyErr {
     }
 }
 
-/// A setting that cannot be used; `path` names it.
+/// Error for an invalid setting; `path` names it.
 pub(crate) fn setting(py: Python<'_>, path: &str, problem: &str) -> PyErr {
     raise(config_error(py), format!("{path}: {problem}"), fields(py, "path", path))
 }
@@ -354,7 +354,7 @@ pub(crate) fn key_expr(py: Python<'_>, error: &KeyExprError) -> PyErr {
     raise(key_expr_error(py), error.to_string(), fields(py, "offset", error.offset))
 }
 
-/// A row of a batch that cannot be published.
+/// Error for a row of a batch that cannot be published.
 pub(crate) fn row(py: Python<'_>, row: usize, key: Option<&str>, problem: &str) -> PyErr {
     let message = match key {
         Some(key) => format!("row {row}, key {key:?}: {problem}"),
@@ -375,7 +375,7 @@ pub(crate) fn decode(py: Python<'_>, error: &DecodeError) -> PyErr {
     raise(decode_error(py), error.to_string(), Some(dict))
 }
 
-/// A file that is no capture.
+/// Error for a file that is no capture.
 pub(crate) fn capture(py: Python<'_>, error: &DecodeError, path: Option<&Path>) -> PyErr {
     let Some(path) = path else { return decode(py, error) };
     let dict = PyDict::new(py);
@@ -408,7 +408,7 @@ pub(crate) fn spool(py: Python<'_>, error: &SpoolError) -> PyErr {
     raise(class, error.to_string(), Some(dict))
 }
 
-/// A file that cannot be read.
+/// Error for a file that cannot be read.
 pub(crate) fn file(error: std::io::Error, path: Option<&Path>) -> PyErr {
     match (error.raw_os_error(), path) {
         // Python chooses the class by the number, and shows the path.
@@ -422,23 +422,23 @@ pub(crate) fn file(error: std::io::Error, path: Option<&Path>) -> PyErr {
     }
 }
 
-/// A text, number or id that is none of what was asked for.
+/// Error for an invalid text, number or id.
 pub(crate) fn invalid(py: Python<'_>, message: String) -> PyErr {
     raise(invalid_value(py), message, None)
 }
 
-/// A wrong use that only the binding can see.
+/// Error for a wrong use that the binding detects.
 pub(crate) fn usage(py: Python<'_>, message: &str) -> PyErr {
     raise(usage_error(py), message.to_owned(), None)
 }
 
-/// An argument of a type that means nothing there.
+/// Error for an argument of the wrong type.
 pub(crate) fn wrong_type(wanted: &str, got: &Bound<'_, PyAny>) -> PyErr {
     let got = got.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
     PyTypeError::new_err(format!("expected {wanted}, not {got}"))
 }
 
-/// Bytes that should have been UTF-8.
+/// Error for bytes that are not UTF-8.
 pub(crate) fn not_utf8(py: Python<'_>, bytes: &[u8], error: core::str::Utf8Error) -> PyErr {
     match PyUnicodeDecodeError::new_utf8(py, bytes, error) {
         Ok(error) => PyErr::from_value(error.into_any()),
@@ -446,12 +446,12 @@ pub(crate) fn not_utf8(py: Python<'_>, bytes: &[u8], error: core::str::Utf8Error
     }
 }
 
-/// An index beyond the ends.
+/// Error for an index beyond the end.
 pub(crate) fn out_of_range(what: &str) -> PyErr {
     PyIndexError::new_err(format!("{what} index out of range"))
 }
 
-/// A writable view of something that does not change.
+/// Error for a writable view of a read-only object.
 pub(crate) fn read_only() -> PyErr {
     PyBufferError::new_err("the object is read-only")
 }

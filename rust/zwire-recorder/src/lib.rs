@@ -10,8 +10,8 @@
 //! | [`append`] | rows and batches written by a program, without a network |
 //! | [`range`] | ranges of a spool, served to readers on a network |
 //!
-//! The crate reads time only through [`Clock`], whose default is `zwire_engine::clock`; unit tests pass a clock
-//! that they advance themselves.
+//! The crate reads time only through [`Clock`], by default `zwire_engine::clock`; unit tests pass a clock that they
+//! advance themselves.
 
 pub mod append;
 mod error;

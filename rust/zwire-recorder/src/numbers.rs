@@ -13,26 +13,30 @@ use zwire_proto::zenoh::{
 };
 use zwire_spool::{BatchLimits, Error, LastNumber, Shard, Spool};
 
-/// Rows of each shard that are looked at for the last numbers of publishers, when a spooler starts.
+/// Rows at the end of each shard that a starting spooler reads for the last numbers of publishers.
 const LAST_ROWS: u64 = 1 << 17;
 
-/// After so many rows the next writer is told of publishers again: half of what it looks at in any case.
+/// Rows after which the last numbers are saved again for the next writer: half of those that it reads in any
+/// case.
 pub(crate) const ROWS_WITHOUT: u64 = LAST_ROWS / 2;
 
-/// Rows of each shard that are read at most, behind those that the last writer has accounted for. It does so
-/// every second; more were written by something else.
+/// Most rows of each shard that are read behind those that the saved numbers cover. A recorder saves the numbers
+/// every second; a longer rest was written by another program.
 const MOST_ROWS: u64 = 1 << 24;
 
-/// Publishers that are watched at once. Beyond it all are forgotten, and known again with their next sample.
+/// Most publishers with a known last number. Beyond it all are forgotten, and learned again from their next
+/// samples.
 const MAX_SOURCES: usize = 65_536;
 
-/// A sample that is so far behind is the first of a publisher that counts anew.
+/// Distance behind the last number from which on a sample counts as the first one of a publisher that has
+/// restarted its numbers, instead of as a late one.
 const FAR: i32 = 1 << 20;
 
-/// Longer ranges that are missing among the last rows are publishers that have counted anew.
+/// Bound of the ranges that are reported as missing among the last rows: behind a longer one the publisher has
+/// restarted its numbers.
 const MAX_TOLD: u32 = 1 << 16;
 
-/// A node, and the number of a publisher there.
+/// Id of a node, and the number of a publisher in it.
 pub(crate) type Publisher = (ZenohId, u32);
 
 /// Numbers of a publisher that are missing among the last rows.
@@ -47,7 +51,7 @@ fn column<'a, T: 'static>(batch: &'a RecordBatch, name: &str) -> Option<&'a T> {
     batch.column_by_name(name)?.as_any().downcast_ref()
 }
 
-/// Publishers and one of their numbers, as rows have them.
+/// Publisher and number of each row that has both; `name` is the column of the number.
 fn told<'a>(batch: &'a RecordBatch, name: &str) -> impl Iterator<Item = (Publisher, u32)> + use<'a> {
     let zids = column::<BinaryArray>(batch, "source_zid");
     let eids = column::<Int64Array>(batch, "source_eid");
@@ -62,7 +66,7 @@ fn told<'a>(batch: &'a RecordBatch, name: &str) -> impl Iterator<Item = (Publish
     })
 }
 
-/// The last time of each key and clock among the last rows that have one.
+/// Latest time stamp of each key and clock among the last rows.
 pub(crate) fn last_times(dir: &Path) -> Result<Vec<(KeyExpr, Timestamp)>, Error> {
     let spool = Spool::open(dir)?;
     let columns = ["key", "hlc", "hlc_id"];
@@ -94,16 +98,16 @@ pub(crate) fn last_times(dir: &Path) -> Result<Vec<(KeyExpr, Timestamp)>, Error>
     Ok(last.into_iter().filter_map(known).collect())
 }
 
-/// What the number of a sample says.
+/// Verdict on the sequence number of a sample.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Number {
-    /// It is the next one, or the first of its publisher.
+    /// The expected number, or the first one of its publisher.
     Next,
-    /// These, first and last, have not come.
+    /// Numbers before it are missing: the first and the last of them.
     Missing(u32, u32),
-    /// It has come before.
+    /// Same as the last number: a duplicate.
     Again,
-    /// It comes behind later ones.
+    /// Lower than the last number: a late sample.
     Late,
 }
 
@@ -112,9 +116,9 @@ pub(crate) enum Number {
 pub(crate) struct Numbers(HashMap<(ZenohId, u32), u32>);
 
 impl Numbers {
-    /// What the last rows of a spool say, so that what was missed while nobody wrote has numbers too. Also
-    /// those that are missing among them and not told: a writer that is killed may have written the later
-    /// block of one shard, and not the earlier one of another.
+    /// Reads the last numbers from a spool, so that samples missed while no writer ran are detected too. Also
+    /// returns the numbers that are missing among the last rows and not in the gap log: a killed writer may have
+    /// written the later block of one shard, but not the earlier block of another.
     pub(crate) fn of(dir: &Path) -> Result<(Self, Vec<Hole>), Error> {
         let mut numbers = Self::default();
         let spool = Spool::open(dir)?;
@@ -128,7 +132,7 @@ impl Numbers {
             marks.get(*shard as usize).is_some_and(|mark| *offset <= mark.end)
         };
         if !left.iter().flat_map(|part| &part.offsets).all(there_is) {
-            // It is of another time of this spool: a copy that was put back.
+            // Saved offsets lie beyond the end of a shard: the spool was restored from an older copy.
             left.clear();
         }
         for LastNumber { zid, eid, sn } in left.iter().flat_map(|part| &part.publishers).copied() {
@@ -137,7 +141,7 @@ impl Numbers {
             }
         }
         let mut there: HashMap<Publisher, BTreeSet<u32>> = HashMap::new();
-        // Below these, rows are there that were not looked at.
+        // Lower numbers may be in rows that were not read.
         let mut lowest: HashMap<Publisher, u32> = HashMap::new();
         for (number, mark) in (0..spool.meta().shards).zip(&marks) {
             let shard = Shard::Data(number);
@@ -174,7 +178,7 @@ impl Numbers {
         let mut gaps = spool.read(Shard::Gaps, start, mark.end, Some(&columns), BatchLimits::default())?;
         while let Some(batch) = gaps.next_batch()? {
             for ((publisher, from), (_, to)) in told(&batch, "sn_from").zip(told(&batch, "sn_to")) {
-                // What is told is as good as there; of long ranges the ends do.
+                // Numbers in the gap log need not be reported again. Long ranges are never reported.
                 let there = there.entry(publisher).or_default();
                 if to.wrapping_sub(from) < MAX_TOLD {
                     there.extend(from..=to);
@@ -198,19 +202,19 @@ impl Numbers {
         Ok((numbers, holes))
     }
 
-    /// What the next writer is told.
+    /// Last numbers, to be saved for the next writer.
     pub(crate) fn last(&self) -> Vec<LastNumber> {
         let last = |(&(zid, eid), &sn): (&Publisher, &u32)| LastNumber { zid: zid.to_le_bytes(), eid, sn };
         self.0.iter().map(last).collect()
     }
 
-    /// What need not be asked for.
+    /// Last numbers for a subscriber, so that it does not query caches for samples that the spool has.
     pub(crate) fn known(&self) -> Known {
         let number = |(&(zid, eid), &sn): (&Publisher, &u32)| (SampleSource { zid, eid }, sn);
         Known { numbers: self.0.iter().map(number).take(MAX_KNOWN).collect(), times: Vec::new() }
     }
 
-    /// Takes note of a sample's number.
+    /// Stores the number of a sample, and classifies it.
     pub(crate) fn see(&mut self, info: &SourceInfo) -> Number {
         if self.0.len() >= MAX_SOURCES {
             self.0.clear();

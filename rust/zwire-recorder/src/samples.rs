@@ -13,10 +13,10 @@ use zwire_proto::zenoh::{
 };
 use zwire_spool::{Error, Gap, LastNumber, Layout, ShardWriter, Value};
 
-/// Links whose other ends are known at once; beyond it all are looked up again.
+/// Most links with a cached locator; beyond it all are looked up again.
 const MAX_LINKS: usize = 4096;
 
-/// What a column takes of a sample.
+/// Part of a sample that a column stores.
 #[derive(Clone, Copy)]
 enum Field {
     Key,
@@ -36,7 +36,7 @@ enum Field {
     Reliable,
     Link,
     Received,
-    /// Nothing that a sample has, or that is made by the shard.
+    /// No part of a sample, such as a column that the shard fills.
     Other,
 }
 
@@ -65,7 +65,7 @@ fn fields(layout: &Layout) -> Vec<Field> {
     layout.columns.iter().map(|column| field(column.name)).collect()
 }
 
-/// The octets of an id as they travel, and how many they are.
+/// Octets of an id as on the wire, and their number.
 const fn id_octets(id: ZenohId) -> ([u8; 16], usize) {
     (id.to_le_bytes(), id.wire_len())
 }
@@ -74,21 +74,21 @@ fn octets(id: &([u8; 16], usize)) -> &[u8] {
     &id.0[..id.1]
 }
 
-/// The same, by themselves.
+/// Octets of an id as on the wire.
 pub(crate) fn id_bytes(id: ZenohId) -> Vec<u8> {
     octets(&id_octets(id)).to_vec()
 }
 
-/// What a subscriber of Zenoh has.
+/// Conversion of the samples of a subscriber.
 pub(crate) struct Samples {
-    /// What an earlier subscriber has as well is its own.
+    /// Keys of earlier subscribers of the recorder, which record the samples on them.
     earlier: Vec<KeyExpr>,
     fields: Vec<Field>,
     numbers: Numbers,
     encoding: (Encoding, String),
     origins: Arc<Origins>,
     links: HashMap<u32, Option<Arc<str>>>,
-    /// What most samples have: the same as the one before.
+    /// Link of the last sample, which is mostly that of the next one too.
     link: (u32, Option<Arc<str>>),
 }
 
@@ -104,7 +104,7 @@ impl Samples {
         Self { earlier, fields: fields(layout), numbers, encoding, origins, links, link: (0, None) }
     }
 
-    /// Looks up where a link leads to.
+    /// Looks up the locator of a link.
     fn change_link(&mut self, number: u32) {
         if self.links.len() >= MAX_LINKS {
             self.links.clear();
@@ -155,7 +155,7 @@ impl Rows for Samples {
         }
         let hlc_id = sample.timestamp.map(|timestamp| id_octets(timestamp.id));
         let zid = sample.source_info.as_ref().map(|info| id_octets(info.zid));
-        // No table has more columns.
+        // More columns than any table has.
         let mut row = [Value::Null; 24];
         for (field, value) in self.fields.iter().zip(&mut row) {
             *value = match field {

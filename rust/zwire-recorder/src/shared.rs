@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     pub(crate) bytes: AtomicU64,
     pub(crate) lost: AtomicU64,
     pub(crate) duplicates: AtomicU64,
-    /// Rows that reached no shard: too large, or abandoned at close.
+    /// Items that reached no shard: too large, or abandoned at close.
     pub(crate) refused: AtomicU64,
     pub(crate) problem: Mutex<Option<String>>,
     /// Last numbers of publishers by source, as of when all rows of the source were written.

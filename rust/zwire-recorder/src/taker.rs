@@ -132,7 +132,7 @@ impl<R: Rows> Taker<R> {
         self.due.map_or(RETRY, |due| due.saturating_sub(mono))
     }
 
-    /// One turn, after waiting for items: appends what came, and writes what is due.
+    /// Appends the items that have arrived, and writes blocks that are due. Called after each wait for items.
     pub(crate) fn turn(&mut self, came: Result<(), RecvError>, stopping: bool, now: Now) -> Turn {
         if came.is_ok() {
             let items = self.queue.take_many(AT_ONCE, AT_ONCE_BYTES, usize::MAX);
@@ -251,7 +251,7 @@ impl<R: Rows> Taker<R> {
             more.count = more.count.zip(gap.count).map(|(more, count)| more + count);
             return;
         }
-        let detail = "too many at once to be told one by one".to_owned();
+        let detail = "too many gaps at once to be recorded one by one".to_owned();
         self.gaps.push(Gap { source: None, numbers: None, detail, ..gap });
     }
 

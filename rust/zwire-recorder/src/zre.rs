@@ -1,4 +1,4 @@
-//! What happens on a ZRE network, and what its nodes log, as rows.
+//! Events of a ZRE network, and log records of its nodes, as rows.
 
 use crate::{rows::Rows, time::micros};
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use zwire_proto::zre::{
 };
 use zwire_spool::{Error, Gap, Layout, ShardWriter, Value};
 
-/// Peers that are gone and may come back. When there are more, the oldest are forgotten.
+/// Most peers remembered after they have left; beyond it the oldest are forgotten.
 const MAX_GONE: usize = 4096;
 
 /// Name of an event, as in zyre.
@@ -56,16 +56,16 @@ pub fn content(kind: &EventKind) -> Option<&[Bytes]> {
     }
 }
 
-/// The number in front of messages of a generation; those that have none count as the first.
+/// Protocol version of a generation; 1 for generations without a version number in their messages.
 fn version(generation: Generation) -> i64 {
     generation.version().map_or(1, i64::from)
 }
 
-/// When a peer has left.
+/// Peers that have left, with their times of leaving.
 #[derive(Default)]
 struct Gone {
     since: BTreeMap<Uuid, Duration>,
-    /// In the order of leaving; who is back may still be in it.
+    /// In the order of leaving; may still contain peers that have returned.
     order: VecDeque<(Uuid, Duration)>,
 }
 
@@ -81,13 +81,13 @@ impl Gone {
         self.order.push_back((peer, time));
     }
 
-    /// For how long it was gone; `None` of one that is new.
+    /// Removes a peer; returns how long it was gone, `None` for a new peer.
     fn returns(&mut self, peer: &Uuid, time: Duration) -> Option<Duration> {
         self.since.remove(peer).map(|since| time.saturating_sub(since))
     }
 }
 
-/// What a node has.
+/// Conversion of the events of a node.
 pub(crate) struct Events {
     /// Column names of files: rows are written in stored form.
     columns: Vec<&'static str>,
@@ -100,10 +100,10 @@ impl Events {
     }
 }
 
-/// Messages of a peer that its numbers say are missing.
+/// Gap for the messages that are missing by the sequence numbers of a peer.
 fn lost(event: &ZreEvent, lost: u16) -> Gap {
     let (name, peer) = (event.name.as_str(), event.peer);
-    // Where the numbers went back, nobody knows how many.
+    // If the numbers went back, the number of missing messages is unknown.
     let first = event.sequence.filter(|_| lost > 0);
     let last = first.map(|first| first.wrapping_add(lost - 1));
     let detail = match lost {
@@ -158,7 +158,7 @@ impl Rows for Events {
         NodeEvent { event, time }: &NodeEvent,
         _: i64,
     ) -> Result<Option<u64>, Error> {
-        // The former is in the log of gaps, the latter is no event of the network.
+        // Missing messages are in the gap log, and STOP is no event of the network.
         if matches!(event.kind, EventKind::MessagesLost { .. } | EventKind::Stop) {
             return Ok(None);
         }
@@ -193,7 +193,7 @@ impl Rows for Events {
     }
 }
 
-/// What a collector of ZRE/LOG has.
+/// Conversion of the records of a ZRE/LOG collector.
 pub(crate) struct Records {
     columns: Vec<&'static str>,
 }
@@ -228,7 +228,7 @@ impl Rows for Records {
     ) -> Result<Option<u64>, Error> {
         let text: Cow<'_, str> = String::from_utf8_lossy(&log.data);
         let value = |column: &&'static str| match *column {
-            // Octets whose values the document leaves open are kept as they are.
+            // Values that the protocol leaves undefined are kept as they are.
             "level" => Value::Int(log.level.0.cast_signed().into()),
             "event" => Value::Int(log.event.0.cast_signed().into()),
             "node" => Value::Int(log.node.into()),

@@ -9,7 +9,7 @@
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 use std::sync::Arc;
 
-/// The type of a column.
+/// Type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Kind {
@@ -17,7 +17,7 @@ pub enum Kind {
     Text,
     /// Bytes.
     Bytes,
-    /// Yes or no.
+    /// Truth value.
     Bool,
     /// A number of 8 bits.
     Int8,
@@ -36,7 +36,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The type of Arrow.
+    /// Type in Arrow.
     pub fn data_type(self) -> DataType {
         match self {
             Self::Text => DataType::Utf8,
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// The type of SQL, as Spark writes it.
+    /// Type in SQL, as Spark writes it.
     pub const fn sql(self) -> &'static str {
         match self {
             Self::Text => "string",
@@ -68,7 +68,7 @@ impl Kind {
         }
     }
 
-    /// Octets of one value, where each has the same number.
+    /// Octets of one value; `None` if the size varies or is not whole octets.
     pub(crate) const fn width(self) -> Option<usize> {
         match self {
             Self::Int8 => Some(1),
@@ -114,10 +114,10 @@ impl Column {
     }
 }
 
-/// The columns of one sort of rows.
+/// Columns of one kind of rows.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Table {
-    /// The name under which Python knows it.
+    /// Name of the table in Python.
     pub name: &'static str,
     /// The columns, in their order.
     pub columns: &'static [Column],
@@ -126,12 +126,12 @@ pub struct Table {
 }
 
 impl Table {
-    /// The schema of Arrow.
+    /// Arrow schema of the table.
     pub fn schema(&self) -> Schema {
         schema(self.columns.iter().map(|column| (column.name, column.kind)))
     }
 
-    /// The column of a name.
+    /// Column by name.
     pub fn column(&self, name: &str) -> Option<&'static Column> {
         self.columns.iter().find(|column| column.name == name)
     }
@@ -142,7 +142,7 @@ impl Table {
     }
 }
 
-/// The schema of Arrow for names with types. All columns may be null, as in schemas that Spark makes of text.
+/// Arrow schema for names with types. All columns may be null, as in schemas that Spark makes of text.
 pub fn schema(columns: impl IntoIterator<Item = (&'static str, Kind)>) -> Schema {
     Schema::new(
         columns.into_iter().map(|(name, kind)| Field::new(name, kind.data_type(), true)).collect::<Vec<_>>(),
@@ -346,7 +346,7 @@ pub static ZMTP_ROUTER: Table = Table {
     renamed: &[],
 };
 
-/// Each of the tables.
+/// All tables.
 pub static ALL: [&Table; 11] =
     [&SAMPLE, &RECEIVED, &PUT, &REPLY, &RECORD, &GAP, &ZRE, &ZRE_RECEIVED, &ZRE_LOG, &ZMTP, &ZMTP_ROUTER];
 

@@ -1,26 +1,27 @@
-//! Which columns a spool keeps in its files, and which shards it has.
+//! Columns and shards of a spool, as its files have them.
 //!
-//! Names and types here are those of format 1. Rows are read with the names and types of [`crate::columns`]; what
-//! differs is converted in [`crate::stored`].
+//! Names and types here are those of format 1. Rows are read with the names and types of [`crate::columns`];
+//! [`crate::stored`] converts columns that differ.
 
 pub use crate::columns::Kind;
 use crate::{columns, stored::Form};
 use core::fmt;
 
-/// More shards than any machine has cores; a number in a damaged file is not taken for one.
+/// Most shards of a spool, more than any machine has cores; a larger number is refused, such as one in a damaged
+/// file.
 pub const MAX_SHARDS: u32 = 1024;
 
-/// One of the ordered logs of a spool.
+/// Ordered log of a spool.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Shard {
-    /// A share of the messages.
+    /// Shard with a part of the messages.
     Data(u32),
-    /// What was lost, and why.
+    /// Gap log: losses and their reasons.
     Gaps,
 }
 
 impl Shard {
-    /// The name of its folder.
+    /// Name of its folder.
     pub fn folder(self) -> String {
         match self {
             Self::Data(number) => number.to_string(),
@@ -28,7 +29,7 @@ impl Shard {
         }
     }
 
-    /// Its number in files.
+    /// Number of the shard in files.
     pub(crate) const fn code(self) -> u32 {
         match self {
             Self::Data(number) => number,
@@ -46,18 +47,18 @@ impl fmt::Display for Shard {
     }
 }
 
-/// A column, as files have it.
+/// Column of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Column {
     /// Its name.
     pub name: &'static str,
-    /// What it holds.
+    /// Type of its values.
     pub kind: Kind,
     /// Conversion when it is read.
     pub form: Form,
 }
 
-/// The columns that rows of one sort have.
+/// Columns of one kind of rows.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Table {
     /// Its name in files.
@@ -66,9 +67,9 @@ pub struct Table {
     pub rows: &'static columns::Table,
     /// All columns, in their order.
     pub columns: &'static [Column],
-    /// Columns that are always kept.
+    /// Columns that every spool stores.
     required: &'static [&'static str],
-    /// Whether rows know where they stand: columns `shard`, which is made on reading, and `offset`.
+    /// Whether rows have their place: the columns `shard`, which is made on reading, and `offset`.
     pub placed: bool,
 }
 
@@ -133,7 +134,7 @@ pub static ZRE_LOG: Table = Table {
     placed: true,
 };
 
-/// What was lost, in which shard and in front of which offset.
+/// Losses, each with its shard and the offset that it precedes.
 pub static GAPS: Table = Table {
     name: "gaps",
     rows: &columns::GAP,
@@ -156,38 +157,38 @@ pub static GAPS: Table = Table {
     placed: false,
 };
 
-/// The tables that messages are kept in, by name.
+/// Table of messages by name; the gap log is not among them.
 pub fn table(name: &str) -> Option<&'static Table> {
     [&SAMPLES, &ZRE, &ZRE_LOG].into_iter().find(|table| table.name == name)
 }
 
-/// A table, and which of its columns are kept.
+/// Table with a choice of its columns.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// The table.
     pub table: &'static Table,
-    /// Its kept columns, in the table's order.
+    /// Stored columns, in the order of the table.
     pub columns: Vec<Column>,
 }
 
 impl Layout {
-    /// The names that files have for the columns that are kept, in their order.
+    /// Names of the stored columns in files, in order.
     pub fn names(&self) -> Vec<&'static str> {
         self.columns.iter().map(|column| column.name).collect()
     }
 
-    /// All columns.
+    /// Layout with all columns of a table.
     pub fn whole(table: &'static Table) -> Self {
         Self { table, columns: table.columns.to_vec() }
     }
 
-    /// These columns, by either of their names, and those that every spool keeps.
+    /// Layout with the named columns, by either of their names, and the required ones of the table.
     ///
     /// # Errors
     ///
-    /// The first name that is no column.
+    /// The first name without a column.
     pub fn select<'a, S: AsRef<str>>(table: &'static Table, names: &'a [S]) -> Result<Self, &'a str> {
-        // Made on reading, so there is nothing to keep.
+        // Made on reading, and not stored.
         let made = |name: &str| table.placed && name == "shard";
         if let Some(unknown) = names
             .iter()
@@ -207,13 +208,13 @@ impl Layout {
         self.columns.iter().position(|column| self.table.is(column, name))
     }
 
-    /// Column that readers see for a kept column.
+    /// Column that readers see for a stored column, by its position.
     pub fn read_column(&self, position: usize) -> columns::Column {
         self.table.read(&self.columns[position])
     }
 
-    /// Columns that readers see: the kept ones, and `shard` in front of `offset`. Each with its position among the
-    /// kept columns; `None` for `shard`, which is made on reading.
+    /// Columns that readers see: the stored ones, and `shard` before `offset`. Each with its position among the
+    /// stored columns; `None` for `shard`, which is made on reading.
     pub(crate) fn places(&self) -> Vec<(columns::Column, Option<usize>)> {
         let mut places: Vec<_> =
             (0..self.columns.len()).map(|position| (self.read_column(position), Some(position))).collect();

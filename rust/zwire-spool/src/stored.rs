@@ -1,7 +1,7 @@
-//! Conversion between stored columns and the columns that readers see, in this one place.
+//! Conversion between stored columns and the columns that readers see.
 //!
-//! Files of format 1 keep some values in fewer octets than rows show, and under the names that the columns had when
-//! the format was made. [`Form`] says which; batches are converted when they are read, words when they are stored.
+//! Files of format 1 store some values in fewer octets than rows have, and under former names of the columns.
+//! [`Form`] names the conversion of a column: batches are converted when they are read, texts when they are stored.
 
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Int8Array, StringArray, builder::StringBuilder,
@@ -93,7 +93,7 @@ impl Form {
     }
 }
 
-/// Column of a few words; filled instead of collected where all rows have the same word.
+/// Column of texts out of a few; built by repetition if all rows have the same text.
 fn words(rows: usize, known: &[&str; 2], word: impl Fn(usize) -> Option<usize>) -> ArrayRef {
     let of = |row| word(row).and_then(|number| known.get(number).copied());
     if let Some(first) = (rows > 0).then(|| of(0)).flatten()
@@ -114,7 +114,7 @@ fn hex(octets: &[u8], text: &mut String) {
     }
 }
 
-/// The octets of hexadecimal digits, between which hyphens may stand.
+/// Octets of hexadecimal digits; hyphens between them are ignored.
 fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.bytes().filter(|digit| *digit != b'-');
     let digits: Option<Vec<u8>> =

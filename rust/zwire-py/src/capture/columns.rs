@@ -1,7 +1,7 @@
 //! [`Columns`]: records to Arrow columns. JSON Lines have the same names, and a time stamp as one text.
 //!
-//! Each value is copied once, from the capture into its column. Values that repeat are written in
-//! runs, and most fields of most records are null: those are runs too.
+//! Each value is copied once, from the capture into its column. Repeated values are written in runs, and so are
+//! nulls: most fields of most records are null.
 
 use crate::{arrow::micros, capture::zmtp::ZmtpColumns};
 use arrow_array::{
@@ -18,12 +18,12 @@ use zwire_dissect::{Protocol, Record, Stamp};
 use zwire_proto::zenoh::{Encoding, ZenohId};
 use zwire_spool::columns::RECORD;
 
-/// What a row costs beside its payload, about: enough that rows of nothing cannot grow without end.
+/// Approximate cost of a row in addition to its payload, so that batches of empty rows are bounded too.
 const ROW_BYTES: usize = 64;
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| Arc::new(RECORD.schema()));
 
-/// Rows in the making.
+/// Columns under construction.
 pub(crate) struct Columns {
     max_rows: usize,
     max_bytes: usize,
@@ -58,15 +58,15 @@ pub(crate) struct Columns {
     scratch: String,
 }
 
-/// A column whose values differ from row to row, or are null for long.
+/// Column of values that differ from row to row, or are null for many rows.
 #[derive(Default)]
 struct Column<B> {
     builder: B,
-    /// Rows at the end that are not written yet.
+    /// Null rows at the end, not written yet.
     nulls: usize,
 }
 
-/// A column whose values repeat.
+/// Column of values that repeat, written in runs.
 struct Runs<T, B> {
     builder: B,
     value: Option<T>,
@@ -99,7 +99,7 @@ nulls!(
 );
 
 impl<B: Nulls> Column<B> {
-    /// A row: what `append` writes, or null.
+    /// Adds a row: the value, written by `append`, or null.
     #[inline]
     fn put<T>(&mut self, value: Option<T>, append: impl FnOnce(&mut B, T)) {
         match value {
@@ -124,7 +124,7 @@ impl<T: PartialEq + Clone, B: Nulls> Runs<T, B> {
         Self { builder, value: None, count: 0, write }
     }
 
-    /// A row.
+    /// Adds a row.
     #[inline]
     fn put(&mut self, value: Option<&T>) {
         if self.value.as_ref() != value {
@@ -225,13 +225,13 @@ impl Columns {
         self.rows == 0
     }
 
-    /// Appends a row, unless the batch is full; an empty one takes any. Whether it did.
+    /// Appends a row; `false` if the batch is full. An empty batch takes a row of any size.
     #[inline]
     pub(crate) fn append(&mut self, record: &Record) -> bool {
         self.append_between(record, record.src.map(End::Address), record.dst.map(End::Address))
     }
 
-    /// As [`Self::append`], with sender and receiver by other names.
+    /// As [`Self::append`], with the given sender and receiver instead of those of the record.
     #[inline]
     pub(crate) fn append_between(&mut self, record: &Record, src: Option<End>, dst: Option<End>) -> bool {
         let (key, payload, attachment) = (record.key(), record.payload(), record.attachment());
@@ -246,7 +246,7 @@ impl Columns {
         }
         self.rows += 1;
         self.bytes += bytes;
-        // A time that nobody knows is larger than any.
+        // An unknown time is `Duration::MAX`, which does not fit and becomes null.
         self.ts.put(i64::try_from(record.time.as_micros()).ok().as_ref());
         self.src.put(src.as_ref());
         self.dst.put(dst.as_ref());
@@ -292,7 +292,7 @@ impl Columns {
         true
     }
 
-    /// The rows so far as a batch; the next begins empty.
+    /// Returns the rows so far as a batch, and starts an empty one.
     pub(crate) fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         (self.rows, self.bytes) = (0, 0);
         let mut columns: Vec<ArrayRef> = vec![

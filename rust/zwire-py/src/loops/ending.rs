@@ -1,4 +1,4 @@
-//! Calls of Python functions, and the threads in which the end of the interpreter overtakes them.
+//! Calls of Python functions, and threads that are still in such a call when the interpreter ends.
 
 use crate::loops::pool;
 use pyo3::{ffi, prelude::*, types::PyTuple};
@@ -7,26 +7,25 @@ use std::{
     thread::{self, ThreadId},
 };
 
-/// The thread that ends the interpreter, once it has begun to.
+/// Thread that ends the interpreter; set when the end begins.
 static EXIT: OnceLock<ThreadId> = OnceLock::new();
 
-/// The interpreter has begun to end, and closes what is open.
+/// Notes that the interpreter begins to end in this thread.
 pub(crate) fn exit_begins() {
     EXIT.get_or_init(|| thread::current().id());
 }
 
-/// Whether this is a thread that the end of the interpreter leaves behind, and that must not ask for it any
-/// more: its state is gone, or about to be.
+/// Whether the ending interpreter abandons this thread. Such a thread must not attach to the interpreter any more:
+/// the state of the interpreter is destroyed, or about to be.
 pub(crate) fn is_left_behind() -> bool {
     let this = thread::current();
     EXIT.get().is_some_and(|exit| *exit != this.id()) && this.name() != Some(pool::NAME)
 }
 
-/// Does not return in a thread that the end of the interpreter leaves behind.
+/// Parks the thread, without ever returning, if the ending interpreter abandons it.
 ///
-/// What such a daemon thread hears is that its session is closed, and it would print that: while the
-/// interpreter ends, `CPython` aborts the process for it if it comes at the wrong moment. Threads of
-/// callbacks are waited for.
+/// Otherwise the daemon thread would get the error that its session is closed, and print it; `CPython` may abort
+/// the process for output at that stage of its end. Callback threads are not affected: the exit waits for them.
 pub(crate) fn stay_at_exit(py: Python<'_>) {
     if is_left_behind() {
         py.detach(|| {
@@ -39,12 +38,12 @@ pub(crate) fn stay_at_exit(py: Python<'_>) {
 
 #[allow(unsafe_code, reason = "the declaration is that of the stable ABI")]
 unsafe extern "C-unwind" {
-    /// As in `pyo3::ffi`, but allowed to unwind, which is what [`Stay`] is there for.
+    /// As in `pyo3::ffi`, but allowed to unwind; [`Stay`] stops the unwinding.
     fn PyObject_CallObject(callable: *mut ffi::PyObject, arguments: *mut ffi::PyObject)
     -> *mut ffi::PyObject;
 }
 
-/// Calls what the user gave us; the thread may never come back, see [`Stay`].
+/// Calls a function of the program. May never return while the interpreter ends, see [`Stay`].
 #[allow(unsafe_code, reason = "calls of PyO3 do not let an unwinding stack through")]
 pub(crate) fn call(callable: &Py<PyAny>, arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
     let stay = Stay;
@@ -56,17 +55,16 @@ pub(crate) fn call(callable: &Py<PyAny>, arguments: &Bound<'_, PyTuple>) -> PyRe
     unsafe { Bound::from_owned_ptr_or_err(arguments.py(), result) }.map(core::mem::drop)
 }
 
-/// Keeps a thread where it is when `CPython` wants to end it in the middle of a callback.
+/// Guard that parks a thread when `CPython` ends it in the middle of a callback.
 ///
 /// Before 3.14 a thread that asks for the interpreter during its finalization is ended by `pthread_exit`,
-/// which unwinds the stack. That cannot cross the start of a Rust thread: the process would abort, and
-/// a program that has done its work would end with an error. So the thread stays in this drop, and goes
-/// with the process.
+/// which unwinds the stack. Unwinding beyond the start of a Rust thread aborts the process: a program that has done
+/// its work would end with an error. The thread is therefore parked in this drop until the process ends.
 struct Stay;
 
 impl Drop for Stay {
     fn drop(&mut self) {
-        // A panic of ours is another matter, and goes on.
+        // A panic of Rust continues.
         while !thread::panicking() {
             thread::park();
         }

@@ -4,7 +4,7 @@ use crate::zenoh::open_query::Handed;
 use pyo3::prelude::*;
 use zwire_engine::queue::Weigh;
 
-/// Something that a queue of the engine holds and Python wants.
+/// Item of a queue of the engine that can be converted to a Python object.
 pub(crate) trait Item: Weigh + Send + 'static {
     /// Whether a program has to answer it.
     const IS_ANSWERED: bool = false;
@@ -12,7 +12,7 @@ pub(crate) trait Item: Weigh + Send + 'static {
     /// The Python object.
     fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>>;
 
-    /// Notes that this thread hands it to a program, if it has to be answered.
+    /// Records that this thread hands the item to the program, if the item has to be answered.
     fn handed(_item: &Bound<'_, PyAny>) -> Option<Handed> {
         None
     }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use pyo3::{exceptions::PyValueError, prelude::*};
 
-/// Seconds of the user as a duration; negative and NaN are no durations.
+/// Converts the seconds of a timeout; negative numbers and NaN raise `ValueError`.
 pub(crate) fn seconds(value: Option<f64>) -> PyResult<Option<Duration>> {
     seconds_of("timeout", value)
 }

@@ -89,7 +89,7 @@ impl SpoolAppender {
         self.run(py, |appender| appender.append_gap(shard, kind, count, detail))
     }
 
-    /// Writes what is in no file yet, so that others see it.
+    /// Writes buffered rows and publishes them to readers.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, Appender::flush)
     }
@@ -99,7 +99,7 @@ impl SpoolAppender {
         self.run(py, Appender::seal)
     }
 
-    /// Writes and seals everything and lets go of the spool. A second time does nothing.
+    /// Writes and seals everything and releases the spool. A second call does nothing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.run(py, Appender::close)
     }

@@ -9,7 +9,7 @@ pub(crate) const fn micros(seconds: f64) -> i64 {
     (seconds * 1e6) as i64
 }
 
-/// How a spool is opened for writing, from Python.
+/// Settings from Python with which a spool is opened for writing.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Settings {

@@ -31,7 +31,7 @@ fn clamped(seconds: f64) -> Duration {
     if seconds.is_nan() { Duration::ZERO } else { Duration::from_secs_f64(seconds.clamp(0.0, MAX_SECONDS)) }
 }
 
-/// Writes what comes from a network into a spool.
+/// Writer of network traffic into a spool.
 #[pyclass(module = "zwire._zwire", frozen)]
 pub(crate) struct SpoolWriter(Recorder);
 
@@ -62,14 +62,14 @@ impl SpoolWriter {
         recorder.map(Self).map_err(|error| failed(py, error))
     }
 
-    /// When the last row was received that was there at the beginning, in microseconds since 1970; None of a
-    /// spool without rows.
+    /// Receive time of the last row that the spool had when it was opened, in microseconds since 1970; None if it
+    /// had no rows.
     #[getter]
     const fn last(&self) -> Option<i64> {
         self.0.last()
     }
 
-    /// Takes what comes to a subscriber, a node or a collector, from now on.
+    /// Records the items that a subscriber, a node or a collector receives from now on.
     fn feed(&self, py: Python<'_>, feed: Feed<'_>) -> PyResult<()> {
         self.check(py)?;
         let fed = match feed {
@@ -83,8 +83,9 @@ impl SpoolWriter {
         fed.map_err(|error| failed(py, error))
     }
 
-    /// A subscriber that asks caches of publishers for what it misses, and with `history` at the beginning for
-    /// what they have, none older than `max_age` seconds; what is in the spool already is not taken again.
+    /// Declares a subscriber that queries the caches of publishers for missed samples, and with `history` at the
+    /// start for all their samples, none older than `max_age` seconds. Samples that the spool already has are not
+    /// requested.
     #[pyo3(signature = (session, key_expr, handler, *, history, max_age=None))]
     #[allow(clippy::too_many_arguments, reason = "what Python has as keywords")]
     fn subscriber(
@@ -117,7 +118,7 @@ impl SpoolWriter {
         self.0.id()
     }
 
-    /// What has come and what became of it.
+    /// Counters of received items and their outcomes, by name.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         let stats = self.0.stats();
@@ -134,7 +135,7 @@ impl SpoolWriter {
         Ok(dict)
     }
 
-    /// Waits until everything that has come until now can be read; `False` if the time was up first.
+    /// Waits until readers see everything received before the call; `False` if the timeout expires first.
     fn flush(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {
         let mut interrupt = Interrupt::default();
         let flushed = py.detach(|| self.0.flush(clamped(timeout), &mut || interrupt.check()));
@@ -142,17 +143,17 @@ impl SpoolWriter {
         flushed.map_err(|error| failed(py, error))
     }
 
-    /// Writes a row into the log of gaps.
+    /// Writes a row into the gap log.
     fn gap(&self, py: Python<'_>, kind: &str, detail: &str) -> PyResult<()> {
         py.detach(|| self.0.gap(kind, detail)).map_err(|error| failed(py, error))
     }
 
-    /// Says that the subscribers will end now.
+    /// Announces that the subscribers will end now, so that their end is not reported as a problem.
     fn begin_close(&self) {
         self.0.begin_close();
     }
 
-    /// Writes what is in the queues, ends the segments and lets go of the spool. A second time does nothing.
+    /// Writes the queued items, ends the segments and releases the spool. A second call does nothing.
     fn close(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
         py.detach(|| self.0.close(clamped(timeout))).map_err(|error| failed(py, error))
     }

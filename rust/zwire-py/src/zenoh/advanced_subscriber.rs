@@ -1,4 +1,4 @@
-//! `AdvancedSubscriber`: samples of the past, in order, without holes where somebody has them.
+//! `AdvancedSubscriber`: past samples, in order, with missed ones recovered from the caches of publishers.
 
 use crate::{
     errors,
@@ -23,9 +23,9 @@ use zwire_proto::zenoh::{
     session::{EntityId, Sample},
 };
 
-/// A subscriber that orders what it gets, asks for what is missing, and says what is lost. A context manager,
-/// and an iterator over its samples unless it has a callback. It undeclares itself when it is dropped, unless
-/// it has a callback.
+/// A subscriber that orders the samples of each publisher, queries caches for missed ones, and reports lost ones.
+/// A context manager, and an iterator over its samples unless it has a callback. It undeclares itself when it is
+/// dropped, unless it has a callback.
 #[pyclass(module = "zwire.zenoh.ext", frozen, weakref, generic, extends = Receiver)]
 pub(crate) struct AdvancedSubscriber {
     queue: Arc<Queue<Sample>>,
@@ -33,8 +33,8 @@ pub(crate) struct AdvancedSubscriber {
 
 /// Declares an advanced subscriber.
 ///
-/// `history` is what it gets of the past, `recovery` how it gets what it misses, and `subscriber_detection`
-/// says by a token that it is there.
+/// `history` selects the past samples that it gets, `recovery` how it detects missed samples, and
+/// `subscriber_detection` announces it by a liveliness token.
 #[pyfunction]
 #[pyo3(signature = (
     session, key_expr, handler=None, *, allowed_origin=None, history=None, recovery=None,
@@ -69,9 +69,9 @@ pub(crate) fn declare_advanced_subscriber(
 
 #[pymethods]
 impl AdvancedSubscriber {
-    /// Listens to what is missed: reported when nobody has it any more, each publication once.
+    /// Listens for missed samples: each is reported once, when no cache can provide it.
     ///
-    /// Only publishers with `sample_miss_detection` let that be seen.
+    /// Only samples of publishers with `sample_miss_detection` can be reported.
     #[pyo3(signature = (handler=None))]
     fn sample_miss_listener(
         slf: &Bound<'_, Self>,
@@ -83,7 +83,7 @@ impl AdvancedSubscriber {
         SampleMissListener::new(py, &declared.session, declared.id, handler)
     }
 
-    /// Subscribes to the tokens of publishers with `publisher_detection` on its key.
+    /// Subscribes to the tokens of publishers on its key that have `publisher_detection`.
     #[pyo3(signature = (handler=None, *, history=None))]
     fn detect_publishers(
         slf: &Bound<'_, Self>,
@@ -102,7 +102,8 @@ impl AdvancedSubscriber {
         Subscriber::new(py, declared.session.clone(), id, key, queue, handler)
     }
 
-    /// Up to `max_items` samples in one go; waits for the first one only, an empty list at the timeout.
+    /// Takes up to `max_items` samples at once; waits for the first one only, and returns an empty list at the
+    /// timeout.
     #[pyo3(signature = (max_items, timeout=None))]
     fn recv_many(
         slf: &Bound<'_, Self>,
@@ -113,7 +114,7 @@ impl AdvancedSubscriber {
         slf.as_super().get().channel(py)?.get().recv_many(py, max_items, timeout)
     }
 
-    /// Up to `max_rows` samples as an Arrow record batch; see `Subscriber.recv_batch`.
+    /// Takes up to `max_rows` samples as an Arrow record batch; see `Subscriber.recv_batch`.
     #[pyo3(signature = (max_rows=65536, timeout=None))]
     fn recv_batch(
         slf: &Bound<'_, Self>,
@@ -125,7 +126,7 @@ impl AdvancedSubscriber {
     }
 }
 
-/// A listener to what an advanced subscriber misses.
+/// Listener for the missed samples of an advanced subscriber.
 #[pyclass(module = "zwire.zenoh.ext", frozen, weakref, generic, extends = Listener)]
 pub(crate) struct SampleMissListener;
 

@@ -1,4 +1,4 @@
-//! Bodies and settings of messages, of the keyword arguments of publishers, queriers and sessions.
+//! Bodies and settings of messages, from keyword arguments of publishers, queriers and sessions.
 
 use crate::{
     errors,
@@ -15,7 +15,7 @@ use zwire_proto::{
     },
 };
 
-/// QoS from its optional parts.
+/// QoS from its optional parts; missing ones are those of `default`.
 pub(crate) fn qos(
     default: Qos,
     congestion: Option<enums::PyCongestionControl>,
@@ -29,7 +29,7 @@ pub(crate) fn qos(
     )
 }
 
-/// The body of a put. Without an encoding of its own it has the `default` one.
+/// Body of a put, with the `default` encoding if none is given.
 pub(crate) fn put_body(
     payload: &Bound<'_, PyAny>,
     encoding: Option<&Bound<'_, PyAny>>,
@@ -47,7 +47,7 @@ pub(crate) fn put_body(
     }))
 }
 
-/// The body of a delete.
+/// Body of a delete.
 pub(crate) fn del_body(
     attachment: Option<&Bound<'_, PyAny>>,
     timestamp: Option<&Bound<'_, PyAny>>,
@@ -61,7 +61,7 @@ pub(crate) fn del_body(
     }))
 }
 
-/// Where publications may go, or come from; anywhere if left out.
+/// Allowed destinations or origins of publications; any if left out.
 pub(crate) fn locality(value: Option<enums::PyLocality>) -> Locality {
     value.map_or(Locality::Any, |l| l.0)
 }
@@ -73,7 +73,7 @@ pub(crate) fn budget(py: Python<'_>, budget: Option<u64>) -> PyResult<Option<Non
     budget.map(|budget| checked(budget).ok_or_else(|| wrong(budget))).transpose()
 }
 
-/// The value that goes with a query.
+/// Value sent with a query.
 pub(crate) fn query_body(
     payload: Option<&Bound<'_, PyAny>>,
     encoding: Option<&Bound<'_, PyAny>>,
@@ -90,7 +90,7 @@ pub(crate) fn query_body(
     }))
 }
 
-/// Parameters given beside a querier.
+/// Parameters given with a get of a querier.
 pub(crate) fn parameters(given: Option<&Bound<'_, PyAny>>) -> PyResult<Text> {
     match given {
         Some(given) if !given.is_none() => Ok(crate::zenoh::parameters::extract(given)?.text().clone()),
@@ -98,7 +98,7 @@ pub(crate) fn parameters(given: Option<&Bound<'_, PyAny>>) -> PyResult<Text> {
     }
 }
 
-/// Which keys of replies a query accepts.
+/// Keys of replies that a query accepts.
 pub(crate) const fn reply_key(any: bool) -> enums::PyReplyKeyExpr {
     enums::PyReplyKeyExpr(if any { enums::ReplyKey::Any } else { enums::ReplyKey::MatchingQuery })
 }

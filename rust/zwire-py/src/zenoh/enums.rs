@@ -172,7 +172,7 @@ impl PyQueryConsolidation {
     }
 }
 
-/// A role as people write it at the start of a sentence.
+/// Role with a capital, for the start of a sentence.
 pub(crate) const fn title(role: WhatAmI) -> &'static str {
     match role {
         WhatAmI::Router => "Router",

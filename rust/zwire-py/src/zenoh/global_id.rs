@@ -1,4 +1,4 @@
-//! `EntityGlobalId`: the id of a session or of something that it has declared.
+//! `EntityGlobalId`: the id of a session or of one of its declarations.
 
 use crate::zenoh::zid::PyZenohId;
 use pyo3::{prelude::*, types::PyType};

@@ -1,4 +1,4 @@
-//! [`Handle`]: an open session, as everything that belongs to it refers to it.
+//! [`Handle`]: the reference to a session that its declarations share.
 
 use crate::{
     errors,
@@ -14,30 +14,31 @@ use zwire_proto::zenoh::{
     session::{EntityId, Publication},
 };
 
-/// What every handle of a session holds.
+/// Shared reference to a session.
 #[derive(Clone)]
 pub(crate) struct Handle(pub(crate) Arc<SessionRef>);
 
-/// The engine's session and what the binding remembers beside it.
+/// Session of the engine, and the state that the binding adds to it.
 pub(crate) struct SessionRef {
     pub(crate) engine: Engine,
     /// Ids of declared key expressions, for `undeclare`.
     pub(crate) keys: Mutex<HashMap<KeyExpr, EntityId>>,
     pub(crate) callbacks: Arc<Group>,
-    /// Who makes the stamps of messages instead of the clock.
+    /// Function of the program that makes the stamps of messages, in place of the clock.
     pub(crate) stamper: Option<Arc<stamps::Callback>>,
 }
 
 impl Drop for SessionRef {
-    /// What is queued gets its time, and the other threads of the program the interpreter meanwhile.
+    /// Closes the session without the interpreter lock: queued messages are still sent, and other threads of the
+    /// program run meanwhile.
     fn drop(&mut self) {
-        // Of another process, closed already, or without an interpreter: the engine does what is left.
+        // Not needed in a forked child or after a close; without an interpreter the engine cleans up itself.
         let _ = Python::try_attach(|py| py.detach(|| self.engine.close()));
     }
 }
 
 impl Handle {
-    /// Runs a command that may wait, without the interpreter.
+    /// Runs a command that may wait, without the interpreter lock.
     pub(crate) fn run<R: Send>(
         &self,
         py: Python<'_>,
@@ -55,8 +56,9 @@ impl Handle {
         }
     }
 
-    /// Publishes. `at_once` is what mostly does it, with the interpreter, which is let go only where something
-    /// has to be written, told or waited for: letting it go and taking it again costs more than the rest.
+    /// Publishes a message: by `at_once`, and if that is refused by `otherwise`. `at_once` keeps the interpreter
+    /// lock, because releasing and taking it costs more than the rest; the lock is released only if something has
+    /// to be written, notified or waited for.
     pub(crate) fn publish<P: Send>(
         &self,
         py: Python<'_>,
@@ -73,7 +75,7 @@ impl Handle {
         }
     }
 
-    /// Publishes what is not of a publisher.
+    /// Publishes a message without a declared publisher.
     pub(crate) fn put_once(&self, py: Python<'_>, publication: Publication) -> PyResult<()> {
         self.publish(
             py,
@@ -82,14 +84,14 @@ impl Handle {
         )
     }
 
-    /// Fails in a forked child, also for what only looks; a closed session may still be looked at.
+    /// The engine's session, for reading its state: an error in a forked child, but not if it is closed.
     pub(crate) fn look(&self, py: Python<'_>) -> PyResult<&Engine> {
         let engine = &self.0.engine;
         engine.birth().check().map_err(|error| errors::engine(py, &error))?;
         Ok(engine)
     }
 
-    /// The id of an entity of this session.
+    /// Id of an entity of this session.
     pub(crate) fn global_id(&self, id: EntityId) -> PyEntityGlobalId {
         PyEntityGlobalId::of(self.0.engine.zid(), id.0)
     }

@@ -1,4 +1,4 @@
-//! [`Listener`]: base class of everything that listens beside a declaration.
+//! [`Listener`]: base class of listeners for events of a declaration or session.
 
 use crate::{
     errors,
@@ -20,14 +20,14 @@ pub(crate) struct Listener {
     session: Handle,
     what: &'static str,
     handler: Py<PyAny>,
-    /// Set with a callback: the listener stays when the object goes, as users of callbacks expect.
+    /// Set with a callback: the listener outlives its object, as users of callbacks expect.
     background: bool,
     live: AtomicBool,
     forget: Forget,
 }
 
 impl Listener {
-    /// Adds a listener to the engine; `listen` returns its queue, and how it is removed.
+    /// Adds a listener to the engine; `listen` returns its queue, and the command that removes it.
     pub(crate) fn new<T: Item>(
         py: Python<'_>,
         session: &Handle,
@@ -69,13 +69,13 @@ impl Listener {
         self.end(py)
     }
 
-    /// The channel, or what was given with the callback.
+    /// The channel, or the handler given with the callback.
     #[getter]
     fn handler(&self, py: Python<'_>) -> Py<PyAny> {
         self.handler.clone_ref(py)
     }
 
-    /// Ends the listener. A second time is an error.
+    /// Undeclares the listener. A second call is an error.
     fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         if !self.live.load(Ordering::Acquire) {
             return Err(errors::usage(py, &format!("the {} is undeclared", self.what)));
@@ -83,12 +83,12 @@ impl Listener {
         self.end(py)
     }
 
-    /// The next item, or None if there is none right now.
+    /// The next item, or None if none is waiting.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         Source::of(py, &self.handler)?.try_recv(py)
     }
 
-    /// The next item, waited for. With a timeout in seconds, `TimedOut` when it is over.
+    /// Waits for the next item. Raises `TimedOut` after `timeout` seconds, if given.
     #[pyo3(signature = (timeout=None))]
     fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         Source::of(py, &self.handler)?.recv(py, timeout)

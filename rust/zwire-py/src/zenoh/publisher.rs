@@ -1,4 +1,4 @@
-//! `Publisher` and the listeners to whether somebody matches.
+//! `Publisher`, and listeners for the matching status.
 
 use crate::{
     loops::item::Item,
@@ -19,11 +19,11 @@ use zwire_proto::zenoh::{
     wire::PushBody,
 };
 
-/// Whether somebody is at the other end. True and false in a condition, too.
+/// Whether there is a matching subscriber or queryable. Usable as a condition.
 #[pyclass(module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct MatchingStatus {
-    /// Whether somebody is there.
+    /// Whether there is a match.
     #[pyo3(get)]
     matching: bool,
 }
@@ -45,7 +45,7 @@ impl Item for bool {
     }
 }
 
-/// What publisher and querier have in common. A closed session has nobody at the other end.
+/// Matching status of a publisher or querier. In a closed session there is no match.
 pub(crate) fn matching_status(py: Python<'_>, session: &Handle, id: EntityId) -> PyResult<MatchingStatus> {
     if session.look(py)?.is_closed() {
         return Ok(MatchingStatus { matching: false });
@@ -53,7 +53,7 @@ pub(crate) fn matching_status(py: Python<'_>, session: &Handle, id: EntityId) ->
     session.run(py, move |engine, _| engine.matching(id)).map(|matching| MatchingStatus { matching })
 }
 
-/// A listener to changes of the matching status.
+/// Listener for changes of the matching status.
 #[pyclass(module = "zwire.zenoh", frozen, weakref, generic, extends = Listener)]
 pub(crate) struct MatchingListener;
 
@@ -76,7 +76,7 @@ impl MatchingListener {
 /// A declared publisher. A context manager; it undeclares itself when it is dropped.
 #[pyclass(module = "zwire.zenoh", frozen, weakref, extends = Sender)]
 pub(crate) struct Publisher {
-    /// Of values that come without one.
+    /// Default encoding of values.
     encoding: Encoding,
     options: PublisherOptions,
 }
@@ -111,38 +111,38 @@ impl Publisher {
                 engine.publish(id, qos, body, stamps, interrupted).map(drop)
             },
         );
-        // The engine knows numbers; this knows what was undeclared.
+        // The engine reports an unknown entity; this object knows that it was undeclared.
         result.or_else(|error| declared.check(py).and(Err(error)))
     }
 }
 
 #[pymethods]
 impl Publisher {
-    /// The encoding of its values.
+    /// Default encoding of its values.
     #[getter]
     fn encoding(&self) -> encoding::PyEncoding {
         encoding::PyEncoding(self.encoding.clone())
     }
 
-    /// What happens to its publications when a queue is full.
+    /// Congestion control of its publications: the policy for a full queue.
     #[getter]
     fn congestion_control(&self) -> enums::PyCongestionControl {
         enums::PyCongestionControl(self.options.qos.congestion())
     }
 
-    /// The priority of its publications.
+    /// Priority of its publications.
     #[getter]
     fn priority(&self) -> enums::PyPriority {
         enums::PyPriority(self.options.qos.priority())
     }
 
-    /// The channel of its publications.
+    /// Reliability of its publications.
     #[getter]
     fn reliability(&self) -> enums::PyReliability {
         enums::PyReliability(self.options.reliability)
     }
 
-    /// Whether somebody subscribes to what it publishes.
+    /// Whether there are subscribers for its publications.
     #[getter]
     fn matching_status(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<MatchingStatus> {
         let declared = &slf.as_super().get().declared;
@@ -183,7 +183,7 @@ impl Publisher {
         Self::publish(slf, py, del_body(attachment, timestamp, source_info)?, timestamp_instrumentation)
     }
 
-    /// Listens to changes of the matching status.
+    /// Listens for changes of the matching status.
     #[pyo3(signature = (handler=None))]
     fn declare_matching_listener(
         slf: &Bound<'_, Self>,

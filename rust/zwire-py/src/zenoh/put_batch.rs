@@ -201,10 +201,10 @@ impl PutSummary {
 /// and optionally `encoding`, `attachment`, `kind` (`put` or `del`), `priority` (1 to 7), `congestion`
 /// (`drop`, `block`, `block_first`), `express`, and the time stamp: `timestamp` (an instant with a
 /// time zone), `hlc` (all 64 bits of it, which take precedence) and `hlc_id` (the id of the clock; of
-/// this session if null). `ts`, the former name of `timestamp`, is accepted for one release. Other columns are an error. Waits as long as congestion control demands; the
-/// default here is `block`, since a batch fills queues at once. Raises `RowError`, which names row, key
-/// and reason, at the first invalid row; the rows before it are published. `Session.put_batch` is the
-/// same.
+/// this session if null). `ts`, the former name of `timestamp`, is accepted for one release. Other columns
+/// are an error. Waits as long as congestion control demands; the default here is `block`, since a batch
+/// fills queues at once. Raises `RowError`, which names row, key and reason, at the first invalid row; the
+/// rows before it are published. `Session.put_batch` is the same.
 #[pyfunction]
 #[pyo3(signature = (session, batch, *, key_expr=None, congestion_control=None, priority=None, express=None))]
 pub(crate) fn put_batch(

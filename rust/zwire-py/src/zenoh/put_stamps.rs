@@ -1,4 +1,4 @@
-//! The time stamps of the rows of a batch that is published.
+//! Time stamps of the rows of a batch that is published.
 
 use crate::arrow::{Binaries, wrong_type};
 use arrow_array::{
@@ -15,7 +15,7 @@ use core::time::Duration;
 use pyo3::{PyResult, exceptions::PyValueError};
 use zwire_proto::zenoh::{Ntp64, Timestamp, ZenohId, timestamp::TimestampError};
 
-/// Numbers of 64 bits, of which some are not there.
+/// Column of 64-bit numbers, some of them null.
 struct Numbers {
     values: ScalarBuffer<i64>,
     nulls: Option<NullBuffer>,
@@ -32,7 +32,7 @@ impl Numbers {
     }
 }
 
-/// A column of instants.
+/// Column of instants.
 struct Times {
     name: &'static str,
     unit: TimeUnit,
@@ -41,7 +41,7 @@ struct Times {
 
 impl Times {
     fn new(name: &'static str, column: &ArrayRef) -> PyResult<Self> {
-        // Without a zone it would be some local time, and nobody knows whose.
+        // Without a zone the column holds local times of an unknown zone.
         let DataType::Timestamp(unit, Some(_)) = column.data_type() else {
             return Err(wrong_type(name, column.data_type(), "a timestamp with a time zone"));
         };
@@ -68,17 +68,17 @@ impl Times {
     }
 }
 
-/// Stamps of rows: all bits of the time where there are such, otherwise the instant.
+/// Stamps of rows: all 64 bits of the time if they are given, otherwise the instant.
 pub(crate) struct Stamps {
     times: Option<Times>,
     bits: Option<Numbers>,
     ids: Option<Binaries>,
-    /// Whose clock it is where the row does not say.
+    /// Id of the clock for rows without one.
     own: ZenohId,
 }
 
 impl Stamps {
-    /// `None`: the batch says nothing of the time.
+    /// Finds the columns of a batch; `None` if it has no times.
     pub(crate) fn new(batch: &RecordBatch, own: ZenohId) -> PyResult<Option<Self>> {
         let times = |name: &'static str| {
             batch.column_by_name(name).map(|column| Times::new(name, column)).transpose()
@@ -104,7 +104,7 @@ impl Stamps {
         Ok((times.is_some() || bits.is_some()).then_some(Self { times, bits, ids, own }))
     }
 
-    /// The stamp of a row, if it has one.
+    /// Stamp of a row, if it has one.
     pub(crate) fn get(&self, row: usize) -> Result<Option<Timestamp>, String> {
         let bits = self.bits.as_ref().and_then(|bits| bits.get(row));
         let time = match (bits, &self.times) {

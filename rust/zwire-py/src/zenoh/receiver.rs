@@ -16,15 +16,15 @@ use std::sync::Arc;
 use zwire_engine::Queue;
 use zwire_proto::zenoh::{KeyExpr, session::EntityId};
 
-/// Source of the items of a receiver: a channel of zwire, or an object given with the callback that has these
-/// methods itself.
+/// Source of the items of a receiver: a channel of zwire, or a handler given with the callback that has the same
+/// methods.
 pub(crate) enum Source<'py> {
     Channel(Bound<'py, Handler>),
     Own(Bound<'py, PyAny>),
 }
 
 impl<'py> Source<'py> {
-    /// What is behind a `handler` attribute.
+    /// Source behind a `handler` attribute.
     pub(crate) fn of(py: Python<'py>, handler: &Py<PyAny>) -> PyResult<Self> {
         let handler = handler.bind(py);
         if handler.is_none() || handler.is_instance_of::<Handler>() {
@@ -59,7 +59,7 @@ impl<'py> Source<'py> {
     }
 }
 
-/// The channel behind a `handler` attribute.
+/// Channel behind a `handler` attribute.
 fn channel<'py>(py: Python<'py>, handler: &Py<PyAny>) -> PyResult<Bound<'py, Handler>> {
     handler
         .bind(py)
@@ -94,7 +94,7 @@ impl Receiver {
         Ok(Self { declared, key, queue: Box::new(queue), handler, life })
     }
 
-    /// The channel, for what callbacks do not have.
+    /// The channel, for methods that a receiver with a callback does not have.
     pub(crate) fn channel<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Handler>> {
         channel(py, &self.handler)
     }
@@ -116,48 +116,48 @@ impl Receiver {
         self.declared.exit(py)
     }
 
-    /// Its id.
+    /// Id of the declaration.
     #[getter]
     fn id(&self) -> PyEntityGlobalId {
         self.declared.global_id()
     }
 
-    /// What it subscribes to, or answers.
+    /// Key expression that it subscribes to, or answers queries on.
     #[getter]
     fn key_expr(&self) -> PyKeyExpr {
         PyKeyExpr(self.key.clone())
     }
 
-    /// The channel, or what was given with the callback.
+    /// The channel, or the handler given with the callback.
     #[getter]
     fn handler(&self, py: Python<'_>) -> Py<PyAny> {
         self.handler.clone_ref(py)
     }
 
-    /// How many items were dropped because the handler was full.
+    /// Number of items dropped because the handler was full.
     #[getter]
     fn dropped(&self) -> u64 {
         self.queue.dropped()
     }
 
-    /// Waits until all neighbours know of it: what they send or ask from then on can arrive. With a timeout in
-    /// seconds, `TimedOut` when it is over.
+    /// Waits until all neighbours know the declaration: samples or queries that they send from then on can arrive.
+    /// Raises `TimedOut` after `timeout` seconds, if given.
     #[pyo3(signature = (timeout=None))]
     fn wait_ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         self.declared.wait_ready(py, timeout)
     }
 
-    /// Takes the declaration back. A second time is an error.
+    /// Undeclares it. A second call is an error.
     fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         self.declared.undeclare(py)
     }
 
-    /// The next item, or None if there is none right now.
+    /// The next item, or None if none is waiting.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         Source::of(py, &self.handler)?.try_recv(py)
     }
 
-    /// The next item, waited for. With a timeout in seconds, `TimedOut` when it is over.
+    /// Waits for the next item. Raises `TimedOut` after `timeout` seconds, if given.
     #[pyo3(signature = (timeout=None))]
     fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
         Source::of(py, &self.handler)?.recv(py, timeout)

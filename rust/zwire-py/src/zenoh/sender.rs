@@ -4,8 +4,8 @@ use crate::zenoh::{declared::Declared, global_id::PyEntityGlobalId, keyexpr::PyK
 use pyo3::{prelude::*, types::PyDict};
 use zwire_proto::zenoh::KeyExpr;
 
-/// A declaration with a key expression that others match. A context manager; it undeclares itself when it is
-/// dropped.
+/// A declaration that sends to matching subscribers or queryables. A context manager; it undeclares itself when it
+/// is dropped.
 #[pyclass(module = "zwire._zwire", frozen, subclass)]
 pub(crate) struct Sender {
     pub(crate) declared: Declared,
@@ -28,29 +28,29 @@ impl Sender {
         self.declared.exit(py)
     }
 
-    /// Its id.
+    /// Id of the declaration.
     #[getter]
     fn id(&self) -> PyEntityGlobalId {
         self.declared.global_id()
     }
 
-    /// Where it publishes, or what it asks for.
+    /// Key expression that it publishes on, or queries.
     #[getter]
     fn key_expr(&self) -> PyKeyExpr {
         PyKeyExpr(self.key.clone())
     }
 
-    /// Waits until at least `n` subscribers of a publisher, or queryables of a querier, are known. With a
-    /// timeout in seconds, `TimedOut` when it is over.
+    /// Waits until at least `n` subscribers of a publisher, or queryables of a querier, are known. Raises
+    /// `TimedOut` after `timeout` seconds, if given.
     ///
-    /// Those of this session count one by one, those of others as far as the neighbours tell: a router
-    /// tells of each key expression once, however many are behind it.
+    /// Subscribers and queryables of this session count one by one, remote ones as reported by the neighbours: a
+    /// router reports each key expression once, however many are behind it.
     #[pyo3(signature = (n=1, timeout=None))]
     fn wait_matching(&self, py: Python<'_>, n: usize, timeout: Option<f64>) -> PyResult<()> {
         self.declared.wait_matching(py, n, timeout)
     }
 
-    /// Takes the declaration back. A second time is an error.
+    /// Undeclares it. A second call is an error.
     fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         self.declared.undeclare(py)
     }

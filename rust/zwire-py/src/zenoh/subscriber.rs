@@ -38,7 +38,7 @@ impl Subscriber {
         (slf.as_super().get().key.clone(), slf.get().queue.clone())
     }
 
-    /// Other ends of the links by which samples come.
+    /// Locators of the links by which samples arrive.
     pub(crate) fn origins(slf: &Bound<'_, Self>) -> Arc<Origins> {
         slf.as_super().get().declared.session.0.engine.origins()
     }
@@ -54,7 +54,7 @@ pub(crate) fn recv_batch(
 ) -> PyResult<Py<PyAny>> {
     let channel = receiver.channel(py)?;
     receiver.declared.session.0.engine.check().map_err(|e| errors::engine(py, &e)).or_else(|e| {
-        // What has arrived before the end can still be taken.
+        // Samples received before the end can still be taken.
         if queue.is_empty() { Err(e) } else { Ok(()) }
     })?;
     let failed = |error| channel.get().error(py, error, timeout);
@@ -63,19 +63,20 @@ pub(crate) fn recv_batch(
 
 #[pymethods]
 impl Subscriber {
-    /// How many samples gave their place to newer ones of their key, with a `LatestChannel`.
+    /// Number of samples replaced by newer ones of their key, in a `LatestChannel`.
     #[getter]
     fn replaced(&self) -> u64 {
         self.queue.replaced()
     }
 
-    /// How often its callback has raised.
+    /// Number of exceptions raised by its callback.
     #[getter]
     fn errors(slf: &Bound<'_, Self>) -> u64 {
         slf.as_super().get().life.errors()
     }
 
-    /// Up to `max_items` samples in one go; waits for the first one only, an empty list at the timeout.
+    /// Takes up to `max_items` samples at once; waits for the first one only, and returns an empty list at the
+    /// timeout.
     #[pyo3(signature = (max_items, timeout=None))]
     fn recv_many(
         slf: &Bound<'_, Self>,
@@ -86,12 +87,12 @@ impl Subscriber {
         slf.as_super().get().channel(py)?.get().recv_many(py, max_items, timeout)
     }
 
-    /// Up to `max_rows` samples as an Arrow record batch, built without a Python object per sample.
+    /// Takes up to `max_rows` samples as an Arrow record batch, built without a Python object per sample.
     ///
     /// Columns: key, payload, kind, encoding, timestamp, attachment, priority, congestion, express.
     /// Waits for the first sample only; at the timeout the batch is empty. A batch holds about 8 MiB at
-    /// most, and a sample of 256 KiB or more alone, without a copy. The result offers the
-    /// Arrow C interface, which `pyarrow.record_batch(...)` and polars read without a copy.
+    /// most, and a sample of 256 KiB or more alone, without a copy. The result offers the Arrow C interface,
+    /// which `pyarrow.record_batch(...)` and polars read without a copy.
     #[pyo3(signature = (max_rows=65536, timeout=None))]
     fn recv_batch(
         slf: &Bound<'_, Self>,

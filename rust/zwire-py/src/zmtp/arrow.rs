@@ -29,7 +29,7 @@ static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| Arc::new(ZMTP.schema()))
 
 static ROUTER_SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| Arc::new(ZMTP_ROUTER.schema()));
 
-/// Messages of an array: one frame each, or a list of frames; each behind `head`.
+/// Messages of an array: one frame each, or a list of frames, with the frames of `head` before them.
 pub(crate) fn messages(
     obj: &Bound<'_, PyAny>,
     head: Vec<Bytes>,

@@ -51,7 +51,7 @@ fn to_batch(events: &VecDeque<NodeEvent>) -> Result<RecordBatch, String> {
     let mut last_peer = None;
     for NodeEvent { event, time } in events {
         kinds.append_value(word(&event.kind));
-        // Messages come in runs; a peer is written out once for each.
+        // Consecutive events often have the same peer; its UUID is formatted once.
         let text = match last_peer {
             Some((peer, text)) if peer == event.peer => text,
             _ => event.peer.to_hex(),
