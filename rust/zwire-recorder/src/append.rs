@@ -9,13 +9,15 @@ use arrow_array::{
     LargeBinaryArray, LargeStringArray, ListArray, MapArray, RecordBatch, StringArray,
     TimestampMicrosecondArray,
 };
+use arrow_schema::DataType;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::path::Path;
 use zwire_engine::runtime::Birth;
 use zwire_spool::{
-    Error as SpoolError, Gap, Layout, Options, Rule, ShardWriter, Shards, Value, Wanted, Writer,
+    Error as SpoolError, Gap, Layout, Options, Rule, ShardWriter, Shards, Value, Wanted, Writer, columns,
     layout::{Column, Kind},
+    stored::{Form, Stored},
 };
 
 /// Opens a spool for writing, with a random id if it is new.
@@ -69,13 +71,25 @@ impl Cell {
     fn missing(column: &Column, time: i64) -> Self {
         match column.name {
             "recv_ts" => Self::Int(time),
-            "kind" if column.kind == Kind::Int8 => Self::Int(0),
+            _ if column.form == Form::Kind => Self::Int(0),
             _ => Self::Null,
         }
     }
 
-    /// Value of an Arrow array in a row; `None` if the type of the array does not fit the column.
-    fn of_array(array: &ArrayRef, kind: Kind, row: usize) -> Option<Self> {
+    /// Stored value of a text; `None` if the column does not take the text.
+    pub fn of_word(form: Form, text: &str) -> Option<Self> {
+        Some(match form.store(text)? {
+            Stored::Int(number) => Self::Int(number),
+            Stored::Bool(flag) => Self::Bool(flag),
+            Stored::Bytes(octets) => Self::Bytes(octets.into()),
+            Stored::Text => Self::Text(text.to_owned()),
+        })
+    }
+
+    /// Value of an Arrow array in a row; `None` if the type of the array does not fit the column, or if the column
+    /// does not take the text.
+    fn of_array(array: &ArrayRef, column: &Column, row: usize) -> Option<Self> {
+        let kind = column.kind;
         let any = array.as_any();
         macro_rules! value {
             ($array:ty) => {
@@ -90,6 +104,9 @@ impl Cell {
             let array = array.as_any().downcast_ref::<StringArray>()?;
             Some(array.iter().map(|text| text.unwrap_or_default().to_owned()).collect())
         };
+        if column.form != Form::Same && is_text(array) {
+            return Self::of_word(column.form, &text()?);
+        }
         match kind {
             Kind::Text => text().map(Self::Text),
             Kind::Bytes => value!(BinaryArray)
@@ -118,6 +135,10 @@ impl Cell {
     }
 }
 
+fn is_text(array: &ArrayRef) -> bool {
+    matches!(array.data_type(), DataType::Utf8 | DataType::LargeUtf8)
+}
+
 /// Writer and shards of a spool that is open.
 struct Open {
     writer: Writer,
@@ -144,6 +165,11 @@ impl Open {
             row.iter().zip(&mut pairs).map(|(cell, pairs)| cell.value(pairs)).collect();
         Ok(writer.push(&values)?)
     }
+}
+
+/// Column of a batch by the name that readers see, or else by the stored one.
+fn column_of<'a>(batch: &'a RecordBatch, name: &str, stored: &Column) -> Option<&'a ArrayRef> {
+    batch.column_by_name(name).or_else(|| batch.column_by_name(stored.name))
 }
 
 /// Writer of rows and batches into a spool.
@@ -189,7 +215,23 @@ impl Appender {
         if self.layout.position(name).is_some() && name != "offset" {
             return Ok(());
         }
-        Err(Error::UnknownColumn { name: name.to_owned(), known: self.layout.names().join(", ") })
+        let known: Vec<_> = self.columns().map(|(column, _)| column.name).collect();
+        Err(Error::UnknownColumn { name: name.to_owned(), known: known.join(", ") })
+    }
+
+    /// Columns as readers see them, each with its stored form.
+    pub fn columns(&self) -> impl Iterator<Item = (columns::Column, &Column)> {
+        self.layout.columns.iter().enumerate().map(|(at, stored)| (self.layout.read_column(at), stored))
+    }
+
+    /// Names of the columns of a batch that have the type of files and not the type that readers see, with the
+    /// texts to use.
+    pub fn former_types(&self, batch: &RecordBatch) -> Vec<(&'static str, &'static str)> {
+        let former = |(column, stored): (columns::Column, &Column)| {
+            let array = column_of(batch, column.name, stored)?;
+            (stored.form != Form::Same && !is_text(array)).then(|| (column.name, stored.form.texts()))
+        };
+        self.columns().filter_map(former).collect()
     }
 
     /// Appends a row: one cell for each column of the layout, `None` where the row leaves it out.
@@ -215,22 +257,27 @@ impl Appender {
         for field in batch.schema().fields() {
             self.check_column(field.name())?;
         }
-        let arrays: Vec<_> =
-            self.layout.columns.iter().map(|column| (column, batch.column_by_name(column.name))).collect();
+        let arrays: Vec<_> = self
+            .columns()
+            .map(|(column, stored)| (column, stored, column_of(batch, column.name, stored)))
+            .collect();
         let key = self.layout.position("key");
         let time = self.clock.micros();
         self.run(|open| {
             let mut row = Vec::with_capacity(arrays.len());
             for number in 0..batch.num_rows() {
                 row.clear();
-                for (column, array) in &arrays {
-                    let cell =
-                        array.map_or(Some(Cell::Null), |array| Cell::of_array(array, column.kind, number));
+                for (column, stored, array) in &arrays {
+                    let cell = array.map_or(Some(Cell::Null), |array| Cell::of_array(array, stored, number));
                     row.push(match cell {
-                        Some(Cell::Null) => Cell::missing(column, time),
+                        Some(Cell::Null) => Cell::missing(stored, time),
                         Some(cell) => cell,
+                        None if stored.form == Form::Same => {
+                            let (name, wanted) = (column.name, column.kind.data_type().to_string());
+                            return Err(Error::ColumnType { name, wanted });
+                        }
                         None => {
-                            let (name, wanted) = (column.name, column.kind.data_type());
+                            let (name, wanted) = (column.name, stored.form.texts().to_owned());
                             return Err(Error::ColumnType { name, wanted });
                         }
                     });

@@ -1,6 +1,5 @@
 //! Errors of recorders and appenders.
 
-use arrow_schema::DataType;
 use std::io;
 use thiserror::Error as ThisError;
 
@@ -26,8 +25,8 @@ pub enum Error {
     ColumnType {
         /// Name of the column.
         name: &'static str,
-        /// Type that the spool stores.
-        wanted: DataType,
+        /// Type of Arrow, or texts, that the column takes.
+        wanted: String,
     },
     /// Kind that the gap log does not have.
     #[error("{0:?} is no kind of a gap")]

@@ -2,18 +2,39 @@
 
 use crate::{
     arrow::import,
+    columns::{check_name, deprecated},
     spool::{failed, settings::Settings},
 };
 use bytes::Bytes;
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 use std::path::PathBuf;
 use zwire_recorder::{Appender, Cell, Clock};
-use zwire_spool::layout::Kind;
+use zwire_spool::{
+    layout::{Column, Kind},
+    stored::Form,
+};
+
+/// Warns that a column has the type of files, not the type that readers see.
+fn as_stored(py: Python<'_>, name: &str, texts: &str) -> PyResult<()> {
+    deprecated(
+        py,
+        &format!("column {name:?} is a text ({texts}); other types will be refused in the next release"),
+    )
+}
 
 /// Value of a column, as Python gives it.
-fn cell(value: &Bound<'_, PyAny>, kind: Kind) -> PyResult<Cell> {
+fn cell(value: &Bound<'_, PyAny>, column: &Column, name: &str) -> PyResult<Cell> {
     if value.is_none() {
         return Ok(Cell::Null);
+    }
+    let (kind, form) = (column.kind, column.form);
+    if form != Form::Same {
+        if let Ok(text) = value.extract::<String>() {
+            return Cell::of_word(form, &text).ok_or_else(|| {
+                PyValueError::new_err(format!("column {name:?} must be {}, not {text:?}", form.texts()))
+            });
+        }
+        as_stored(value.py(), name, form.texts())?;
     }
     let octets = |value: &Bound<'_, PyAny>| value.extract::<Vec<u8>>().map(Bytes::from);
     Ok(match kind {
@@ -39,6 +60,12 @@ fn cell(value: &Bound<'_, PyAny>, kind: Kind) -> PyResult<Cell> {
 pub(crate) struct SpoolAppender(Appender);
 
 impl SpoolAppender {
+    /// Checks that rows may have a column of this name, and warns of a former name.
+    fn check(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        self.0.check_column(name).map_err(|error| failed(py, error))?;
+        check_name(py, self.0.layout().table.rows, name)
+    }
+
     fn run<R: Send>(
         &self,
         py: Python<'_>,
@@ -60,12 +87,15 @@ impl SpoolAppender {
     /// Appends a row.
     fn append(&self, py: Python<'_>, shard: Option<u32>, row: &Bound<'_, PyDict>) -> PyResult<()> {
         for name in row.keys() {
-            self.0.check_column(&name.extract::<String>()?).map_err(|error| failed(py, error))?;
+            self.check(py, &name.extract::<String>()?)?;
         }
         let mut cells = Vec::with_capacity(self.0.layout().columns.len());
-        for column in &self.0.layout().columns {
-            let value = row.get_item(column.name)?;
-            cells.push(value.map(|value| cell(&value, column.kind)).transpose()?);
+        for (column, stored) in self.0.columns() {
+            let value = match row.get_item(column.name)? {
+                None if stored.name != column.name => row.get_item(stored.name)?,
+                value => value,
+            };
+            cells.push(value.map(|value| cell(&value, stored, column.name)).transpose()?);
         }
         self.run(py, |appender| appender.append(shard, cells))
     }
@@ -73,6 +103,12 @@ impl SpoolAppender {
     /// Appends the rows of a batch; returns how many.
     fn append_batch(&self, py: Python<'_>, shard: Option<u32>, batch: &Bound<'_, PyAny>) -> PyResult<usize> {
         let batch = import(batch)?;
+        for field in batch.schema().fields() {
+            self.check(py, field.name())?;
+        }
+        for (name, texts) in self.0.former_types(&batch) {
+            as_stored(py, name, texts)?;
+        }
         self.run(py, |appender| appender.append_batch(shard, &batch))
     }
 

@@ -1,6 +1,6 @@
 //! Settings of a spool that Python opens for writing.
 
-use crate::errors;
+use crate::{columns::check_name, errors};
 use pyo3::{exceptions::PyValueError, prelude::*};
 use zwire_spool::{Durability, Layout, Options, Rule, Wanted, layout::table};
 
@@ -27,10 +27,13 @@ impl Settings {
     pub(crate) fn parse(&self, py: Python<'_>) -> PyResult<(Wanted, Options)> {
         let usage = |problem: String| PyValueError::new_err(problem);
         let table = table(&self.table).ok_or_else(|| usage(format!("no table {:?}", self.table)))?;
+        for name in self.columns.iter().flatten() {
+            check_name(py, table.rows, name)?;
+        }
         let layout = match &self.columns {
             None => Layout::whole(table),
             Some(names) => Layout::select(table, names).map_err(|name| {
-                let names: Vec<_> = table.columns.iter().map(|column| column.name).collect();
+                let names: Vec<_> = table.rows.columns.iter().map(|column| column.name).collect();
                 errors::option(py, "columns", &format!("{name:?} is not one of {}", names.join(", ")))
             })?,
         };
