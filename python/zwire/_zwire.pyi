@@ -136,6 +136,7 @@ __all__ = [
     "ZreNode",
     "__version__",
     "close_all",
+    "column_tables",
     "config_defaults",
     "declare_advanced_publisher",
     "declare_advanced_subscriber",
