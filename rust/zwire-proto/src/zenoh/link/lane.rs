@@ -227,12 +227,13 @@ impl Lane {
         NextSn { reliable, best_effort }
     }
 
-    /// Approximate length of the next batch.
+    /// Upper bound of the length of the next batch; compression makes it shorter.
     pub(super) fn next_len(&self, format: &Format) -> usize {
+        let head = format.overhead() + MAX_FRAGMENT_HEAD;
         match self.sealed.front() {
             Some(Entry::Batch(sealed)) => sealed.batch.len(),
-            Some(Entry::Message(message)) => message.left.min(format.max_len),
-            Some(Entry::Drop(_)) => format.overhead() + 8,
+            Some(Entry::Message(message)) => (head + message.left).min(format.max_len),
+            Some(Entry::Drop(_)) => head,
             None => self.open_len(),
         }
     }
@@ -431,6 +432,9 @@ pub(super) fn control(message: &[u8], shared: &mut Shared, out: &mut Vec<Bytes>)
     batch.extend_from_slice(message);
     finish(batch, shared, out)
 }
+
+/// Longest head of a FRAGMENT: header, sequence number of 32 bits, QoS and marker of the first.
+const MAX_FRAGMENT_HEAD: usize = 1 + 5 + 2 + 1;
 
 /// Length of the head of a fragment.
 const fn head_len(fragment: &Fragment) -> usize {
