@@ -24,7 +24,12 @@ _WIDER = {"binary": _OCTETS, "tinyint": _WHOLE}
 SINK = {name: _WIDER.get(kind, (kind,)) for name, kind in schema.PUT.columns} | {"hlc_id": ("binary",)}
 """Columns that the sink takes, and of which types: those of ``PUT``."""
 
-_FORMER = {"ts": ("timestamp", ("timestamp",)), "congestion_block": ("congestion", ("boolean",))}
+# A former column had the type of the present one, but a text was a flag.
+_FORMER = {
+    old: (new, ("boolean",) if "string" in SINK[new] else SINK[new])
+    for old, new in schema.SAMPLE.renamed.items()
+    if new in SINK
+}
 """Former columns: the present one, and the types of the former."""
 
 _KINDS = ["put", "del"]
