@@ -21,11 +21,15 @@ def expected(name):
     return [tuple(row.values()) for row in pa.Table.from_batches(batches).to_pylist()]
 
 
+def comparable(cell):
+    """Instants as numbers, since those of Spark have no zone, and bytes as such."""
+    if isinstance(cell, datetime):
+        return cell.timestamp()
+    return bytes(cell) if isinstance(cell, bytearray) else cell
+
+
 def plain(rows):
-    return [
-        (row[0].timestamp(), *(bytes(cell) if isinstance(cell, bytearray) else cell for cell in row[1:]))
-        for row in rows
-    ]
+    return [tuple(map(comparable, row)) for row in rows]
 
 
 def columns(frames):
