@@ -41,6 +41,12 @@ pub fn mono() -> Duration {
     epoch().elapsed()
 }
 
+/// Microseconds of a time, for an atomic.
+#[allow(clippy::cast_possible_truncation, reason = "u64 microseconds last for half a million years")]
+pub(crate) const fn micros(time: Duration) -> u64 {
+    time.as_micros() as u64
+}
+
 /// Converts a monotonic time to a tokio instant.
 #[must_use]
 pub fn instant(mono: Duration) -> tokio::time::Instant {

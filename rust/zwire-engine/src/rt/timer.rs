@@ -79,7 +79,6 @@ pub(crate) async fn run<N: Timed>(node: Weak<N>) {
     }
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "u64 microseconds last for half a million years")]
 fn micros(at: Option<Duration>) -> u64 {
-    at.map_or(u64::MAX, |at| at.as_micros() as u64)
+    at.map_or(u64::MAX, clock::micros)
 }

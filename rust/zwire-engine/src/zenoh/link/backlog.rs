@@ -1,6 +1,6 @@
 //! [`LinkBacklog`]: the lanes of a link, and batches on their way from them to the socket.
 
-use super::{Link, Outlets, end::LinkEnd, micros, ways::Queues};
+use super::{Link, Outlets, end::LinkEnd, ways::Queues};
 use crate::{
     net::{
         outbox::{Backlog, Outbox, WRITE_BYTES, Wire, Written},
@@ -185,7 +185,7 @@ impl Link {
     }
 
     pub(super) fn note_progress(&self, way: usize, now: Duration) {
-        self.last_progress_us[way].store(micros(now), Ordering::Relaxed);
+        self.last_progress_us[way].store(clock::micros(now), Ordering::Relaxed);
     }
 
     /// Wakes producers that wait for lanes that have room again.

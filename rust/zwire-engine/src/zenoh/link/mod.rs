@@ -495,8 +495,3 @@ fn is_alone(tx: &Sending<LinkBacklog>, Moment { now, before }: Moment) -> bool {
 fn drop_count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
-
-#[allow(clippy::cast_possible_truncation, reason = "u64 microseconds last for half a million years")]
-const fn micros(duration: Duration) -> u64 {
-    duration.as_micros() as u64
-}
