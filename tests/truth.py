@@ -10,6 +10,7 @@ import hashlib
 import json
 import lzma
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 
 CAPTURES = Path(__file__).parent / "vectors" / "captures"
@@ -28,6 +29,13 @@ PRIORITIES = {
     "DATA_LOW": 6,
     "BACKGROUND": 7,
 }
+
+
+def comparable(cell):
+    """Instants as numbers, since those of Spark have no zone, and bytes as such."""
+    if isinstance(cell, datetime):
+        return cell.timestamp()
+    return bytes(cell) if isinstance(cell, bytearray) else cell
 
 
 def full(name):

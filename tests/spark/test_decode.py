@@ -2,7 +2,6 @@
 
 import gzip
 from collections import Counter
-from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,18 +10,11 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import functions as f
 
 import zwire.spark as zs
-from truth import facts, keys, missing, multiply, path, seen
+from truth import comparable, facts, keys, missing, multiply, path, seen
 from zwire import capture
 
 # One of each kind of link, and of each thing that a decoder has to undo.
 NAMES = ["pubsub-basic", "declared-keyexpr", "query", "router", "compression", "fragmented", "old-version"]
-
-
-def comparable(cell):
-    """Instants as numbers, since those of Spark have no zone, and bytes as such."""
-    if isinstance(cell, datetime):
-        return cell.timestamp()
-    return bytes(cell) if isinstance(cell, bytearray) else cell
 
 
 def expected(name, **options):

@@ -7,6 +7,7 @@ import pytest
 
 import framing
 import zwire.spark as zs
+from truth import comparable
 from zwire import capture
 
 NAMES = ["declared-keyexpr", "fragmented", "compression"]
@@ -19,13 +20,6 @@ def expected(name):
     """Rows as the decoder gives them for the capture, without the file."""
     batches = [pa.record_batch(batch) for batch in capture.decode(framing.path(name))]
     return [tuple(row.values()) for row in pa.Table.from_batches(batches).to_pylist()]
-
-
-def comparable(cell):
-    """Instants as numbers, since those of Spark have no zone, and bytes as such."""
-    if isinstance(cell, datetime):
-        return cell.timestamp()
-    return bytes(cell) if isinstance(cell, bytearray) else cell
 
 
 def plain(rows):
