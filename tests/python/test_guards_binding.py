@@ -1,4 +1,4 @@
-"""Guards of the binding: conversion only, no clock of its own, no large circle of modules.
+"""Guards of the binding: conversion only, no clock of its own. `make house` measures its circles of modules.
 
 Each guard also proves that it looked at something: a guard over an empty tree would pass for ever.
 """
@@ -7,12 +7,8 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 RUST = ROOT / "rust"
@@ -44,8 +40,6 @@ WITHOUT_PYTHON = {
     "zmtp/mod.rs": "list of modules",
     "zre/mod.rs": "list of modules",
 }
-# Most modules of the binding that may use each other in a circle.
-MOST_IN_A_CIRCLE = 4
 
 
 def production(path: Path) -> str:
@@ -115,91 +109,3 @@ def test_errors_are_translated_without_a_wildcard():
 def test_the_patterns_see_what_they_forbid(pattern, text):
     assert pattern.search(text)
     assert not pattern.search(COMMENT.sub("", f"// {text}"))
-
-
-def split(text: str) -> list[str]:
-    """Split a list in braces at its commas outside of inner braces."""
-    parts, depth, part = [], 0, ""
-    for char in text:
-        depth += {"{": 1, "}": -1}.get(char, 0)
-        if char == "," and depth == 0:
-            parts.append(part)
-            part = ""
-        else:
-            part += char
-    return [part.strip() for part in [*parts, part] if part.strip()]
-
-
-def expand(path: str) -> Iterator[str]:
-    """Expand a path with braces to single paths."""
-    start, _, rest = path.strip().partition("{")
-    if not rest:
-        yield start
-        return
-    for part in split(rest[: rest.rindex("}")]):
-        for end in expand(part):
-            yield start + end
-
-
-def used_paths(text: str) -> Iterator[str]:
-    for match in re.finditer(r"\bcrate::((?:\w+::)*)(\{|\w+)", text):
-        if match[2] != "{":
-            yield match[1] + match[2]
-            continue
-        depth, end = 0, match.end() - 1
-        for end in range(match.end() - 1, len(text)):
-            depth += {"{": 1, "}": -1}.get(text[end], 0)
-            if depth == 0:
-                break
-        for path in expand(text[match.end() - 1 : end + 1]):
-            yield match[1] + path
-
-
-def module_graph() -> dict[str, set[str]]:
-    """Return the modules of the binding that each module uses, without the list of exports in `lib.rs`."""
-    texts = {}
-    for path in binding():
-        parts = path.relative_to(BINDING).with_suffix("").parts
-        texts["::".join(parts[:-1] if parts[-1] == "mod" else parts)] = production(path)
-    del texts["lib"]
-    graph: dict[str, set[str]] = {}
-    for name, text in texts.items():
-        parent = name.rpartition("::")[0]
-        above = f"crate::{parent}::" if parent else "crate::"
-        found = set()
-        for path in used_paths(re.sub(r"(?<!:)\bsuper::", above, text)):
-            parts = path.split("::")
-            ends = ("::".join(parts[:n]) for n in range(len(parts), 0, -1))
-            found.add(next((end for end in ends if end in texts), name))
-        graph[name] = found - {name}
-    return graph
-
-
-def reachable(graph: dict[str, set[str]], start: str) -> set[str]:
-    found: set[str] = set()
-    todo = [start]
-    while todo:
-        for name in graph[todo.pop()] - found:
-            found.add(name)
-            todo.append(name)
-    return found
-
-
-def test_the_modules_of_the_binding_form_no_large_circle():
-    graph = module_graph()
-    assert len(graph) > 50, "the guard has not found the binding"
-    assert "errors" in graph["zenoh::session"], "the guard does not understand `use`"
-    reach = {name: reachable(graph, name) for name in graph}
-    circles = {
-        frozenset({other for other in reach[name] if name in reach[other]} | {name})
-        for name in graph
-        if name in reach[name]
-    }
-    assert [sorted(circle) for circle in circles if len(circle) > MOST_IN_A_CIRCLE] == []
-
-
-def test_the_guard_sees_a_circle():
-    text = "use crate::{a::{self, B}, c}; fn f() { crate::d::e::g() }"
-    assert sorted(used_paths(text)) == ["a::B", "a::self", "c", "d::e::g"]
-    graph = {"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}
-    assert reachable(graph, "a") == {"a", "b", "c"}
