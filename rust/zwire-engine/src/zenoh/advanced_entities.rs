@@ -364,7 +364,7 @@ impl Session {
         let queue = Queue::new(self.bounds(handler));
         self.declare(|core, _| {
             let following = core.advanced.subscribers.get_mut(&subscriber);
-            following.ok_or(Error::Undeclared { what: "subscriber" })?.misses.push(queue.clone());
+            following.ok_or_else(|| self.shared().undeclared("subscriber"))?.misses.push(queue.clone());
             Ok(queue)
         })
     }

@@ -558,7 +558,8 @@ impl Session {
     /// See [`Error`].
     pub fn matching(&self, id: EntityId) -> Result<bool, Error> {
         self.shared.check()?;
-        self.shared.core.lock().api.matching(id).ok_or(Error::Undeclared { what: "publisher or querier" })
+        let matching = self.shared.core.lock().api.matching(id);
+        matching.ok_or_else(|| self.shared.undeclared("publisher or querier"))
     }
 
     /// Waits until all neighbours have processed the declarations, or everything, sent to them.
@@ -628,7 +629,8 @@ impl Session {
     pub fn matching_listener(&self, id: EntityId, handler: Handler) -> Result<Arc<Queue<bool>>, Error> {
         let queue = Queue::new(self.bounds(handler));
         self.declare(|core, _| {
-            let matching = core.api.matching(id).ok_or(Error::Undeclared { what: "publisher or querier" })?;
+            let matching =
+                core.api.matching(id).ok_or_else(|| self.shared.undeclared("publisher or querier"))?;
             if matching {
                 queue.push(true);
                 queue.signal();

@@ -189,6 +189,12 @@ impl SessionShared {
         self.closed.load(Ordering::Acquire)
     }
 
+    /// Error of a call that finds its entity undeclared. Closing a session undeclares its entities, also
+    /// between the check of a call and its lookup; then the close is the reason.
+    pub(crate) fn undeclared(&self, what: &'static str) -> Error {
+        if self.is_closed() { Error::Closed } else { Error::Undeclared { what } }
+    }
+
     /// Runs a command or input on the machines, drains their outputs, and writes what they send.
     pub(crate) fn with_core<R>(
         &self,

@@ -75,7 +75,7 @@ impl MatchingWait {
             return Some(Err(Error::Closed));
         }
         match self.shared.core.lock().count_matching(self.id) {
-            None => Some(Err(Error::Undeclared { what: "publisher or querier" })),
+            None => Some(Err(self.shared.undeclared("publisher or querier"))),
             Some(known) => (known >= self.n).then_some(Ok(())),
         }
     }
@@ -93,5 +93,34 @@ impl Drop for MatchingWait {
         {
             self.shared.watch.forget(listener);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Session};
+    use std::{thread, time::Duration};
+    use zwire_proto::zenoh::KeyExpr;
+
+    #[test]
+    fn a_wait_that_overlaps_the_close_names_the_close() {
+        let json = "{mode: 'peer', listen: {endpoints: []}, scouting: {multicast: {enabled: false}}}";
+        let session = Session::open(&Config::from_json5(json).unwrap(), &mut || false).unwrap();
+        let publisher = session.declare_publisher(KeyExpr::new("a").unwrap(), Default::default()).unwrap();
+        let wait = session.begin_matching(publisher, 1).unwrap();
+        session.undeclare(publisher).unwrap();
+        let holding = session.shared().core.lock();
+        thread::scope(|threads| {
+            // Both threads stop at the lock of the core: the wait behind its check of the session.
+            let look = threads.spawn(|| wait.look());
+            thread::sleep(Duration::from_millis(50));
+            threads.spawn(|| session.close());
+            while !session.is_closed() {
+                thread::yield_now();
+            }
+            drop(holding);
+            assert!(matches!(look.join().unwrap(), Some(Err(Error::Closed))));
+        });
     }
 }
