@@ -218,7 +218,13 @@ def test_targets(nodes, net, target):
         asker, answerer, "t/a", [{"do": "reply", "key": "t/2", "payload": ""}], name="part", complete=True
     )
     answering(asker, other, "t/*", [{"do": "reply", "key": "t/3", "payload": ""}], name="some")
-    got = {r["key"] for r in asker.get(selector="t/*", target=target)["replies"]}
+
+    def asked(target):
+        return {r["key"] for r in asker.get(selector="t/*", target=target)["replies"]}
+
+    # The probe of `answering` matches as soon as one of the three is known.
+    eventually("all three are known", lambda: asked("ALL") == {"t/1", "t/2", "t/3"})
+    got = asked(target)
     expected = {
         # One complete queryable is enough, and its node asks whatever of its own matches.
         "BEST_MATCHING": [{"t/1"}, {"t/1", "t/2"}],
@@ -343,8 +349,12 @@ def test_undeclaring_a_queryable(nodes):
     answering(asker, answerer, "leave/**", [{"do": "reply", "key": "leave/a", "payload": "y"}])
     eventually("matching again", lambda: asker.matching(name="querier"))
     assert len(asker.querier_get(name="querier")["replies"]) == 1
-    changes = asker.received(name="changes", count=2, seconds=3)
-    assert [c["matching"] for c in changes][-2:] == [False, True]
+
+    # A listener that is declared before the first match is known has that match as its first change.
+    def changes():
+        return [change["matching"] for change in asker.received(name="changes", count=2, seconds=3)]
+
+    eventually("the changes are told", lambda: changes()[-2:] == [False, True])
 
 
 def test_queriers_pass_on_what_they_are_given(nodes):
