@@ -212,6 +212,13 @@ class Crash:
             self._start_query()
         self.killed[what] = self.killed.get(what, 0) + 1
 
+    def kill_until_repeated(self, what, times=10):
+        """Kill within batches until a task was run twice: a batch may have ended just before a kill."""
+        for _ in range(times):
+            if self.repeated():
+                break
+            self.kill(what, within=True)
+
     def _offsets(self, batch):
         return json.loads((self.checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1])
 
@@ -323,6 +330,11 @@ class Crash:
             assert not kept & named[name], f"{name}: what is there is named as missing"
             assert kept | named[name] == set(range(count)), f"{name}: {_without(count, kept | named[name])}"
         return len(rows), sum(map(len, named.values())), self._compare()
+
+    def repeated(self):
+        """Whether two attempts of one task have read rows."""
+        places = [file.name.rpartition("-")[0] for file in self.digests.iterdir() if file.stat().st_size]
+        return len(places) > len(set(places))
 
     def _compare(self):
         """Compare rows read twice by tasks, and read again by this process: all must be the same."""

@@ -18,6 +18,7 @@ def test_nothing_is_lost_or_doubled_when_processes_are_killed(spark, tmp_path):
     with trial.running():
         for what in (crash.RUNNER, crash.SPOOLER, crash.WORKER, crash.ALL):
             trial.kill(what, within=True)
+        trial.kill_until_repeated(crash.WORKER)
         trial.finish()
     rows, named, compared = trial.check(spark)
     assert rows > 1000
@@ -31,6 +32,7 @@ def test_nothing_is_lost_or_doubled_when_executors_are_killed(spark, cluster, tm
     trial = crash.Crash(tmp_path, 100, master=master, executors=executors)
     with trial.running():
         trial.kill(crash.EXECUTOR, within=True, every=True)
+        trial.kill_until_repeated(crash.EXECUTOR)
         trial.finish()
     rows, _, compared = trial.check(spark)
     assert rows > 500
