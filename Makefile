@@ -22,7 +22,9 @@ OLD_PEER_VERSION := 1.0.0
 CARGO_DENY_VERSION := 0.20.2
 # The release lines of PySpark that the guide lists as supported.
 SPARK_VERSIONS ?= 4.0 4.1 4.2 4.3
-FUZZ_SECONDS ?= 5
+FUZZ_SECONDS ?= 3
+# smoke: quickly compiled; release: more runs per second.
+FUZZ_PROFILE ?= smoke
 CYCLES ?= 10000
 # Further arguments for pytest: make test-py PYTEST_ARGS="-k keyexpr"
 PYTEST_ARGS ?=
@@ -158,7 +160,11 @@ test-py-quick: ext
 
 .PHONY: test-interop
 test-interop: ext $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION) ## Against eclipse-zenoh, newest and 1.0 era
-	$(BIN)/python -m pytest tests/interop --timeout 120 $(SIDE_BY_SIDE) 4 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/interop -m "not long" --timeout 120 $(SIDE_BY_SIDE) 4 $(PYTEST_ARGS)
+
+.PHONY: test-interop-long
+test-interop-long: ext $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION)
+	$(BIN)/python -m pytest tests/interop -m long --timeout 120 $(SIDE_BY_SIDE) 4 $(PYTEST_ARGS)
 
 .PHONY: test-network
 test-network: ext ## Reconnecting on networks that fail, in network namespaces
@@ -192,7 +198,7 @@ test-zre: ext $(ZRE_PEERS)/versions ## ZRE with pyre, zyre, czmq and a scripted 
 .PHONY: test-spark
 test-spark: ext ## Local Spark jobs
 	@.ci/check-tools "$(PYTHON)" java
-	$(BIN)/python -m pytest tests/spark --timeout 180 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/spark --timeout 180 $(SIDE_BY_SIDE) 2 $(PYTEST_ARGS)
 
 # The sizes of `make stress`, for correctness: nothing is lost or doubled, no idle trigger makes a batch.
 .PHONY: test-spark-long
@@ -207,13 +213,13 @@ smoke-spark: ext ## Sources and sinks of Spark on each release line (SPARK_VERSI
 	.ci/smoke-spark "$(PYTHON)" $(CURDIR) constraints.txt $(SPARK_VERSIONS)
 
 .PHONY: fuzz-smoke
-fuzz-smoke: ## Each fuzz target for FUZZ_SECONDS (5)
+fuzz-smoke: ## Each fuzz target for FUZZ_SECONDS (3)
 	@.ci/check-tools "$(PYTHON)" rust
-	.ci/fuzz-smoke $(FUZZ_SECONDS)
+	.ci/fuzz-smoke $(FUZZ_SECONDS) $(FUZZ_PROFILE)
 
 .PHONY: fuzz-long
 fuzz-long:
-	$(MAKE) --no-print-directory fuzz-smoke FUZZ_SECONDS=30
+	$(MAKE) --no-print-directory fuzz-smoke FUZZ_SECONDS=30 FUZZ_PROFILE=release
 
 # ---- Checking ---------------------------------------------------------------------------------------
 

@@ -121,10 +121,13 @@ def alive(pair):
 
 
 def old_cells():
-    return [*cells(["tcp"], OLD), *cells([link for link in LINKS if link != "tcp"], OLD, PAIRS)]
+    """A pair of each kind over TCP; all other cells are part of `make test-long`."""
+    short = cells(["tcp"], OLD, PAIRS)
+    for cell in [*cells(["tcp"], OLD), *cells([link for link in LINKS if link != "tcp"], OLD, PAIRS)]:
+        yield pytest.param(cell, id=str(cell), marks=[] if cell in short else [pytest.mark.long])
 
 
-@pytest.mark.parametrize("cell", old_cells(), ids=str)
+@pytest.mark.parametrize("cell", list(old_cells()))
 def test_a_cell_with_the_first_release(pool, cell):
     """The first release has no queriers, matching status or tokens in its interface."""
     with pool.peers(ZWIRE, OLD) as (ours, theirs):

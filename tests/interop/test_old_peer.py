@@ -22,25 +22,35 @@ from interop.harness import (
 from interop.test_data import MIB, WILD
 from interop.test_queries import KEPT, STAMPED, replies
 
-# Hub, client that sends or asks, client that receives or answers.
+# Hub, client that sends or asks, client that receives or answers: each role of the first release beside ours,
+# and the other mixes in `make test-long`.
 MATRIX = [
     (ZWIRE, OLD, ZWIRE),
     (ZWIRE, ZWIRE, OLD),
+    (OLD, ZWIRE, ZWIRE),
+]
+LONG_MATRIX = [
     (ZWIRE, OLD, OLD),
     (ZWIRE, OLD, ECLIPSE),
     (ZWIRE, ECLIPSE, OLD),
-    (OLD, ZWIRE, ZWIRE),
     (OLD, OLD, ZWIRE),
     (OLD, ZWIRE, OLD),
     (ECLIPSE, OLD, ZWIRE),
     (ECLIPSE, ZWIRE, OLD),
 ]
 
+
+def mixes():
+    """The mixes of a run, with their names."""
+    for mix in (*MATRIX, *LONG_MATRIX):
+        yield pytest.param(mix, id="-".join(mix), marks=[pytest.mark.long] if mix in LONG_MATRIX else [])
+
+
 # Of the replies of STAMPED. Of two without a timestamp it keeps the first where others keep the second.
 OLD_KEPT = {"NONE": "1234566", "MONOTONIC": "13466", "LATEST": "3466", "AUTO": "3466"}
 
 
-@pytest.fixture(params=MATRIX, ids="-".join)
+@pytest.fixture(params=mixes())
 def nodes(request, net):
     """Hub, client, other client."""
     hub, near, far = request.param
