@@ -6,6 +6,7 @@ use super::{
 };
 use bytes::Bytes;
 use core::{fmt, net::SocketAddr, time::Duration};
+use data_encoding::BASE64;
 use std::io::Write as _;
 use zwire_proto::{zenoh::Encoding, zre::Uuid};
 
@@ -58,10 +59,10 @@ pub fn write_jsonl(record: &Record, out: &mut Vec<u8>) {
     field!("message", Some(record.message()), plain);
     field!("kind", record.kind(), plain);
     field!("key", record.key(), |key: Key<'_>, out: &mut Vec<u8>| {
-        out.push(b'"');
-        escape(key.prefix, out);
-        escape(key.suffix, out);
-        out.push(b'"');
+        match (key.prefix, key.suffix) {
+            ("", text) | (text, "") => string(text, out),
+            (prefix, suffix) => string(&[prefix, suffix].concat(), out),
+        }
     });
     let unresolved = record.unresolved();
     field!("scope", unresolved.map(|key| key.scope), number);
@@ -171,96 +172,31 @@ fn encoding(encoding: &Encoding, out: &mut Vec<u8>) {
 }
 
 fn string(text: &str, out: &mut Vec<u8>) {
-    out.push(b'"');
-    escape(text, out);
-    out.push(b'"');
-}
-
-/// Writes a text with what JSON wants escaped escaped.
-fn escape(text: &str, out: &mut Vec<u8>) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    let bytes = text.as_bytes();
-    let mut written = 0;
-    for (at, &byte) in bytes.iter().enumerate() {
-        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
-            continue;
-        }
-        out.extend_from_slice(&bytes[written..at]);
-        written = at + 1;
-        match byte {
-            b'"' | b'\\' => out.extend([b'\\', byte]),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            _ => {
-                out.extend_from_slice(b"\\u00");
-                out.extend([HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 0x0f)]]);
-            }
-        }
-    }
-    out.extend_from_slice(&bytes[written..]);
+    // A vector takes everything.
+    let _ = serde_json::to_writer(out, text);
 }
 
 /// Writes a number in decimal.
 fn number(value: impl Into<u64>, out: &mut Vec<u8>) {
-    let mut value = value.into();
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        #[allow(clippy::cast_possible_truncation, reason = "one digit")]
-        let digit = (value % 10) as u8;
-        digits[at] = b'0' + digit;
-        value /= 10;
-        if value == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
+    let _ = serde_json::to_writer(out, &value.into());
 }
 
 /// Writes a time with as many digits as the capture has.
 fn seconds(time: Duration, out: &mut Vec<u8>) {
     number(time.as_secs(), out);
-    out.push(b'.');
-    let nanos = time.subsec_nanos();
-    let (mut rest, digits) = if nanos.is_multiple_of(1000) { (nanos / 1000, 6) } else { (nanos, 9) };
-    let at = out.len();
-    out.resize(at + digits, b'0');
-    for byte in out[at..].iter_mut().rev() {
-        #[allow(clippy::cast_possible_truncation, reason = "one digit")]
-        let digit = (rest % 10) as u8;
-        *byte = b'0' + digit;
-        rest /= 10;
-    }
+    let (at, nanos) = (out.len(), time.subsec_nanos());
+    // A leading one keeps the zeros; the point takes its place.
+    number(if nanos.is_multiple_of(1000) { 1_000_000 + nanos / 1000 } else { 1_000_000_000 + nanos }, out);
+    out[at] = b'.';
 }
 
 /// Writes bytes in base64 (RFC 4648, section 4, padded).
 fn base64(bytes: &[u8], out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digit = |value: u32| DIGITS[(value & 63) as usize];
-    let digits = |a: u8, b: u8, c: u8| {
-        let group = u32::from_be_bytes([0, a, b, c]);
-        [digit(group >> 18), digit(group >> 12), digit(group >> 6), digit(group)]
-    };
     out.push(b'"');
-    let (groups, rest) = bytes.as_chunks::<3>();
     let at = out.len();
-    out.resize(at + 4 * groups.len(), 0);
-    for (four, &[a, b, c]) in out[at..].as_chunks_mut::<4>().0.iter_mut().zip(groups) {
-        *four = digits(a, b, c);
-    }
-    match *rest {
-        [a] => {
-            let [first, second, ..] = digits(a, 0, 0);
-            out.extend_from_slice(&[first, second, b'=', b'=', b'"']);
-        }
-        [a, b] => {
-            let [first, second, third, _] = digits(a, b, 0);
-            out.extend_from_slice(&[first, second, third, b'=', b'"']);
-        }
-        _ => out.push(b'"'),
-    }
+    out.resize(at + BASE64.encode_len(bytes.len()), 0);
+    BASE64.encode_mut(bytes, &mut out[at..]);
+    out.push(b'"');
 }
 
 #[cfg(test)]

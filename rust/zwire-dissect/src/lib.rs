@@ -28,6 +28,7 @@ pub mod limits;
 mod record;
 mod said;
 mod shared;
+mod side;
 mod text;
 mod zenoh;
 mod zmtp;

@@ -15,4 +15,4 @@ pub(super) use keys::Total;
 pub(super) use reassembly::Budget;
 pub(super) use stream::ZenohStream;
 
-use super::{limits, record, shared};
+use super::{limits, record, shared, side};

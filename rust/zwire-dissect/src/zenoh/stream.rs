@@ -15,10 +15,11 @@ use super::{
     record::Cause,
     session::{Format, ZenohSession, is_init},
     shared::{DIRECTIONS, Place, Shared, StreamStep},
+    side::{Phase, Side},
     socket::{Batch, Next, Socket, may_be_joined},
 };
 use crate::capture::{Connection, Direction, StreamBuffer, WebSocket};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use core::time::Duration;
 use zwire_proto::zenoh::VERSION;
 
@@ -29,7 +30,8 @@ pub(crate) struct ZenohStream {
     from_start: bool,
     kind: ZenohCarrier,
     session: ZenohSession,
-    halves: [ZenohHalf; 2],
+    /// The state tells whether the last batch did not decode.
+    halves: [Side<bool>; 2],
 }
 
 #[derive(Debug)]
@@ -38,38 +40,6 @@ enum ZenohCarrier {
     Zenoh,
     /// The protocol inside is not known before its first message.
     WebSocket(Box<Socket>),
-}
-
-#[derive(Debug, Default)]
-struct ZenohHalf {
-    buffer: StreamBuffer,
-    phase: ZenohPhase,
-    /// When the last bytes were captured.
-    time: Duration,
-    /// The last batch did not decode.
-    doubtful: bool,
-}
-
-#[derive(Debug, Default)]
-enum ZenohPhase {
-    /// No bytes were taken yet.
-    #[default]
-    Start,
-    /// A batch begins at the position of the buffer.
-    Framed,
-    /// The batch at the position is damaged; so many of its bytes are left to skip.
-    Skip(u64),
-    /// The next batch begins somewhere in `waiting`, or later. The buffer is empty, and its position is
-    /// that of the first byte of `waiting`.
-    Search {
-        waiting: BytesMut,
-        /// Length of `waiting` from which on the search runs again.
-        wanted: usize,
-        /// Position at which the search began.
-        since: u64,
-        /// Only the start of the stream is a candidate.
-        at_start: bool,
-    },
 }
 
 enum StreamStart {
@@ -86,11 +56,11 @@ impl ZenohStream {
             from_start,
             kind: if forced { ZenohCarrier::Zenoh } else { ZenohCarrier::Undecided },
             session: ZenohSession::default(),
-            halves: [ZenohHalf::default(), ZenohHalf::default()],
+            halves: Default::default(),
         };
         if forced && from_start {
             for half in &mut stream.halves {
-                half.phase = ZenohPhase::Framed;
+                half.phase = Phase::Framed;
             }
         }
         stream
@@ -113,7 +83,7 @@ impl ZenohStream {
     /// begins, from a side that is past its own.
     pub(crate) fn begins_again(&self, direction: Direction, data: &[u8]) -> bool {
         let half = &self.halves[direction.index()];
-        matches!(half.phase, ZenohPhase::Framed)
+        matches!(half.phase, Phase::Framed)
             && half.buffer.is_empty()
             && self.session.is_open(direction.index())
             && matches!(start(data), StreamStart::Init)
@@ -121,30 +91,17 @@ impl ZenohStream {
 
     /// Takes in the next bytes. Call [`Self::step`] until it has nothing left to do.
     pub(crate) fn handle_data(&mut self, time: Duration, direction: Direction, data: Bytes) {
-        let half = &mut self.halves[direction.index()];
-        half.time = time;
         // A WebSocket joined inside a message can be recognised at the start of a later one.
-        let joins = matches!(half.phase, ZenohPhase::Search { at_start: false, .. }) && may_be_joined(&data);
-        if joins && matches!(self.kind, ZenohCarrier::Undecided) {
+        let joins = matches!(self.halves[direction.index()].phase, Phase::Search { opening: false, .. });
+        if joins && may_be_joined(&data) && matches!(self.kind, ZenohCarrier::Undecided) {
             self.switch_to(Socket::resume());
         }
-        if let ZenohCarrier::WebSocket(socket) = &mut self.kind {
-            socket.handle_data(direction, data);
-            return;
-        }
         let half = &mut self.halves[direction.index()];
-        match &mut half.phase {
-            ZenohPhase::Search { waiting, .. } => waiting.extend_from_slice(&data),
-            ZenohPhase::Skip(left) => {
-                let skipped = usize::try_from(*left).unwrap_or(usize::MAX).min(data.len());
-                *left -= skipped as u64;
-                half.buffer.jump(skipped as u64);
-                if *left == 0 {
-                    half.phase = ZenohPhase::Framed;
-                    half.buffer.push(data.slice(skipped..));
-                }
-            }
-            ZenohPhase::Start | ZenohPhase::Framed => half.buffer.push(data),
+        if let ZenohCarrier::WebSocket(socket) = &mut self.kind {
+            half.time = time;
+            socket.handle_data(direction, data);
+        } else {
+            half.handle_data(time, data);
         }
     }
 
@@ -159,7 +116,7 @@ impl ZenohStream {
     ) {
         let side = direction.index();
         // Bytes that wait for a decision will never be continued.
-        if matches!(self.halves[side].phase, ZenohPhase::Search { .. }) {
+        if matches!(self.halves[side].phase, Phase::Search { .. }) {
             while self.step_half(direction, true, shared) == StreamStep::Again {}
         }
         let place = Place { time, ..self.place(direction, offset) };
@@ -176,26 +133,13 @@ impl ZenohStream {
         }
         let format = self.session.format(side);
         let half = &mut self.halves[side];
-        let gone = half.buffer.len() as u64 + missing;
-        let left = match half.phase {
-            ZenohPhase::Skip(left) => left.checked_sub(missing),
-            // If the batch that is damaged is longer than the gap, the next one begins behind it.
-            ZenohPhase::Framed => prefix(&mut half.buffer, format.unwrap_or(Format::Plain))
-                .and_then(|(prefix, len)| (prefix as u64 + len).checked_sub(gone)),
-            ZenohPhase::Start | ZenohPhase::Search { .. } => None,
+        // If the batch that is damaged is longer than the gap, the next one begins behind it.
+        let batch = |buffer: &mut StreamBuffer| {
+            prefix(buffer, format.unwrap_or(Format::Plain)).map(|(prefix, len)| (prefix as u64 + len, false))
         };
-        let waited = match &half.phase {
-            ZenohPhase::Search { waiting, .. } => waiting.len() as u64,
-            _ => 0,
-        };
-        half.buffer.jump(missing + waited);
-        half.phase = match left {
-            Some(0) => ZenohPhase::Framed,
-            Some(left) => ZenohPhase::Skip(left),
-            None => ZenohPhase::search(half.buffer.position()),
-        };
-        // The handshake may be in the gap; the decision waits for the bytes behind it.
-        if left.is_none() {
+        if half.handle_gap(missing, batch).is_none() {
+            half.search(false);
+            // The handshake may be in the gap; the decision waits for the bytes behind it.
             self.session.pass_handshake(side);
         }
     }
@@ -254,34 +198,30 @@ impl ZenohStream {
 
     /// Number of bytes that wait for a decision, or for the rest of their batch.
     pub(crate) fn waiting(&self) -> usize {
-        let waiting = |half: &ZenohHalf| match &half.phase {
-            ZenohPhase::Search { waiting, .. } => waiting.len(),
-            _ => half.buffer.len(),
-        };
-        self.halves.iter().map(waiting).sum()
+        self.halves.iter().map(|half| half.buffer.len()).sum()
     }
 
     fn place(&self, direction: Direction, offset: u64) -> Place {
-        let time = self.halves[direction.index()].time;
-        Place { time, src: self.connection.src(direction), dst: self.connection.dst(direction), offset }
+        self.halves[direction.index()].place(&self.connection, direction, offset)
     }
 
     fn step_half(&mut self, direction: Direction, end: bool, shared: &mut Shared) -> StreamStep {
         let half = &mut self.halves[direction.index()];
-        match &mut half.phase {
-            ZenohPhase::Start if half.buffer.is_empty() => StreamStep::Done,
-            ZenohPhase::Start => self.step_start(direction, end, shared.undecided > MAX_UNDECIDED_TOTAL),
-            ZenohPhase::Framed => self.step_framed(direction, shared),
-            ZenohPhase::Skip(_) => StreamStep::Done,
-            ZenohPhase::Search { waiting, .. } if waiting.is_empty() => StreamStep::Done,
-            ZenohPhase::Search { .. } => self.step_search(direction, end, shared),
+        if half.buffer.is_empty() {
+            return StreamStep::Done;
+        }
+        match half.phase {
+            Phase::Start => self.step_start(direction, end, shared.undecided > MAX_UNDECIDED_TOTAL),
+            Phase::Framed => self.step_framed(direction, shared),
+            Phase::Skip { .. } => StreamStep::Done,
+            Phase::Search { .. } => self.step_search(direction, end, shared),
         }
     }
 
     fn step_start(&mut self, direction: Direction, end: bool, crowded: bool) -> StreamStep {
         let half = &mut self.halves[direction.index()];
         if matches!(self.kind, ZenohCarrier::Zenoh) && self.from_start {
-            half.phase = ZenohPhase::Framed;
+            half.phase = Phase::Framed;
             return StreamStep::Again;
         }
         let start = match start(half.buffer.as_slice()) {
@@ -294,7 +234,7 @@ impl ZenohStream {
         match start {
             StreamStart::Init => {
                 self.kind = ZenohCarrier::Zenoh;
-                half.phase = ZenohPhase::Framed;
+                half.phase = Phase::Framed;
                 StreamStep::Again
             }
             StreamStart::Http => {
@@ -310,10 +250,8 @@ impl ZenohStream {
                 }
             }
             StreamStart::Other if self.from_start => {
-                half.search_from_here();
-                if let ZenohPhase::Search { at_start, .. } = &mut half.phase {
-                    *at_start = true;
-                }
+                // Only the start of the stream is a candidate.
+                half.search(true);
                 self.session.pass_handshake(direction.index());
                 StreamStep::Again
             }
@@ -325,7 +263,7 @@ impl ZenohStream {
                 StreamStep::Again
             }
             StreamStart::Await | StreamStart::Other => {
-                half.search_from_here();
+                half.search(false);
                 self.session.pass_handshake(direction.index());
                 StreamStep::Again
             }
@@ -335,12 +273,9 @@ impl ZenohStream {
     fn step_framed(&mut self, direction: Direction, shared: &mut Shared) -> StreamStep {
         let side = direction.index();
         let half = &mut self.halves[side];
-        if half.buffer.is_empty() {
-            return StreamStep::Done;
-        }
         let Some(format) = self.session.format(side) else {
             // The other side's INIT is not in the capture.
-            half.search_from_here();
+            half.search(false);
             return StreamStep::Again;
         };
         let Some((prefix, len)) = prefix(&mut half.buffer, format) else { return StreamStep::Done };
@@ -349,7 +284,7 @@ impl ZenohStream {
             let place = self.place(direction, offset);
             let cause = Cause::Prefix { len, max: MAX_BATCH as u64 };
             shared.out.push_back(place.fault(place.offset - prefix as u64, cause));
-            self.halves[side].search_from_here();
+            self.halves[side].search(false);
             return StreamStep::Again;
         }
         #[allow(clippy::cast_possible_truncation, reason = "at most MAX_BATCH")]
@@ -357,10 +292,10 @@ impl ZenohStream {
         let place = self.place(direction, offset);
         let good = self.session.handle_batch(side, batch.slice(prefix..), place, shared);
         let half = &mut self.halves[side];
-        if !good && half.doubtful {
-            half.search_from_here();
+        if !good && half.state {
+            half.search(false);
         }
-        half.doubtful = !good;
+        half.state = !good;
         StreamStep::Again
     }
 
@@ -368,25 +303,26 @@ impl ZenohStream {
         let side = direction.index();
         let known = matches!(self.kind, ZenohCarrier::Zenoh);
         let half = &mut self.halves[side];
-        let ZenohPhase::Search { waiting, wanted, since, at_start } = &mut half.phase else {
+        let Phase::Search { since, wanted, opening } = half.phase else {
             return StreamStep::Done;
         };
-        if waiting.len() < *wanted && !end && shared.undecided <= MAX_UNDECIDED_TOTAL {
+        if half.buffer.len() < wanted && !end && shared.undecided <= MAX_UNDECIDED_TOTAL {
+            half.buffer.settle();
             return StreamStep::Done;
         }
-        let (since, at_start) = (*since, *at_start && !known);
-        let piece = core::mem::take(waiting).freeze();
+        let opening = opening && !known;
+        let piece = Bytes::copy_from_slice(half.buffer.as_slice());
         let format = self.session.format(side);
         let formats = format.as_ref().map_or(&Format::ALL[..], core::slice::from_ref);
         let decompressor = &mut shared.decompressor;
-        let found = match (known, at_start) {
+        let found = match (known, opening) {
             (true, _) => search(&piece, formats, Proof::KNOWN, end, decompressor),
             (false, false) => search(&piece, formats, Proof::STRANGER, end, decompressor),
             (false, true) => {
                 let found = search_start(&piece, formats, Proof::NO_HANDSHAKE, end, decompressor);
                 let Some(found) = found else {
-                    half.buffer.jump(piece.len() as u64);
-                    half.phase = ZenohPhase::search(half.buffer.position());
+                    half.buffer.clear();
+                    half.search(false);
                     return StreamStep::Foreign;
                 };
                 found
@@ -394,48 +330,39 @@ impl ZenohStream {
         };
         match found {
             BatchSearch::Found(at, format) => {
-                half.buffer.jump(at as u64);
-                half.buffer.push(piece.slice(at..));
-                half.phase = ZenohPhase::Framed;
-                half.doubtful = false;
+                half.buffer.skip(at as u64);
+                half.phase = Phase::Framed;
+                half.state = false;
                 if self.session.format(side).is_none() {
                     self.session.set_format(format);
                 }
                 let skipped = half.buffer.position() - since;
                 if !known {
                     self.kind = ZenohCarrier::Zenoh;
-                    if at_start {
+                    if opening {
                         // The other side's INIT is missing too.
                         self.session.pass_handshake(1 - side);
                     }
                     // The other side needs less evidence now.
-                    if let ZenohPhase::Search { wanted, .. } = &mut self.halves[1 - side].phase {
-                        *wanted = 0;
-                    }
+                    self.halves[1 - side].hurry();
                 }
                 self.told_skipped(direction, since, skipped, shared);
                 StreamStep::Again
             }
             BatchSearch::Wait(at) => {
-                half.buffer.jump(at as u64);
-                let left = piece.len() - at;
+                half.buffer.skip(at as u64);
                 let crowded = shared.undecided > MAX_UNDECIDED_TOTAL;
-                if end || left > MAX_UNDECIDED || crowded {
-                    half.buffer.jump(left as u64);
-                    let now = half.buffer.position();
-                    half.phase = ZenohPhase::search(now);
+                if end || half.buffer.len() > MAX_UNDECIDED || crowded {
+                    half.buffer.clear();
+                    half.search(false);
                     if known {
-                        self.told_skipped(direction, since, now - since, shared);
+                        let skipped = half.buffer.position() - since;
+                        self.told_skipped(direction, since, skipped, shared);
                         return StreamStep::Done;
                     }
                     return if end { StreamStep::Done } else { StreamStep::Foreign };
                 }
-                let waiting = match piece.try_into_mut() {
-                    Ok(mut all) => all.split_off(at),
-                    Err(piece) => BytesMut::from(&piece[at..]),
-                };
-                let wanted = waiting.len() + waiting.len() / 2 + 1;
-                half.phase = ZenohPhase::Search { waiting, wanted, since, at_start };
+                half.search_again(since, opening);
                 StreamStep::Done
             }
         }
@@ -451,11 +378,10 @@ impl ZenohStream {
     fn switch_to(&mut self, mut socket: Socket) {
         for direction in DIRECTIONS {
             let half = &mut self.halves[direction.index()];
-            let searched = match core::mem::take(&mut half.phase) {
-                ZenohPhase::Search { waiting, .. } => waiting.len(),
-                _ => 0,
-            };
-            let passed = half.buffer.position() + searched as u64;
+            if matches!(core::mem::take(&mut half.phase), Phase::Search { .. }) {
+                half.buffer.clear();
+            }
+            let passed = half.buffer.position();
             if passed > 0 {
                 socket.handle_gap(direction, passed);
             }
@@ -486,23 +412,6 @@ impl ZenohStream {
             Next::Foreign => return StreamStep::Foreign,
         }
         StreamStep::Again
-    }
-}
-
-impl ZenohPhase {
-    fn search(since: u64) -> Self {
-        Self::Search { waiting: BytesMut::new(), wanted: 0, since, at_start: false }
-    }
-}
-
-impl ZenohHalf {
-    /// Starts a search: the place of the next batch is lost.
-    fn search_from_here(&mut self) {
-        let since = self.buffer.position();
-        let waiting = self.buffer.as_slice().into();
-        self.buffer = StreamBuffer::default();
-        self.buffer.jump(since);
-        self.phase = ZenohPhase::Search { waiting, wanted: 0, since, at_start: false };
     }
 }
 

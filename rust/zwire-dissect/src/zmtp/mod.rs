@@ -19,4 +19,4 @@ mod talk;
 pub(super) use opening::greets;
 pub(super) use stream::ZmtpStream;
 
-use super::{limits, record, said, shared};
+use super::{limits, record, said, shared, side};

@@ -19,6 +19,7 @@ use super::{
     said::{Handshake, Said},
     search::{FrameSearch, SEALED, search},
     shared::{DIRECTIONS, Place, Shared, StreamStep},
+    side::{Phase, Side},
     talk::{Speaker, fault},
 };
 use crate::capture::{Connection, Direction, StreamBuffer};
@@ -36,7 +37,7 @@ use zwire_proto::{
 #[derive(Debug)]
 pub(crate) struct ZmtpStream {
     connection: Connection,
-    halves: [ZmtpHalf; 2],
+    halves: [Side<ZmtpSide>; 2],
     /// Whether the connection is known to be ZMTP.
     known: bool,
     /// No more bytes follow.
@@ -47,39 +48,16 @@ pub(crate) struct ZmtpStream {
 }
 
 #[derive(Debug, Default)]
-struct ZmtpHalf {
-    buffer: StreamBuffer,
-    phase: ZmtpPhase,
-    /// When the last bytes were captured.
-    time: Duration,
+struct ZmtpSide {
     mechanism: Option<Mechanism>,
     speaker: Speaker,
     parts: Parts,
 }
 
-#[derive(Debug, Default)]
-enum ZmtpPhase {
-    #[default]
-    Greeting,
-    /// A frame begins at the position of the buffer.
-    Frames,
-    /// So many bytes are skipped; `more` tells whether the message goes on behind them.
-    Skip { left: u64, more: bool },
-    /// The next frame begins somewhere in the buffer, or later.
-    Search {
-        /// Position at which the search began.
-        since: u64,
-        /// Length of the buffer from which on the search runs again.
-        wanted: usize,
-        /// The greeting is not in the capture, which was not reported yet.
-        joined: bool,
-    },
-}
-
 impl ZmtpStream {
     /// A connection that begins with a greeting.
     pub(crate) fn new(connection: Connection) -> Self {
-        let halves = [ZmtpHalf::default(), ZmtpHalf::default()];
+        let halves = Default::default();
         Self { connection, halves, known: true, ending: false, client: None, watch: Watch::default() }
     }
 
@@ -87,7 +65,7 @@ impl ZmtpStream {
     pub(crate) fn joined(connection: Connection) -> Self {
         let mut stream = Self { known: false, ..Self::new(connection) };
         for half in &mut stream.halves {
-            half.phase = ZmtpPhase::Search { since: 0, wanted: 0, joined: true };
+            half.search(true);
         }
         stream
     }
@@ -100,15 +78,8 @@ impl ZmtpStream {
     /// Takes in the next bytes. Call [`Self::step`] until it has nothing left to do.
     pub(crate) fn handle_data(&mut self, time: Duration, direction: Direction, data: Bytes) {
         let half = &mut self.halves[direction.index()];
-        half.time = time;
-        let ZmtpPhase::Skip { left, more } = &mut half.phase else { return half.buffer.push(data) };
-        let skipped = usize::try_from(*left).unwrap_or(usize::MAX).min(data.len());
-        *left -= skipped as u64;
-        half.buffer.jump(skipped as u64);
-        if *left == 0 {
-            half.parts.torn = *more;
-            half.phase = ZmtpPhase::Frames;
-            half.buffer.push(data.slice(skipped..));
+        if let Some(more) = half.handle_data(time, data) {
+            half.state.parts.torn = more;
         }
     }
 
@@ -123,32 +94,19 @@ impl ZmtpStream {
     ) {
         let half = &mut self.halves[direction.index()];
         half.time = time;
+        half.state.parts.clear();
         // End of the damaged frame: behind the gap, if it is longer.
-        let gone = half.buffer.len() as u64 + missing;
-        let rest = match &half.phase {
-            ZmtpPhase::Skip { left, more } => left.checked_sub(missing).map(|left| (left, *more)),
-            ZmtpPhase::Frames => head(&mut half.buffer).ok().flatten().and_then(|(head, start)| {
-                let left = head.len.saturating_add(start as u64).checked_sub(gone)?;
-                Some((left, head.more))
-            }),
-            ZmtpPhase::Greeting | ZmtpPhase::Search { .. } => None,
+        let frame = |buffer: &mut StreamBuffer| {
+            let (head, start) = head(buffer).ok()??;
+            Some((head.len.saturating_add(start as u64), head.more))
         };
-        half.buffer.jump(missing);
-        half.parts.clear();
-        let joined = matches!(half.phase, ZmtpPhase::Greeting | ZmtpPhase::Search { joined: true, .. });
-        match rest {
-            Some((0, more)) => {
-                half.parts.torn = more;
-                half.phase = ZmtpPhase::Frames;
+        match (half.handle_gap(missing, frame), half.phase) {
+            (Some((0, more)), _) => half.state.parts.torn = more,
+            (Some(_), _) => {}
+            (None, Phase::Search { since, opening, .. }) => {
+                half.phase = Phase::Search { since, wanted: 0, opening };
             }
-            Some((left, more)) => half.phase = ZmtpPhase::Skip { left, more },
-            None => {
-                let since = match half.phase {
-                    ZmtpPhase::Search { since, .. } => since,
-                    _ => half.buffer.position(),
-                };
-                half.phase = ZmtpPhase::Search { since, wanted: 0, joined };
-            }
+            (None, phase) => half.search(matches!(phase, Phase::Start)),
         }
         if self.known {
             self.told(direction, Protocol::Zmtp, offset, Cause::Missing { bytes: missing }, shared);
@@ -162,8 +120,8 @@ impl ZmtpStream {
                 return StreamStep::Again;
             }
         }
-        let lost = |half: &ZmtpHalf| {
-            matches!(half.phase, ZmtpPhase::Search { since, .. }
+        let lost = |half: &Side<ZmtpSide>| {
+            matches!(half.phase, Phase::Search { since, .. }
                 if half.buffer.position() - since > MAX_UNDECIDED as u64)
         };
         let crowded = shared.undecided > super::limits::MAX_UNDECIDED_TOTAL;
@@ -171,7 +129,7 @@ impl ZmtpStream {
             return StreamStep::Foreign;
         }
         for half in &mut self.halves {
-            half.parts.settle();
+            half.state.parts.settle();
         }
         StreamStep::Done
     }
@@ -181,9 +139,7 @@ impl ZmtpStream {
     pub(crate) fn finish(&mut self, shared: &mut Shared) -> StreamStep {
         self.ending = true;
         for half in &mut self.halves {
-            if let ZmtpPhase::Search { wanted, .. } = &mut half.phase {
-                *wanted = 0;
-            }
+            half.hurry();
         }
         match self.step(shared) {
             StreamStep::Done if self.known => {}
@@ -194,19 +150,19 @@ impl ZmtpStream {
             let (bytes, offset) = (half.buffer.len() as u64, half.buffer.position());
             half.buffer.clear();
             let cause = match half.phase {
-                ZmtpPhase::Skip { .. } => None,
-                ZmtpPhase::Search { since, .. } if offset + bytes > since => {
+                Phase::Skip { .. } => None,
+                Phase::Search { since, .. } if offset + bytes > since => {
                     let bytes = offset + bytes - since;
                     Some((since, Cause::Unframed { bytes }))
                 }
-                _ if !half.parts.frames.is_empty() => {
-                    let begin = half.parts.offset;
+                _ if !half.state.parts.frames.is_empty() => {
+                    let begin = half.state.parts.offset;
                     Some((begin, Cause::Unfinished { bytes: offset + bytes - begin }))
                 }
                 _ => (bytes > 0).then_some((offset, Cause::Unfinished { bytes })),
             };
-            half.parts.clear();
-            half.phase = ZmtpPhase::Skip { left: u64::MAX, more: false };
+            half.state.parts.clear();
+            half.phase = Phase::Skip { left: u64::MAX, more: false };
             if let Some((offset, cause)) = cause {
                 self.told(direction, Protocol::Zmtp, offset, cause, shared);
             }
@@ -216,7 +172,7 @@ impl ZmtpStream {
 
     /// Number of waiting bytes.
     pub(crate) fn waiting(&self) -> usize {
-        self.halves.iter().map(|half| half.buffer.len() + half.parts.held).sum()
+        self.halves.iter().map(|half| half.buffer.len() + half.state.parts.held).sum()
     }
 
     /// Handles at most one unit of this direction; `false` if none is complete.
@@ -226,10 +182,10 @@ impl ZmtpStream {
             return false;
         }
         match half.phase {
-            ZmtpPhase::Greeting => self.step_greeting(direction, shared),
-            ZmtpPhase::Frames => self.step_frame(direction, shared),
-            ZmtpPhase::Skip { .. } => false,
-            ZmtpPhase::Search { .. } => self.step_search(direction, shared),
+            Phase::Start => self.step_greeting(direction, shared),
+            Phase::Framed => self.step_frame(direction, shared),
+            Phase::Skip { .. } => false,
+            Phase::Search { .. } => self.step_search(direction, shared),
         }
     }
 
@@ -239,21 +195,21 @@ impl ZmtpStream {
         let Some((message, len)) = greeting(first) else { return false };
         let offset = half.buffer.position();
         match &message {
-            Ok(Said::Greeting(greeting)) => half.mechanism = Some(greeting.mechanism),
+            Ok(Said::Greeting(greeting)) => half.state.mechanism = Some(greeting.mechanism),
             Ok(Said::Greeting2(greeting)) => {
-                half.mechanism = Some(Mechanism::NULL);
-                half.speaker.introduce(Some(greeting.socket_type), Some(&greeting.identity));
+                half.state.mechanism = Some(Mechanism::NULL);
+                half.state.speaker.introduce(Some(greeting.socket_type), Some(&greeting.identity));
             }
             _ => {}
         }
         half.phase = match &message {
             Ok(_) => {
                 half.buffer.skip(len as u64);
-                ZmtpPhase::Frames
+                Phase::Framed
             }
             Err(_) => {
                 half.buffer.clear();
-                ZmtpPhase::Skip { left: u64::MAX, more: false }
+                Phase::Skip { left: u64::MAX, more: false }
             }
         };
         self.tell(direction, offset, message, shared);
@@ -267,28 +223,27 @@ impl ZmtpStream {
             Ok(Some(head)) => head,
             Ok(None) => return false,
             Err(error) => {
-                half.parts.clear();
-                half.phase = ZmtpPhase::Search { since: offset, wanted: 0, joined: false };
+                half.state.parts.clear();
+                half.search(false);
                 let cause = Cause::Decode(error);
                 self.told(direction, Protocol::Zmtp, offset, cause, shared);
                 return true;
             }
         };
-        let room = MAX_MESSAGE - half.parts.held.min(MAX_MESSAGE);
+        let room = MAX_MESSAGE - half.state.parts.held.min(MAX_MESSAGE);
         let short = half.buffer.len() as u64 <= start as u64 + head.len;
         let full = short && shared.held > MAX_REASSEMBLY;
-        if head.len > room as u64 || full || half.parts.frames.len() >= MAX_FRAMES {
-            let cause = if half.parts.frames.len() >= MAX_FRAMES {
+        if head.len > room as u64 || full || half.state.parts.frames.len() >= MAX_FRAMES {
+            let cause = if half.state.parts.frames.len() >= MAX_FRAMES {
                 Cause::Frames { max: MAX_FRAMES }
             } else {
                 Cause::Frame { len: head.len, max: if full { 0 } else { room as u64 } }
             };
-            half.parts.clear();
+            half.state.parts.clear();
             let len = start as u64 + head.len;
             let left = len - half.buffer.skip(len);
-            half.parts.torn = head.more;
-            half.phase =
-                if left == 0 { ZmtpPhase::Frames } else { ZmtpPhase::Skip { left, more: head.more } };
+            half.state.parts.torn = head.more;
+            half.phase = if left == 0 { Phase::Framed } else { Phase::Skip { left, more: head.more } };
             self.told(direction, Protocol::Zmtp, offset, cause, shared);
             return true;
         }
@@ -300,17 +255,17 @@ impl ZmtpStream {
 
     fn step_search(&mut self, direction: Direction, shared: &mut Shared) -> bool {
         let half = &mut self.halves[direction.index()];
-        let ZmtpPhase::Search { since, wanted, joined } = half.phase else { return false };
+        let Phase::Search { since, wanted, opening } = half.phase else { return false };
         if half.buffer.len() < wanted {
             return false;
         }
-        if joined && half.buffer.position() == 0 {
+        if opening && half.buffer.position() == 0 {
             // Only the opening of the connection is missing.
             match greets(half.buffer.as_slice()) {
                 None if !self.ending => return false,
                 None | Some(false) => {}
                 Some(true) => {
-                    half.phase = ZmtpPhase::Greeting;
+                    half.phase = Phase::Start;
                     self.known = true;
                     return true;
                 }
@@ -319,19 +274,16 @@ impl ZmtpStream {
         match search(half.buffer.as_slice(), self.known, self.ending) {
             FrameSearch::Found(at) => {
                 half.buffer.skip(at as u64);
-                half.phase = ZmtpPhase::Frames;
-                half.parts.torn = false;
+                half.phase = Phase::Framed;
+                half.state.parts.torn = false;
                 let bytes = half.buffer.position() - since;
                 if !self.known {
                     self.known = true;
                     // The other side needs less evidence now.
-                    if let ZmtpPhase::Search { wanted, .. } =
-                        &mut self.halves[direction.reverse().index()].phase
-                    {
-                        *wanted = 0;
-                    }
+                    self.halves[direction.reverse().index()].hurry();
                 }
-                if joined {
+                // The greeting is not in the capture, which was not reported yet.
+                if opening {
                     self.told(direction, Protocol::Zmtp, since, Cause::Joined { bytes }, shared);
                 } else if bytes > 0 {
                     self.told(direction, Protocol::Zmtp, since, Cause::Unframed { bytes }, shared);
@@ -344,8 +296,7 @@ impl ZmtpStream {
                     // Nothing that looks like a frame for so long is one.
                     half.buffer.clear();
                 }
-                let wanted = half.buffer.len() + half.buffer.len() / 2 + 1;
-                half.phase = ZmtpPhase::Search { since, wanted, joined };
+                half.search_again(since, opening);
                 false
             }
         }
@@ -360,7 +311,7 @@ impl ZmtpStream {
         shared: &mut Shared,
     ) {
         let half = &self.halves[direction.index()];
-        let curve = half.mechanism.is_none_or(|mechanism| mechanism == Mechanism::CURVE);
+        let curve = half.state.mechanism.is_none_or(|mechanism| mechanism == Mechanism::CURVE);
         if curve && body.starts_with(SEALED) {
             self.handle_sealed(direction, &body, offset, shared);
         } else if head.command {
@@ -417,17 +368,17 @@ impl ZmtpStream {
         shared: &mut Shared,
     ) {
         let half = &mut self.halves[direction.index()];
-        if half.parts.torn {
-            half.parts.torn = more;
+        if half.state.parts.torn {
+            half.state.parts.torn = more;
             return;
         }
-        half.parts.push(body, offset);
+        half.state.parts.push(body, offset);
         if more {
             return;
         }
-        let offset = half.parts.offset;
-        let frames = half.parts.take();
-        match half.speaker.tell(frames) {
+        let offset = half.state.parts.offset;
+        let frames = half.state.parts.take();
+        match half.state.speaker.tell(frames) {
             Ok(message) => self.push(direction, message, shared),
             Err((protocol, error)) => {
                 let (at, cause) = fault(offset, sealed, error);
@@ -438,7 +389,7 @@ impl ZmtpStream {
 
     fn command(&mut self, direction: Direction, body: &Bytes, shared: &Shared) -> Result<Said> {
         let half = &mut self.halves[direction.index()];
-        let mechanism = half.mechanism;
+        let mechanism = half.state.mechanism;
         if mechanism == Some(Mechanism::PLAIN)
             && let Some(error) = Error::decode_of_plain_server(body)
         {
@@ -449,7 +400,7 @@ impl ZmtpStream {
             None => Ok(None),
             Some(metadata) => {
                 let metadata = metadata?;
-                half.speaker.learn(&metadata);
+                half.state.speaker.learn(&metadata);
                 Ok(Some(metadata))
             }
         };
@@ -497,8 +448,7 @@ impl ZmtpStream {
     }
 
     fn place(&self, direction: Direction, offset: u64) -> Place {
-        let time = self.halves[direction.index()].time;
-        Place { time, src: self.connection.src(direction), dst: self.connection.dst(direction), offset }
+        self.halves[direction.index()].place(&self.connection, direction, offset)
     }
 
     fn push(&self, direction: Direction, message: Message, shared: &mut Shared) {

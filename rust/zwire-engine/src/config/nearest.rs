@@ -36,18 +36,8 @@ fn missing(a: &str, b: &str) -> usize {
 
 /// Levenshtein distance in characters, over the first [`MAX_COMPARED`] of each.
 fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(MAX_COMPARED).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(MAX_COMPARED).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
+    let [a, b] = [a, b].map(|word| word.chars().take(MAX_COMPARED).collect::<Vec<_>>());
+    strsim::generic_levenshtein(&a, &b)
 }
 
 #[cfg(test)]

@@ -8,12 +8,8 @@
 //! counted, and at the end of the period one record reports their number.
 
 use super::{Layer, Record};
-use crate::rt::{clock, runtime::Birth};
-use core::{
-    fmt::Write as _,
-    sync::atomic::{AtomicPtr, Ordering},
-    time::Duration,
-};
+use crate::rt::{clock, runtime::PerProcess};
+use core::{fmt::Write as _, time::Duration};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::{
     collections::{HashMap, VecDeque},
@@ -85,13 +81,12 @@ pub struct Taken {
 
 /// The log of this process.
 pub struct Log {
-    birth: Birth,
     state: Mutex<LogState>,
     wake: Condvar,
     quiet: Condvar,
 }
 
-static HERE: AtomicPtr<Log> = AtomicPtr::new(core::ptr::null_mut());
+static HERE: PerProcess<Log> = PerProcess::new();
 static START: OnceLock<fn() -> bool> = OnceLock::new();
 
 /// Sets the function that starts the consumer and returns whether it did. It is called from any thread
@@ -104,7 +99,6 @@ pub fn on_first(start: fn() -> bool) {
 impl Log {
     fn new() -> Self {
         Self {
-            birth: Birth::here(),
             state: Mutex::new(LogState {
                 entries: VecDeque::new(),
                 lost: 0,
@@ -120,23 +114,8 @@ impl Log {
     }
 
     /// The log of the calling process.
-    #[allow(unsafe_code, reason = "logs are leaked boxes and never freed, so the pointer stays valid")]
     pub fn here() -> &'static Self {
-        loop {
-            let current = HERE.load(Ordering::Acquire);
-            // SAFETY: a non-null pointer in HERE comes from Box::into_raw below and is never freed. No
-            // lock is taken, so a lock that was held at the time of a fork cannot cause a hang.
-            if let Some(log) = unsafe { current.as_ref() }
-                && log.birth.is_here()
-            {
-                return log;
-            }
-            let fresh = Box::into_raw(Box::new(Self::new()));
-            if HERE.compare_exchange(current, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                // SAFETY: `fresh` was not published, so this is its only owner.
-                drop(unsafe { Box::from_raw(fresh) });
-            }
-        }
+        HERE.get(Self::new)
     }
 
     /// Sets how many records of one place are passed on within a period; `None`: all of them.

@@ -1,11 +1,11 @@
 //! The tokio runtime: one per process, and a new one after a fork.
 //!
-//! A runtime does not survive a fork: the child has the object but none of its threads. So the slot
-//! holds the id of the process that built it. In a new process a fresh one is built, and the
-//! inherited one is leaked on purpose: dropping it would join threads that do not exist.
+//! A runtime does not survive a fork: the child has the object but none of its threads. So it lies in a
+//! [`PerProcess`].
 
 use crate::error::Error;
 use core::{
+    convert::Infallible,
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering},
     time::Duration,
 };
@@ -16,12 +16,7 @@ use tokio::runtime::{Builder, Handle, Runtime as Tokio};
 /// Spark executor already runs one Python process per core.
 pub const DEFAULT_WORKERS: usize = 2;
 
-struct Slot {
-    pid: u32,
-    runtime: Tokio,
-}
-
-static SLOT: AtomicPtr<Slot> = AtomicPtr::new(core::ptr::null_mut());
+static SLOT: PerProcess<Tokio> = PerProcess::new();
 static WORKERS: AtomicUsize = AtomicUsize::new(DEFAULT_WORKERS);
 
 /// Sets the number of worker threads of this process's runtime, if it is not built yet.
@@ -33,34 +28,18 @@ pub fn set_workers(workers: usize) {
 ///
 /// # Errors
 /// The operating system refuses the threads.
-#[allow(unsafe_code, reason = "slots are leaked boxes and never freed, so the pointer stays valid")]
 pub fn handle() -> Result<Handle, Error> {
-    let pid = std::process::id();
-    loop {
-        let current = SLOT.load(Ordering::Acquire);
-        // SAFETY: a non-null pointer in SLOT comes from Box::leak below and is never freed. No lock is
-        // taken, so a lock that was held at the time of a fork cannot cause a hang.
-        if let Some(slot) = unsafe { current.as_ref() }
-            && slot.pid == pid
-        {
-            return Ok(slot.runtime.handle().clone());
-        }
-        let runtime = Builder::new_multi_thread()
+    let build = || {
+        Builder::new_multi_thread()
             .worker_threads(WORKERS.load(Ordering::Relaxed))
             .thread_name("zwire-io")
             .enable_io()
             .enable_time()
             .build()
-            .map_err(|source| Error::Runtime { source: Arc::new(source) })?;
-        let fresh = Box::into_raw(Box::new(Slot { pid, runtime }));
-        if SLOT.compare_exchange(current, fresh, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            continue;
-        }
-        // Another thread was faster. This runtime has run nothing yet, so it may be shut down.
-        // SAFETY: `fresh` was not published, so this is its only owner.
-        let lost = unsafe { Box::from_raw(fresh) };
-        lost.runtime.shutdown_background();
-    }
+            .map_err(|source| Error::Runtime { source: Arc::new(source) })
+    };
+    // A runtime that another thread forestalled has run nothing yet, so it may be shut down.
+    SLOT.try_get(build, Tokio::shutdown_background).map(|runtime| runtime.handle().clone())
 }
 
 /// Calls `turn` once every `period` on the runtime, until it returns false. It must be quick.
@@ -146,6 +125,56 @@ impl Birth {
             FORKS.load(Ordering::Relaxed) == self.forks
         } else {
             std::process::id() == self.pid
+        }
+    }
+}
+
+/// Slot of a value that does not survive a fork, such as one with threads.
+///
+/// The first use in a process makes the value. A forked child makes its own and leaks the inherited one on
+/// purpose: dropping it could join threads that do not exist there.
+#[derive(Debug)]
+pub struct PerProcess<T>(AtomicPtr<(Birth, T)>);
+
+impl<T: Send + Sync + 'static> PerProcess<T> {
+    /// An empty slot.
+    #[must_use]
+    #[allow(clippy::new_without_default, reason = "a slot is a static")]
+    pub const fn new() -> Self {
+        Self(AtomicPtr::new(core::ptr::null_mut()))
+    }
+
+    /// The value of this process; `make` makes it on first use.
+    pub fn get(&'static self, make: impl Fn() -> T) -> &'static T {
+        let Ok(value) = self.try_get(|| Ok::<_, Infallible>(make()), drop);
+        value
+    }
+
+    /// Same as [`get`](Self::get) for a value that may fail to be made. `discard` takes the value of a thread
+    /// that made one while another thread published its own.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    #[allow(unsafe_code, reason = "values are leaked boxes and never freed, so the pointer stays valid")]
+    pub fn try_get<E>(
+        &'static self,
+        make: impl Fn() -> Result<T, E>,
+        discard: impl Fn(T),
+    ) -> Result<&'static T, E> {
+        loop {
+            let current = self.0.load(Ordering::Acquire);
+            // SAFETY: a non-null pointer comes from Box::into_raw below and is never freed. No lock is taken,
+            // so a lock that was held at the time of a fork cannot cause a hang.
+            if let Some((birth, value)) = unsafe { current.as_ref() }
+                && birth.is_here()
+            {
+                return Ok(value);
+            }
+            let fresh = Box::into_raw(Box::new((Birth::here(), make()?)));
+            if self.0.compare_exchange(current, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                // SAFETY: `fresh` was not published, so this is its only owner.
+                discard(unsafe { Box::from_raw(fresh) }.1);
+            }
         }
     }
 }

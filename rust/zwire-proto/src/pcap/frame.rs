@@ -9,6 +9,10 @@ use super::direction::Direction;
 use super::writer::PcapWriter;
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use core::time::Duration;
+use etherparse::{
+    IpHeaders, Ipv4Extensions, Ipv4Header, Ipv6Extensions, Ipv6Header, PacketBuilder, PacketBuilderStep,
+    TcpHeader,
+};
 use thiserror::Error;
 
 /// Longest data of a TCP segment: an IPv4 packet of 65535 bytes without its two headers.
@@ -23,12 +27,6 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
-
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-
-/// Largest headers: Ethernet 14, IPv6 40, TCP 20, options of a SYN 8.
-const MAX_HEAD: usize = 82;
 
 /// Makes the packets of one TCP connection.
 #[derive(Clone, Debug)]
@@ -94,25 +92,26 @@ impl FrameBuilder {
             Direction::ToServer => (self.client, self.server),
             Direction::ToClient => (self.server, self.client),
         };
-        let ack = if flags & ACK != 0 { self.seq[direction.reverse().index()] } else { 0 };
+        let mut header = TcpHeader::new(src.port(), dst.port(), self.seq[direction.index()], u16::MAX);
         if flags & ACK != 0 {
-            self.acked[direction.reverse().index()] = ack;
+            header.acknowledgment_number = self.seq[direction.reverse().index()];
+            self.acked[direction.reverse().index()] = header.acknowledgment_number;
         }
-        // Maximum segment size, no operation, window scale.
-        let mss = (MAX_SEGMENT as u16).to_be_bytes();
-        let options = [2, 4, mss[0], mss[1], 1, 3, 3, WINDOW_SCALE];
-        let options = if flags & SYN != 0 { &options[..] } else { &[] };
-        let mut tcp = FrameLayout::default();
-        tcp.push(&src.port().to_be_bytes());
-        tcp.push(&dst.port().to_be_bytes());
-        tcp.push(&self.seq[direction.index()].to_be_bytes());
-        tcp.push(&ack.to_be_bytes());
-        let header_len = (20 + options.len()) as u8;
-        tcp.push(&[header_len / 4 * 16, flags]);
-        tcp.push(&u16::MAX.to_be_bytes());
-        tcp.push(&[0; 4]);
-        tcp.push(options);
-        packet(timestamp, src, dst, TCP, self.ip_id, &mut tcp, 16, data, out);
+        header.fin = flags & FIN != 0;
+        header.syn = flags & SYN != 0;
+        header.rst = flags & RST != 0;
+        header.psh = flags & PSH != 0;
+        header.ack = flags & ACK != 0;
+        if header.syn {
+            // Maximum segment size, no operation, window scale.
+            let [high, low] = (MAX_SEGMENT as u16).to_be_bytes();
+            header.options = [2, 4, high, low, 1, 3, 3, WINDOW_SCALE].into();
+        }
+        let mut packet = Vec::new();
+        // No segment is longer than MAX_SEGMENT, so its packet fits the length fields.
+        if ip(src, dst, self.ip_id).tcp_header(header).write_to_vec(&mut packet, data).is_ok() {
+            out.write(timestamp, &packet, &[]);
+        }
         self.ip_id = self.ip_id.wrapping_add(1);
         // SYN and FIN take a sequence number each.
         let len = data.len() as u32 + u32::from(flags & (SYN | FIN) != 0);
@@ -143,98 +142,37 @@ pub fn write_datagram(
     if data.len() > bound {
         return Err(DatagramTooLong { len: data.len(), bound });
     }
-    let mut udp = FrameLayout::default();
-    udp.push(&src.port().to_be_bytes());
-    udp.push(&dst.port().to_be_bytes());
-    udp.push(&(8 + data.len() as u16).to_be_bytes());
-    udp.push(&[0; 2]);
-    packet(timestamp, src, dst, UDP, 0, &mut udp, 6, data, out);
+    let mut packet = Vec::new();
+    ip(src, dst, 0)
+        .udp(src.port(), dst.port())
+        .write_to_vec(&mut packet, data)
+        .map_err(|_| DatagramTooLong { len: data.len(), bound })?;
+    out.write(timestamp, &packet, &[]);
     Ok(())
 }
 
-/// Headers under construction.
-struct FrameLayout {
-    bytes: [u8; MAX_HEAD],
-    len: usize,
-}
-
-impl Default for FrameLayout {
-    fn default() -> Self {
-        Self { bytes: [0; MAX_HEAD], len: 0 }
-    }
-}
-
-impl FrameLayout {
-    fn push(&mut self, bytes: &[u8]) {
-        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
-        self.len += bytes.len();
-    }
-
-    fn set_u16(&mut self, at: usize, value: u16) {
-        self.bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
-    }
-
-    fn as_slice(&self) -> &[u8] {
-        &self.bytes[..self.len]
-    }
-}
-
-/// Writes one packet. `transport` is the transport header, with its checksum at `checksum_at`.
-#[expect(clippy::too_many_arguments, reason = "the fields of one packet, named once")]
-fn packet(
-    timestamp: Duration,
-    src: SocketAddr,
-    dst: SocketAddr,
-    protocol: u8,
-    ip_id: u16,
-    transport: &mut FrameLayout,
-    checksum_at: usize,
-    data: &[u8],
-    out: &mut PcapWriter,
-) {
-    let len = (transport.len + data.len()) as u16;
-    let mut sum = Checksum::default();
-    sum.add(&u16::from(protocol).to_be_bytes());
-    sum.add(&len.to_be_bytes());
-    let mut head = FrameLayout::default();
-    // Locally administered addresses that tell the sender from the receiver.
-    head.push(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
-    match (src.ip(), dst.ip()) {
+/// The link and network headers of a packet; the builder fills in lengths and checksums.
+fn ip(src: SocketAddr, dst: SocketAddr, id: u16) -> PacketBuilderStep<IpHeaders> {
+    let header = match (src.ip(), dst.ip()) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
-            head.push(&[0x08, 0x00, 0x45, 0]);
-            head.push(&(20 + len).to_be_bytes());
-            head.push(&ip_id.to_be_bytes());
-            // Do not fragment; time to live 64.
-            head.push(&[0x40, 0, 64, protocol, 0, 0]);
-            head.push(&src.octets());
-            head.push(&dst.octets());
-            let mut header_sum = Checksum::default();
-            header_sum.add(&head.as_slice()[14..]);
-            head.set_u16(24, header_sum.finish());
-            sum.add(&src.octets());
-            sum.add(&dst.octets());
+            let header = Ipv4Header {
+                identification: id,
+                dont_fragment: true,
+                time_to_live: 64,
+                source: src.octets(),
+                destination: dst.octets(),
+                ..Ipv4Header::default()
+            };
+            IpHeaders::Ipv4(header, Ipv4Extensions::default())
         }
         (src, dst) => {
-            let [src, dst] = [src, dst].map(to_v6);
-            head.push(&[0x86, 0xdd, 0x60, 0, 0, 0]);
-            head.push(&len.to_be_bytes());
-            head.push(&[protocol, 64]);
-            head.push(&src.octets());
-            head.push(&dst.octets());
-            sum.add(&src.octets());
-            sum.add(&dst.octets());
+            let [source, destination] = [src, dst].map(|addr| to_v6(addr).octets());
+            let header = Ipv6Header { hop_limit: 64, source, destination, ..Ipv6Header::default() };
+            IpHeaders::Ipv6(header, Ipv6Extensions::default())
         }
-    }
-    sum.add(transport.as_slice());
-    sum.add(data);
-    let sum = match sum.finish() {
-        // Zero means "no checksum" in UDP.
-        0 if protocol == UDP => 0xffff,
-        sum => sum,
     };
-    transport.set_u16(checksum_at, sum);
-    head.push(transport.as_slice());
-    out.write(timestamp, head.as_slice(), data);
+    // Locally administered addresses that tell the sender from the receiver.
+    PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]).ip(header)
 }
 
 fn to_v6(addr: IpAddr) -> Ipv6Addr {
@@ -244,36 +182,36 @@ fn to_v6(addr: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// The Internet checksum (RFC 1071). All parts but the last have even lengths.
-#[derive(Default)]
-struct Checksum(u64);
-
-impl Checksum {
-    fn add(&mut self, bytes: &[u8]) {
-        let mut words = bytes.chunks_exact(4);
-        // A one's complement sum may be taken in wider words and folded at the end. A packet has
-        // 2^14 words of 32 bits, so the sum stays below 2^47.
-        for word in &mut words {
-            self.0 += u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]]));
-        }
-        for pair in words.remainder().chunks(2) {
-            let low = pair.get(1).copied().unwrap_or(0);
-            self.0 += u64::from(u16::from_be_bytes([pair[0], low]));
-        }
-    }
-
-    fn finish(self) -> u16 {
-        let mut sum = self.0;
-        while sum > 0xffff {
-            sum = (sum >> 16) + (sum & 0xffff);
-        }
-        !(sum as u16)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The Internet checksum (RFC 1071), apart from that of the packet builder. All parts but the last have even lengths.
+    #[derive(Default)]
+    struct Checksum(u64);
+
+    impl Checksum {
+        fn add(&mut self, bytes: &[u8]) {
+            let mut words = bytes.chunks_exact(4);
+            // A one's complement sum may be taken in wider words and folded at the end. A packet has
+            // 2^14 words of 32 bits, so the sum stays below 2^47.
+            for word in &mut words {
+                self.0 += u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]]));
+            }
+            for pair in words.remainder().chunks(2) {
+                let low = pair.get(1).copied().unwrap_or(0);
+                self.0 += u64::from(u16::from_be_bytes([pair[0], low]));
+            }
+        }
+
+        fn finish(self) -> u16 {
+            let mut sum = self.0;
+            while sum > 0xffff {
+                sum = (sum >> 16) + (sum & 0xffff);
+            }
+            !(sum as u16)
+        }
+    }
 
     /// The data of all packets of a file.
     fn packets(out: &mut PcapWriter) -> Vec<Vec<u8>> {

@@ -9,7 +9,7 @@
 //! some hundred hangs in `os.fork`.
 
 use core::{
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering},
     time::Duration,
 };
 use parking_lot::{Condvar, Mutex};
@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use std::{collections::VecDeque, io, sync::Arc, thread};
 use zwire_engine::{
     clock,
-    runtime::{self, Birth},
+    runtime::{self, Birth, PerProcess},
 };
 
 /// Name of callback threads.
@@ -135,34 +135,13 @@ pub(crate) struct Pool {
     entering: AtomicUsize,
 }
 
-static POOL: AtomicPtr<Pool> = AtomicPtr::new(core::ptr::null_mut());
+static POOL: PerProcess<Pool> = PerProcess::new();
 
 impl Pool {
     /// The pool of this process; a forked child has none of the threads of its parent, and gets a new
     /// one.
-    #[allow(unsafe_code, reason = "pools are leaked boxes and never freed, so the pointer stays valid")]
     pub(crate) fn here() -> &'static Self {
-        loop {
-            let current = POOL.load(Ordering::Acquire);
-            // SAFETY: a non-null pointer in POOL comes from Box::into_raw below and is never freed. No
-            // lock is taken, so a lock that was held at the time of a fork cannot cause a hang.
-            if let Some(pool) = unsafe { current.as_ref() }
-                && pool.birth.is_here()
-            {
-                return pool;
-            }
-            let fresh = Box::new(Self {
-                birth: Birth::here(),
-                state: Mutex::default(),
-                entering: AtomicUsize::new(0),
-            });
-            let fresh = Box::into_raw(fresh);
-            if POOL.compare_exchange(current, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
-                // Another thread was faster.
-                // SAFETY: `fresh` was not published, so this is its only owner.
-                drop(unsafe { Box::from_raw(fresh) });
-            }
-        }
+        POOL.get(|| Self { birth: Birth::here(), state: Mutex::default(), entering: AtomicUsize::new(0) })
     }
 
     /// Adds a work; its turns have to be announced.

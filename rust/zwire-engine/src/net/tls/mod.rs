@@ -45,7 +45,9 @@ pub(crate) fn client_config(settings: &TlsSettings) -> Result<ClientConfig, TlsS
             .map_err(|e| TlsSettingsError::unusable(ROOTS, e))?;
         builder.with_webpki_verifier(verifier)
     } else {
-        builder.dangerous().with_custom_certificate_verifier(Arc::new(name::AnyName::new(roots, provider)))
+        builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(name::AnyName::new(Some(roots), provider)))
     };
     if !settings.mutual() {
         return Ok(builder.with_no_client_auth());

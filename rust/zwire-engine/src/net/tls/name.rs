@@ -1,4 +1,4 @@
-//! [`AnyName`]: verifier for `verify_name_on_connect: false`.
+//! [`AnyName`]: verifier for `verify_name_on_connect: false` and for links without authentication.
 
 use rustls::{
     DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
@@ -13,15 +13,15 @@ use rustls::{
 use std::sync::Arc;
 
 /// Verifies the chain, its validity, and that the other side has the key; the name in the certificate is
-/// ignored.
+/// ignored. Without roots, only the key is verified.
 #[derive(Debug)]
 pub(super) struct AnyName {
-    roots: Arc<RootCertStore>,
+    roots: Option<Arc<RootCertStore>>,
     provider: Arc<CryptoProvider>,
 }
 
 impl AnyName {
-    pub(super) const fn new(roots: Arc<RootCertStore>, provider: Arc<CryptoProvider>) -> Self {
+    pub(super) const fn new(roots: Option<Arc<RootCertStore>>, provider: Arc<CryptoProvider>) -> Self {
         Self { roots, provider }
     }
 }
@@ -35,9 +35,11 @@ impl ServerCertVerifier for AnyName {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let certificate = ParsedCertificate::try_from(end_entity)?;
-        let algorithms = self.provider.signature_verification_algorithms.all;
-        verify_server_cert_signed_by_trust_anchor(&certificate, &self.roots, intermediates, now, algorithms)?;
+        if let Some(roots) = &self.roots {
+            let certificate = ParsedCertificate::try_from(end_entity)?;
+            let algorithms = self.provider.signature_verification_algorithms.all;
+            verify_server_cert_signed_by_trust_anchor(&certificate, roots, intermediates, now, algorithms)?;
+        }
         Ok(ServerCertVerified::assertion())
     }
 

@@ -15,7 +15,8 @@ use crate::{
 };
 use bytes::Bytes;
 use core::fmt;
-use sha3::{Digest, Sha3_256};
+use hmac::{KeyInit, Mac, SimpleHmac, digest::Key};
+use sha3::Sha3_256;
 
 /// The inner extension id of `usrpwd`; 1 is `pubkey`.
 const USRPWD: u8 = 0x02;
@@ -54,7 +55,7 @@ pub(super) fn challenge(nonce: u64) -> Bytes {
 
 /// The answer to the challenge, in OPEN SYN.
 pub(super) fn answer(credentials: &Credentials, nonce: u64) -> Bytes {
-    let mac = mac(nonce, credentials.password.as_bytes());
+    let mac = mac(nonce, &credentials.password).finalize().into_bytes();
     let user = credentials.user.as_bytes();
     let mut out = vec![USRPWD | ZBUF];
     put_vle(&mut out, (vle_len(user.len() as u64) + user.len() + 1 + mac.len()) as u64);
@@ -97,20 +98,16 @@ pub(super) fn verify(
     let given = r.zbytes(u64::from(u32::MAX), "Auth mac")?;
     // An unknown user takes as long to check as a wrong password.
     let known = password_of(&user);
-    let expected = mac(nonce, known.as_deref().unwrap_or_default().as_bytes());
-    let differing = given.iter().zip(&expected).fold(0, |acc, (a, b)| acc | (a ^ b));
-    let same = differing == 0 && given.len() == expected.len();
+    let same = mac(nonce, known.as_deref().unwrap_or_default()).verify_slice(&given).is_ok();
     Ok(known.filter(|_| same).map(|_| user))
 }
 
-/// HMAC (RFC 2104) with SHA3-256; the key is the nonce, the message the password.
-fn mac(nonce: u64, password: &[u8]) -> [u8; 32] {
-    /// Block size of SHA3-256.
-    const BLOCK: usize = 136;
-    let mut key = [0; BLOCK];
+/// The computation of the message authentication code: the key is the nonce, the message the password.
+fn mac(nonce: u64, password: &str) -> SimpleHmac<Sha3_256> {
+    // HMAC fills a key with zeros to the block size of the hash.
+    let mut key = Key::<SimpleHmac<Sha3_256>>::default();
     key[..8].copy_from_slice(&nonce.to_le_bytes());
-    let inner = Sha3_256::new().chain_update(key.map(|b| b ^ 0x36)).chain_update(password).finalize();
-    Sha3_256::new().chain_update(key.map(|b| b ^ 0x5c)).chain_update(inner).finalize().into()
+    SimpleHmac::new(&key).chain_update(password)
 }
 
 #[cfg(test)]
