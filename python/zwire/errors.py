@@ -99,8 +99,7 @@ class ZwireError(Exception):
         unknown = fields.keys() - set(self._fields)
         if unknown:
             names = ", ".join(sorted(unknown))
-            problem = f"{type(self).__name__} has no field {names}"
-            raise TypeError(problem)
+            raise TypeError(f"{type(self).__name__} has no field {names}")
         for name in self._fields:
             setattr(self, name, fields.get(name))
 

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from types import TracebackType
 
-__all__ = ["Beginning", "Context", "Ready"]
-
 
 class _Left(ABC):
     """Base of objects that ``async with`` ends."""

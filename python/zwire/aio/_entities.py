@@ -32,24 +32,6 @@ if TYPE_CHECKING:
     from zwire.aio._channel import IntoHandler
     from zwire.zenoh import CongestionControl, Priority, Reliability, ReplyKeyExpr
 
-__all__ = [
-    "ANSWERS",
-    "Batches",
-    "Declared",
-    "Expecting",
-    "LinkEventsListener",
-    "Listener",
-    "LivelinessToken",
-    "MatchingListener",
-    "Outlet",
-    "Publisher",
-    "Querier",
-    "Queryable",
-    "Samples",
-    "Subscriber",
-    "TransportEventsListener",
-]
-
 T = TypeVar("T")
 ANSWERS = 32
 """Most calls of a queryable's callback under way at once."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     )
     from zwire.zenoh import CongestionControl, Priority, ReplyKeyExpr
 
-__all__ = ["Query", "back", "hand"]
-
 
 class Query:
     """A query to answer, any number of times.

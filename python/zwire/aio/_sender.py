@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
 
-__all__ = ["Sender", "finish"]
-
 
 async def finish(
     room: Pending | Literal[False], send: Callable[..., object], *args: object, **kwargs: object

@@ -65,8 +65,6 @@ if TYPE_CHECKING:
         ReplyKeyExpr,
     )
 
-__all__ = ["Liveliness", "Opening", "Session", "SessionInfo", "open"]
-
 LINGER: Final = 2.0
 """Seconds that `close` waits by default."""
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["Remap"]
-
 _WILD = re.compile(r"\*\*|\$\*|\*")
 
 # A wildcard finds no chunk that begins with @ (zenoh: verbatim chunks).

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from zwire.recording._mcap import McapSchema
 
-__all__ = ["Written", "write"]
-
 _WRITTEN = ("parquet", "arrow", "mcap")
 
 _GROUP_ROWS, _GROUP_BYTES = 1 << 17, 64 << 20

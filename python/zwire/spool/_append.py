@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from zwire._zwire import _ArrowArray
 
-__all__ = ["Appender", "settings"]
-
 
 def settings(
     *,

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from zwire._zwire import ArrowBatch, SpoolView
 
-__all__ = ["RemoteSpool", "connect"]
-
 SCHEME = "zwire:"
 """Prefix of the names of spools read through a range server."""
 
@@ -140,8 +138,7 @@ class RemoteView:
             SpoolUnreachable: No range server answers.
         """
         if name is not None and not (len(name) == 32 and set(name) <= set("0123456789abcdef")):
-            problem = f"{name!r} is no id of a spool: it has 32 hexadecimal digits"
-            raise SpoolError(problem)
+            raise SpoolError(f"{name!r} is no id of a spool: it has 32 hexadecimal digits")
         found = self._ask("about", None, f"{ROOT}/{name or '*'}", all_of_them=name is None)
         ids = sorted({about["spool"] for about in found})
         if len(ids) > 1:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Self
 
-__all__ = ["RangeServer", "serve"]
-
 _log = logging.getLogger("zwire.spool")
 
 ROOT = "@zwire/spool"

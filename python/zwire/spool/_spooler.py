@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any, Self
 
-__all__ = ["Keeper", "Retention", "Spooler", "writer_of"]
-
 # The engine bounds queues by bytes; this many samples without a payload are more than it takes.
 _MANY = 1 << 30
 

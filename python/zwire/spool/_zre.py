@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-__all__ = ["ZreLogSpooler", "ZreSpooler"]
-
 # Queues are bounded in bytes; this many events without a payload are more than those take.
 _MANY = 1 << 30
 

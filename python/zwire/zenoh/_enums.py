@@ -11,20 +11,6 @@ from enum import Enum, nonmember
 from zwire._zwire import WhatAmIMatcher
 from zwire.errors import InvalidValue
 
-__all__ = [
-    "CongestionControl",
-    "ConsolidationMode",
-    "InterceptionPoint",
-    "Locality",
-    "Priority",
-    "QueryTarget",
-    "Reliability",
-    "ReplyKeyExpr",
-    "SampleKind",
-    "SetIntersectionLevel",
-    "WhatAmI",
-]
-
 
 class _Enum(Enum):
     """An enumeration with members that print as the expression that names them."""

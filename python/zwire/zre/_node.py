@@ -23,9 +23,6 @@ if TYPE_CHECKING:
             """Export a schema and an array."""
 
 
-__all__ = ["Node", "Sent"]
-
-
 @dataclass(frozen=True, slots=True)
 class Sent:
     """The result of a batch: its number of messages, and the number of copies with each outcome."""
