@@ -173,8 +173,9 @@ class MemoryLayout:
     def __new__(cls, size: int, alignment: AllocAlignment = AllocAlignment.ALIGN_1_BYTE) -> Self:
         """Check the size."""
         if size <= 0 or size % alignment.get_alignment_value():
-            problem = f"a size of {size} is no positive multiple of {alignment.get_alignment_value()}"
-            raise InvalidValue(problem)
+            raise InvalidValue(
+                f"a size of {size} is no positive multiple of {alignment.get_alignment_value()}"
+            )
         made = super().__new__(cls)
         made._size, made._alignment = size, alignment
         return made
