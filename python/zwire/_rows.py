@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["REMEMBERED", "KeyFilter", "payload_bytes", "unique"]
-
 REMEMBERED = 65_536
 """Most keys with a cached answer. Beyond it the cache is cleared, so that new keys do not fill the memory."""
 

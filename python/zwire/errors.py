@@ -46,7 +46,7 @@ from __future__ import annotations
 # Type checkers go by this name; importing it from typing would take half the time of our import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar
 
 __all__ = [
     "AuthenticationError",
@@ -88,10 +88,15 @@ __all__ = [
 class ZwireError(Exception):
     """Base of all errors that zwire raises.
 
-    Keyword arguments become attributes; classes that have some list them.
+    Keyword arguments become attributes; classes that have some annotate them.
     """
 
-    _fields: tuple[str, ...] = ()
+    _fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        """Add the annotated names to the fields of the base."""
+        own = [name for name in cls.__annotations__ if name not in cls._fields]
+        cls._fields = (*cls._fields, *own)
 
     def __init__(self, *args: object, **fields: object) -> None:
         """Keep message and further arguments, and one attribute per field, ``None`` if it is not given."""
@@ -99,8 +104,7 @@ class ZwireError(Exception):
         unknown = fields.keys() - set(self._fields)
         if unknown:
             names = ", ".join(sorted(unknown))
-            problem = f"{type(self).__name__} has no field {names}"
-            raise TypeError(problem)
+            raise TypeError(f"{type(self).__name__} has no field {names}")
         for name in self._fields:
             setattr(self, name, fields.get(name))
 
@@ -117,7 +121,6 @@ def _rebuild(cls: type[ZwireError], args: tuple[Any, ...], fields: dict[str, Any
 class ConfigError(ZwireError, ValueError):
     """A configuration that cannot be used; ``path`` names the key, ``nearest`` a known one like it."""
 
-    _fields = ("path", "nearest")
     path: str | None
     nearest: str | None
 
@@ -137,7 +140,6 @@ class InvalidValue(ZwireError, ValueError):
 class KeyExprError(ZwireError, ValueError):
     """A key expression that is not legal or not canonical; ``offset`` is the byte where it is wrong."""
 
-    _fields = ("offset",)
     offset: int | None
 
 
@@ -147,7 +149,6 @@ class RowError(ZwireError, ValueError):
     ``row`` counts from 0, ``key`` is the key in the row, ``reason`` says what is wrong.
     """
 
-    _fields = ("row", "key", "reason")
     row: int | None
     key: str | None
     reason: str | None
@@ -159,7 +160,6 @@ class RecordingError(ZwireError, ValueError):
     ``file`` is its path, ``rows`` the number of rows read before the error.
     """
 
-    _fields = ("file", "rows")
     file: str | None
     rows: int | None
 
@@ -167,7 +167,6 @@ class RecordingError(ZwireError, ValueError):
 class UnknownPeer(ZwireError, LookupError):
     """No node with that UUID is known, or it has not sent HELLO yet; ``peer`` is the UUID."""
 
-    _fields = ("peer",)
     peer: str | None
 
 
@@ -182,14 +181,12 @@ class TransportError(ZwireError):
 class ConnectError(TransportError, ConnectionError):
     """No session could be opened; ``endpoint`` is the last one tried, if any was."""
 
-    _fields: tuple[str, ...] = ("endpoint",)
     endpoint: str | None
 
 
 class HandshakeError(ConnectError):
     """The node at ``endpoint`` rejects the connection; ``reason`` is the reason as a keyword."""
 
-    _fields = ("endpoint", "reason")
     reason: str | None
 
 
@@ -200,7 +197,6 @@ class AuthenticationError(HandshakeError):
 class LinkClosed(TransportError):
     """The link ended; ``reason`` is that of the protocol, ``by_peer`` whether the peer closed it."""
 
-    _fields = ("reason", "by_peer")
     reason: str | None
     by_peer: bool | None
 
@@ -208,7 +204,6 @@ class LinkClosed(TransportError):
 class TimedOut(TransportError, TimeoutError):
     """No result came in time; ``seconds`` is the length of the wait."""
 
-    _fields = ("seconds",)
     seconds: float | None
 
 
@@ -219,14 +214,12 @@ class QueueFull(TransportError):
 class Unreachable(TransportError):
     """No peer of a ROUTER has this ``identity``."""
 
-    _fields = ("identity",)
     identity: bytes | None
 
 
 class Undelivered(TransportError):
     """Rows that did not arrive: ``missing`` of ``rows`` sent, as reported by the intended receivers."""
 
-    _fields = ("rows", "missing")
     rows: int | None
     missing: int | None
 
@@ -246,7 +239,6 @@ class RemoteProtocolError(ProtocolError):
 class DecodeError(RemoteProtocolError, ValueError):
     """Bytes that do not decode; ``reading`` names message and field, ``offset`` counts bytes."""
 
-    _fields = ("reading", "offset")
     reading: str | None
     offset: int | None
 
@@ -254,7 +246,6 @@ class DecodeError(RemoteProtocolError, ValueError):
 class QueryError(ZwireError):
     """An error reply of a queryable; ``payload`` is its content, in the format of ``encoding``."""
 
-    _fields = ("payload", "encoding")
     payload: bytes | None
     encoding: str | None
 
@@ -267,7 +258,6 @@ class PayloadError(ZwireError, ValueError):
     both are ``None`` if unknown.
     """
 
-    _fields: tuple[str, ...] = ("key", "encoding", "schema", "path", "offset")
     key: str | None
     encoding: str | None
     schema: str | None
@@ -281,7 +271,6 @@ class UnknownEncoding(PayloadError):
     ``path`` and ``offset`` are ``None``; ``key``, ``encoding`` and ``schema`` are as in the parent.
     """
 
-    _fields = (*PayloadError._fields, "known")
     known: list[str] | None
 
 
@@ -291,7 +280,6 @@ class SchemaMismatch(PayloadError):
     ``path`` and ``offset`` are ``None``; ``key`` and ``encoding`` are as in the parent.
     """
 
-    _fields = (*PayloadError._fields, "expected")
     expected: str | None
 
 
@@ -302,7 +290,6 @@ class SpoolError(ZwireError):
     about the spool as a whole; the message has the file.
     """
 
-    _fields: tuple[str, ...] = ("shard", "offset")
     shard: int | None
     offset: int | None
 
@@ -314,7 +301,6 @@ class SpoolCorrupt(SpoolError):
     which on rows may be readable again; ``None`` where that is not known.
     """
 
-    _fields = (*SpoolError._fields, "resumes")
     resumes: int | None
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from zwire._zwire import _RustHandler
 
-__all__ = ["Callback", "Handler", "Receiver", "Server", "parse"]
-
 T = TypeVar("T")
 
 if TYPE_CHECKING:

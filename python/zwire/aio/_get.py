@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from zwire._zwire import Reply
 
-__all__ = ["Replies"]
-
 
 class Replies(Handler["Reply"]):
     """A get in progress.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from zwire._zwire import Inbox, Pending
 
-__all__ = ["TURNS", "Door", "Reactor", "Turns", "current", "until"]
-
 TURNS: Final = 256
 """Number of items that a task takes before it lets other tasks run."""
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from zwire._zwire import end_query, without_waiting
+from zwire._zwire import end_query
 from zwire.aio._loops import current
-from zwire.aio._sender import finish
+from zwire.aio._sender import Sender, sends
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
     from typing import Literal
 
     from zwire import _zwire
@@ -29,10 +27,8 @@ if TYPE_CHECKING:
     )
     from zwire.zenoh import CongestionControl, Priority, ReplyKeyExpr
 
-__all__ = ["Query", "back", "hand"]
 
-
-class Query:
+class Query(Sender):
     """A query to answer, any number of times.
 
     The querier is told that no more replies come when the query is dropped, left as a context manager, or
@@ -42,7 +38,7 @@ class Query:
     """
 
     def __init__(self, inner: _zwire.Query) -> None:
-        self._inner = inner
+        self._inner: _zwire.Query = inner
         # The task in which replies count: they end the query when its callback or turn of the loop has
         # finished.
         self._holder: object = None
@@ -51,23 +47,13 @@ class Query:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.drop()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         self.drop()
 
     def __str__(self) -> str:
@@ -117,13 +103,11 @@ class Query:
         """The keys of replies that the querier accepts."""
         return self._inner.accepts_replies()
 
-    async def _send(self, send: Callable[..., None], *args: object, **kwargs: object) -> None:
-        _, room = without_waiting(send, *args, **kwargs)
-        if room is not None:
-            await finish(room, send, *args, **kwargs)
+    def _sent(self) -> None:
         if self._holder is not None and self._holder is current().task():
             self._answered = True
 
+    @sends
     async def reply(
         self,
         key_expr: _IntoKeyExpr,
@@ -137,22 +121,12 @@ class Query:
         timestamp: Timestamp | None = None,
     ) -> None:
         """Reply with a value."""
-        await self._send(
-            self._inner.reply,
-            key_expr,
-            payload,
-            encoding=encoding,
-            congestion_control=congestion_control,
-            priority=priority,
-            express=express,
-            attachment=attachment,
-            timestamp=timestamp,
-        )
 
+    @sends
     async def reply_err(self, payload: _IntoZBytes, *, encoding: _IntoEncoding | None = None) -> None:
         """Reply with an error."""
-        await self._send(self._inner.reply_err, payload, encoding=encoding)
 
+    @sends
     async def reply_del(
         self,
         key_expr: _IntoKeyExpr,
@@ -164,15 +138,6 @@ class Query:
         timestamp: Timestamp | None = None,
     ) -> None:
         """Reply with a deletion."""
-        await self._send(
-            self._inner.reply_del,
-            key_expr,
-            congestion_control=congestion_control,
-            priority=priority,
-            express=express,
-            attachment=attachment,
-            timestamp=timestamp,
-        )
 
     def drop(self) -> None:
         """Tell the querier that no more replies come. Repeated calls have no effect."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from zwire._zwire import Hello, _IntoConfig, _IntoWhatAmIMatcher
     from zwire.aio._channel import IntoHandler
 
-__all__ = ["Scout", "scout"]
-
 
 class Scout(Receiver["Hello"], Context):
     """A search for nodes: an asynchronous iterator over the answers, unless it has a callback."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from zwire._zwire import Pending, without_waiting
 from zwire.aio import _threads
 from zwire.aio._loops import TURNS, current, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
     from typing import Literal
 
-__all__ = ["Sender", "finish"]
+P = ParamSpec("P")
+S = TypeVar("S", bound="Sender")
 
 
 async def finish(
@@ -26,17 +28,35 @@ async def finish(
 
 
 class Sender:
-    """Base of entities that publish: without blocking where possible, else in a thread."""
+    """Base of objects that send through a blocking one: without blocking where possible, else in a thread."""
 
+    _inner: Any
     _turns = TURNS
 
-    async def _send(self, send: Callable[..., object], *args: object, **kwargs: object) -> None:
-        """Send; then wait for room, if the queue is full now. Cancelled meanwhile, it is sent anyway."""
+    def _sent(self) -> None:
+        """Note that a message was sent."""
+
+
+def sends(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, None]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, None]]:
+    """Let a method send by the one of that name of the inner object, with the arguments that it is given.
+
+    It then waits for room, if the queue is full. A call that is cancelled meanwhile has sent its message.
+    """
+    name = method.__name__
+
+    @functools.wraps(method)
+    async def send(self: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
         self._turns -= 1
         if self._turns <= 0:
             # A task that sends in an endless loop must let other tasks run.
             self._turns = TURNS
             await current().turn()
-        _, room = without_waiting(send, *args, **kwargs)
+        call = getattr(self._inner, name)
+        _, room = without_waiting(call, *args, **kwargs)
         if room is not None:
-            await finish(room, send, *args, **kwargs)
+            await finish(room, call, *args, **kwargs)
+        self._sent()
+
+    return send

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
     T = TypeVar("T")
 
-__all__ = ["run", "wait"]
-
 MOST_CALLS: Final = 32
 """Most threads for calls that return by themselves."""
 MOST_WAITS: Final = 256

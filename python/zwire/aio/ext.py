@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from zwire import _zwire
 from zwire._zwire import Miss, Sample
 from zwire.aio._entities import Expecting, Listener, Outlet, Samples, Subscriber
+from zwire.aio._sender import sends
 
 if TYPE_CHECKING:
     import weakref
@@ -40,6 +41,7 @@ class AdvancedPublisher(Outlet, Expecting):
     def __init__(self, inner: _zwire.AdvancedPublisher) -> None:
         self._inner: _zwire.AdvancedPublisher = inner
 
+    @sends
     async def put(
         self,
         payload: _IntoZBytes,
@@ -50,15 +52,8 @@ class AdvancedPublisher(Outlet, Expecting):
         timestamp_instrumentation: None = None,
     ) -> None:
         """Publish a value; waits for room as congestion control requires."""
-        await self._send(
-            self._inner.put,
-            payload,
-            encoding=encoding,
-            attachment=attachment,
-            timestamp=timestamp,
-            timestamp_instrumentation=timestamp_instrumentation,
-        )
 
+    @sends
     async def delete(
         self,
         *,
@@ -67,12 +62,6 @@ class AdvancedPublisher(Outlet, Expecting):
         timestamp_instrumentation: None = None,
     ) -> None:
         """Publish a deletion."""
-        await self._send(
-            self._inner.delete,
-            attachment=attachment,
-            timestamp=timestamp,
-            timestamp_instrumentation=timestamp_instrumentation,
-        )
 
 
 class SampleMissListener(Listener[Miss]):

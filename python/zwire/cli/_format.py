@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from zwire.zenoh import SampleKind
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable
 
     from zwire.zenoh import Reply, Sample, ZBytes
@@ -18,19 +17,13 @@ _SHOWN_BYTES = 256
 """Bytes of payload that a line of text shows; of longer payloads it shows the length, too."""
 
 
-def add_format(parser: argparse.ArgumentParser) -> None:
-    """Add the option that chooses the format."""
-    parser.add_argument(
-        "--format",
-        choices=["text", "jsonl"],
-        default="text",
-        help="text for people, or one JSON object per line with the payload in base64 (default: text)",
-    )
+HELP = "text for people, or one JSON object per line with the payload in base64 (default: text)"
+"""Help of the option that chooses the format."""
 
 
 def sample_formatter(name: str) -> Callable[[Sample], str]:
     """Return a function that turns a sample into a line."""
-    return _sample_text if name == "text" else _sample_json
+    return _sample_text if name == "text" else lambda sample: json.dumps(_sample_fields(sample))
 
 
 def reply_formatter(name: str) -> Callable[[Reply], str]:
@@ -75,10 +68,6 @@ def _sample_fields(sample: Sample) -> dict[str, Any]:
         "congestion": sample.congestion_control.name.lower(),
         "express": sample.express,
     }
-
-
-def _sample_json(sample: Sample) -> str:
-    return json.dumps(_sample_fields(sample))
 
 
 def _reply_text(reply: Reply) -> str:

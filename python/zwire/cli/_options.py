@@ -6,15 +6,16 @@ import contextlib
 import json
 import signal
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypedDict
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
 
 from zwire import zenoh
 from zwire.errors import ConfigError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 DEFAULT_ENDPOINT = "tcp/127.0.0.1:7447"
 """Default endpoint of a hub on this machine."""
@@ -29,6 +30,26 @@ CONGESTION = {
 }
 
 
+def add_several(group: argparse._ActionsContainer, *names: str, **more: Any) -> None:  # noqa: ANN401 - argparse's
+    """Add an option that may be given several times."""
+    group.add_argument(*names, action="append", default=[], **more)
+
+
+def add_seconds(group: argparse._ActionsContainer, *names: str, **more: Any) -> None:  # noqa: ANN401 - argparse's
+    """Add an option with a time to wait."""
+    group.add_argument(*names, type=seconds, metavar="SECONDS", **more)
+
+
+def add_count(group: argparse._ActionsContainer, *names: str, **more: Any) -> None:  # noqa: ANN401 - argparse's
+    """Add an option with a number of at least 1."""
+    group.add_argument(*names, type=positive, metavar="N", **more)
+
+
+def add_format(group: argparse._ActionsContainer, help: str | None = None) -> None:
+    """Add the option that chooses between text for people and JSON Lines."""
+    group.add_argument("--format", choices=["text", "jsonl"], default="text", help=help)
+
+
 def add_network(parser: argparse.ArgumentParser, *, mode: str | None = None) -> None:
     """Add the options of a session."""
     group = parser.add_argument_group(
@@ -40,21 +61,15 @@ def add_network(parser: argparse.ArgumentParser, *, mode: str | None = None) -> 
             else f"Without --listen it listens on {DEFAULT_ENDPOINT}."
         ),
     )
-    group.add_argument(
+    add_several(
+        group,
         "-e",
         "--connect",
         metavar="ENDPOINT",
-        action="append",
-        default=[],
         help="endpoint to connect to, such as tcp/192.168.1.5:7447; several are tried in turn",
     )
-    group.add_argument(
-        "-l",
-        "--listen",
-        metavar="ENDPOINT",
-        action="append",
-        default=[],
-        help="endpoint to listen on; port 0 takes a free one",
+    add_several(
+        group, "-l", "--listen", metavar="ENDPOINT", help="endpoint to listen on; port 0 takes a free one"
     )
     group.add_argument(
         "-m",
@@ -64,11 +79,10 @@ def add_network(parser: argparse.ArgumentParser, *, mode: str | None = None) -> 
         help=f"role of this node (default: {mode or 'client, or peer with --listen'})",
     )
     group.add_argument("-c", "--config", metavar="FILE", type=Path, help="configuration as JSON5 or YAML")
-    group.add_argument(
+    add_several(
+        group,
         "--cfg",
         metavar="KEY:VALUE",
-        action="append",
-        default=[],
         help="one key of the configuration, such as transport/link/tx/lease:5000; the value is JSON5",
     )
     group.add_argument(
@@ -167,19 +181,8 @@ def qos(args: argparse.Namespace) -> Qos:
 
 def add_limits(parser: argparse.ArgumentParser, what: str) -> None:
     """Add the options that end a receiving command."""
-    parser.add_argument(
-        "-n",
-        "--count",
-        type=positive,
-        metavar="N",
-        help=f"end after N {what} (default: run until interrupted)",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=seconds,
-        metavar="SECONDS",
-        help="end after that time in any case; exit code 3 if fewer than N came",
-    )
+    add_count(parser, "-n", "--count", help=f"end after N {what} (default: run until interrupted)")
+    add_seconds(parser, "--timeout", help="end after that time in any case; exit code 3 if fewer than N came")
 
 
 def positive(text: str) -> int:
@@ -227,6 +230,23 @@ def settle(session: zenoh.Session) -> None:
     The wait is bounded: a hub that does not answer in time gets the declarations when it can.
     """
     session.ready(timeout=2.0)
+
+
+def countdown(timeout: float | None) -> Callable[[], float | None]:
+    """Return a function that gives the seconds left of a time; None for no limit."""
+    end = None if timeout is None else time.monotonic() + timeout
+    return lambda: None if end is None else max(0.0, end - time.monotonic())
+
+
+@contextlib.contextmanager
+def running(*, endless: bool) -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end a command; for an endless one that is the normal end."""
+    with stop_signals():
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not endless:
+                raise
 
 
 @contextlib.contextmanager

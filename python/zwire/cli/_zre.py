@@ -20,37 +20,27 @@ def add_node(parser: argparse.ArgumentParser) -> None:
     """Add the options of a node."""
     group = parser.add_argument_group("node")
     group.add_argument("--name", help="name announced to peers (default: six digits of the UUID)")
-    group.add_argument(
-        "--header", metavar="NAME=VALUE", action="append", default=[], help="tell peers this; may be repeated"
-    )
-    group.add_argument(
+    _options.add_several(group, "--header", metavar="NAME=VALUE", help="tell peers this; may be repeated")
+    _options.add_several(
+        group,
         "-i",
         "--interface",
         metavar="NAME",
-        action="append",
-        default=[],
         help="use only these: name, address, CIDR, or a pattern such as 'en*' (default: every suitable one)",
     )
     group.add_argument("--port", type=int, help="UDP port of beacons (default: 5670)")
-    group.add_argument(
-        "--interval", type=_options.seconds, metavar="SECONDS", help="between beacons (default: 1)"
-    )
+    _options.add_seconds(group, "--interval", help="between beacons (default: 1)")
     group.add_argument("--no-beacons", action="store_true", help="neither send beacons nor listen for them")
-    group.add_argument(
+    _options.add_several(
+        group,
         "-e",
         "--connect",
         metavar="ENDPOINT",
-        action="append",
-        default=[],
         help="a peer that no beacon announces, such as tcp://192.168.1.5:49152",
     )
     group.add_argument("--gossip-bind", metavar="ENDPOINT", help="be a gossip hub at this endpoint")
-    group.add_argument(
-        "--gossip-connect",
-        metavar="ENDPOINT",
-        action="append",
-        default=[],
-        help="use the gossip hub at this endpoint",
+    _options.add_several(
+        group, "--gossip-connect", metavar="ENDPOINT", help="use the gossip hub at this endpoint"
     )
     group.add_argument(
         "--advertise", metavar="ENDPOINT", help="tell peers this endpoint instead of the own one"
@@ -58,12 +48,11 @@ def add_node(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--mailbox", type=int, metavar="PORT", help="TCP port of the mailbox (default: from 49152)"
     )
-    group.add_argument(
+    _options.add_several(
+        group,
         "-g",
         "--generation",
         choices=GENERATIONS,
-        action="append",
-        default=[],
         help="speak this one; several are served together (default: 36)",
     )
 

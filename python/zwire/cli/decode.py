@@ -20,9 +20,6 @@ from zwire.cli import _options, _progress
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
 EPILOG = """\
 examples:
   zwire decode traffic.pcap
@@ -51,12 +48,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="text",
         help="readable text, one JSON object per line, Arrow IPC stream, or Parquet (default: text)",
     )
-    parser.add_argument(
+    _options.add_several(
+        parser,
         "--port",
         metavar="N",
         type=_port,
-        action="append",
-        default=[],
         help="take everything on this TCP or UDP port for Zenoh; may be given several times",
     )
     parser.add_argument(
@@ -88,15 +84,10 @@ def run(args: argparse.Namespace) -> int:
         )
     decoder = decode(*files, ports=args.port, keys=args.curve_key)
     with _options.stop_signals(), _shown(decoder, args.output), _output(args.output) as out:
-        match args.format:
-            case "text":
-                found = _lines(decoder.text, out)
-            case "jsonl":
-                found = _lines(decoder.jsonl, out)
-            case "arrow":
-                found = _arrow(decoder, out)
-            case _:
-                found = _parquet(decoder, out)
+        if args.format in {"arrow", "parquet"}:
+            found = _table(decoder, args.format, out)
+        else:
+            found = _lines(decoder.text if args.format == "text" else decoder.jsonl, out)
     if not found:
         hint = "" if args.port else "; --port N where its port is known"
         _options.say(f"zwire decode: no Zenoh and no ZMTP in {' '.join(args.files)}{hint}")
@@ -148,29 +139,17 @@ def _lines(more: Callable[[], bytes], out: BinaryIO) -> bool:
     return found
 
 
-def _arrow(decoder: Decoder, out: BinaryIO) -> bool:
-    import pyarrow as pa
-
-    with pa.ipc.new_stream(out, pa.schema(decoder)) as writer:
-        return _batches(decoder, writer)
-
-
-def _parquet(decoder: Decoder, out: BinaryIO) -> bool:
+def _table(decoder: Decoder, form: str, out: BinaryIO) -> bool:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with pq.ParquetWriter(out, pa.schema(decoder)) as writer:
-        return _batches(decoder, writer)
-
-
-def _batches(decoder: Decoder, writer: pa.ipc.RecordBatchWriter | pq.ParquetWriter) -> bool:
-    import pyarrow as pa
-
     found = False
-    for batch in decoder:
-        table = pa.record_batch(batch)
-        writer.write_batch(table)
-        found = found or table.num_rows > 0
+    open_ = pa.ipc.new_stream if form == "arrow" else pq.ParquetWriter
+    with open_(out, pa.schema(decoder)) as writer:
+        for batch in decoder:
+            table = pa.record_batch(batch)
+            writer.write_batch(table)
+            found = found or table.num_rows > 0
     return found
 
 

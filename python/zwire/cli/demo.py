@@ -43,16 +43,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=Path("demo-out"),
         help="folder for what it leaves (default: demo-out)",
     )
-    parser.add_argument(
-        "--processes",
-        metavar="N",
-        type=_options.positive,
-        default=4,
-        help="processes of the fleet (default: 4)",
-    )
-    parser.add_argument(
-        "--robots", metavar="N", type=_options.positive, default=6, help="robots in each process (default: 6)"
-    )
+    _options.add_count(parser, "--processes", default=4, help="processes of the fleet (default: 4)")
+    _options.add_count(parser, "--robots", default=6, help="robots in each process (default: 6)")
     parser.add_argument(
         "--seconds", metavar="S", type=float, default=5.0, help="how long the fleet publishes (default: 5)"
     )
@@ -66,14 +58,11 @@ def run(args: argparse.Namespace) -> int:
     missing = [package for package in _NEEDS if importlib.util.find_spec(package) is None]
     if missing:
         extras = ",".join(sorted({_NEEDS[package] for package in missing}))
-        _options.say(f"zwire demo: needs {', '.join(missing)}: pip install 'zwire[{extras}]'")
-        return 1
+        return _options.refuse("demo", f"needs {', '.join(missing)}: pip install 'zwire[{extras}]'", 1)
     if not _java():
-        _options.say("zwire demo: needs a JDK 17 or newer for Spark: install one, or set JAVA_HOME")
-        return 1
+        return _options.refuse("demo", "needs a JDK 17 or newer for Spark: install one, or set JAVA_HOME", 1)
     if args.seconds <= 0 or args.timeout <= 0:
-        _options.say("zwire demo: --seconds and --timeout must be positive")
-        return 2
+        return _options.refuse("demo", "--seconds and --timeout must be positive", 2)
     from zwire.demo import road
 
     options = road.Options(args.out, args.processes, args.robots, args.seconds, args.timeout)

@@ -44,14 +44,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="which of several answers on one key count (default: auto)",
     )
-    parser.add_argument("--timeout", type=_options.seconds, default=10, metavar="SECONDS", help="default: 10")
-    parser.add_argument(
-        "--budget",
-        type=_options.positive,
-        metavar="N",
-        help="end the query after N replies (default: no limit)",
-    )
-    _format.add_format(parser)
+    _options.add_seconds(parser, "--timeout", default=10, help="default: 10")
+    _options.add_count(parser, "--budget", help="end the query after N replies (default: no limit)")
+    _options.add_format(parser, _format.HELP)
     _options.add_network(parser)
 
 
@@ -78,6 +73,5 @@ def run(args: argparse.Namespace) -> int:
             out = sys.stderr if reply.err is not None and args.format == "text" else sys.stdout
             print(line(reply), file=out, flush=True)
     if not answers:
-        _options.say(f"zwire get: no queryable answered {args.selector}")
-        return 3
+        return _options.refuse("get", f"no queryable answered {args.selector}", 3)
     return 1 if errors else 0

@@ -34,17 +34,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--lines", action="store_true", help="publish each line of the standard input")
     parser.add_argument("--encoding", help="what the value is, such as text/plain or application/json;v1")
     parser.add_argument("--attachment", help="goes along with the value")
-    parser.add_argument(
-        "-n",
-        "--count",
-        type=_options.positive,
-        default=1,
-        metavar="N",
-        help="publish a value or file that often (default: 1)",
+    _options.add_count(
+        parser, "-n", "--count", default=1, help="publish a value or file that often (default: 1)"
     )
-    parser.add_argument(
-        "--interval", type=_options.seconds, default=0, metavar="SECONDS", help="pause in between"
-    )
+    _options.add_seconds(parser, "--interval", default=0, help="pause in between")
     _options.add_qos(parser, congestion="block")
     _options.add_network(parser)
 
@@ -52,8 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Publish, then close, which sends what is queued."""
     if args.lines and args.count != 1:
-        _options.say("zwire put: the standard input can be read once: give --lines or -n")
-        return 2
+        return _options.refuse("put", "the standard input can be read once: give --lines or -n", 2)
     qos = _options.qos(args)
     with _options.stop_signals(), _options.open_session(args) as session:
         for number, value in enumerate(_values(args)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from zwire.cli import _format, _options
@@ -40,19 +39,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answer queries until there were enough or it is interrupted."""
-    with _options.stop_signals():
-        try:
-            return _answer_all(args)
-        except KeyboardInterrupt:
-            if args.count is not None:
-                raise
-            return 0
-
-
-def _answer_all(args: argparse.Namespace) -> int:
-    end = None if args.timeout is None else time.monotonic() + args.timeout
+    left = _options.countdown(args.timeout)
     answered = 0
     with (
+        _options.running(endless=args.count is None),
         _options.open_session(args) as session,
         session.declare_queryable(args.key, complete=args.complete) as queryable,
     ):
@@ -60,8 +50,7 @@ def _answer_all(args: argparse.Namespace) -> int:
         _options.say(f"answering {args.key}")
         while args.count is None or answered < args.count:
             try:
-                left = None if end is None else max(0.0, end - time.monotonic())
-                with queryable.recv(timeout=left) as query:
+                with queryable.recv(timeout=left()) as query:
                     print(_shown(query), flush=True)
                     _answer(query, args)
             except TimedOut:

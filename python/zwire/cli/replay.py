@@ -46,9 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="of the files (default: what they begin with)",
     )
     what = parser.add_argument_group("what is published")
-    what.add_argument(
-        "--keys", metavar="KEYEXPR", type=_key, action="append", default=[], help="these; again for more"
-    )
+    _options.add_several(what, "--keys", metavar="KEYEXPR", type=_key, help="these; again for more")
     what.add_argument(
         "--from", dest="start", metavar="TIME", type=_when, help="instant, or seconds from the beginning"
     )
@@ -56,12 +54,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--link", metavar="PATTERN", help="only samples from this address, such as '10.0.0.7:*'"
     )
-    what.add_argument(
+    _options.add_several(
+        what,
         "--remap",
         metavar="FROM=TO",
         type=_rule,
-        action="append",
-        default=[],
         help="other keys: a/b=c names all below a/b, 'a/*/x=b/*/y' keeps what * stands for",
     )
     what.add_argument(
@@ -79,13 +76,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="times the speed, such as 0.5 or 2x (default: 1)",
     )
     when.add_argument("--loop", type=_rounds, default=1, metavar="N", help="how often; 0 is until Ctrl-C")
-    when.add_argument(
-        "--max-gap", type=_options.seconds, metavar="SECONDS", help="pauses of the recording last no longer"
-    )
-    when.add_argument(
+    _options.add_seconds(when, "--max-gap", help="pauses of the recording last no longer")
+    _options.add_seconds(
+        when,
         "--wait-for-subscribers",
-        type=_options.seconds,
-        metavar="SECONDS",
         help="begin when one of the first keys has a subscriber; exit code 3 if none has in time",
     )
     group = parser.add_argument_group("quality of service")

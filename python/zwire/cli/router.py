@@ -37,16 +37,11 @@ def run(args: argparse.Namespace) -> int:
     config = _options.session_config(args)
     if (mode := json.loads(config.get_json("mode"))) != "router":
         raise ConfigError(f'a hub has mode "router", not "{mode}"')
-    with _options.stop_signals():
-        try:
-            with zenoh.open(config) as session:
-                for endpoint in session.listening():
-                    print(endpoint, flush=True)
-                _options.say(f"hub {session.zid()} is ready, Ctrl-C ends it")
-                never = threading.Event()
-                while not never.wait(_LOOK_SECONDS):
-                    pass
-        except KeyboardInterrupt:
-            # An interrupt is the normal end of a hub, not a failure.
-            return 0
+    with _options.running(endless=True), zenoh.open(config) as session:
+        for endpoint in session.listening():
+            print(endpoint, flush=True)
+        _options.say(f"hub {session.zid()} is ready, Ctrl-C ends it")
+        never = threading.Event()
+        while not never.wait(_LOOK_SECONDS):
+            pass
     return 0

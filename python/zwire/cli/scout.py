@@ -33,14 +33,9 @@ _ROLES = ("router", "peer", "client")
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("role", nargs="*", help="router, peer or client (default: all)")
-    parser.add_argument("-n", "--count", type=_options.positive, metavar="N", help="end when N have answered")
-    parser.add_argument("--timeout", type=_options.seconds, default=3.0, metavar="SECONDS", help="default: 3")
-    parser.add_argument(
-        "--format",
-        choices=["text", "jsonl"],
-        default="text",
-        help="a table at the end, or lines as they come",
-    )
+    _options.add_count(parser, "-n", "--count", help="end when N have answered")
+    _options.add_seconds(parser, "--timeout", default=3.0, help="default: 3")
+    _options.add_format(parser, help="a table at the end, or lines as they come")
     parser.add_argument(
         "--interface",
         metavar="NAMES",
@@ -54,8 +49,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the nodes found."""
     wrong = [role for role in args.role if role not in _ROLES]
     if wrong:
-        _options.say(f"zwire scout: {wrong[0]} is no role; there are {', '.join(_ROLES)}")
-        return 2
+        return _options.refuse("scout", f"{wrong[0]} is no role; there are {', '.join(_ROLES)}", 2)
     found: dict[str, dict[str, Any]] = {}
     end = time.monotonic() + args.timeout
     with (

@@ -98,9 +98,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     zre = parser.add_argument_group(
         "ZRE", "A folder has messages of Zenoh, events of ZRE, or records of ZRE/LOG."
     )
-    zre.add_argument(
-        "--zre-group", metavar="GROUP", action="append", default=[], help="keep ZRE events, and its messages"
-    )
+    _options.add_several(zre, "--zre-group", metavar="GROUP", help="keep ZRE events, and its messages")
     zre.add_argument(
         "--zre-log",
         metavar="ENDPOINT",
@@ -108,11 +106,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         const="tcp://*:*",
         help="keep ZRE/LOG; collect at that endpoint (default: tcp://*:*)",
     )
-    zre.add_argument(
+    _options.add_several(
+        zre,
         "--zre",
         metavar="NAME=VALUE",
-        action="append",
-        default=[],
         help="one setting of the node, such as beacons=false; the value is JSON, or a text",
     )
     look = parser.add_argument_group("looking")
@@ -121,7 +118,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     look.add_argument("--since", type=when, metavar="TIME", help="received then or later, as ISO 8601")
     look.add_argument("--until", type=when, metavar="TIME", help="received before")
     look.add_argument("--gaps", action="store_true", help="the log of gaps, instead of the rows")
-    look.add_argument("-n", "--count", type=_options.positive, metavar="N", help="no more rows than these")
+    _options.add_count(look, "-n", "--count", help="no more rows than these")
     look.add_argument(
         "--format",
         choices=["text", "jsonl", "parquet", "arrow", "mcap"],
@@ -160,7 +157,7 @@ def when(text: str) -> datetime:
 def run(args: argparse.Namespace) -> int:
     """Run a subcommand."""
     if args.dir is not None:
-        with _options.stop_signals(), contextlib.suppress(KeyboardInterrupt):
+        with _options.running(endless=True):
             _keep(args)
         return 0
     word, *rest = args.words or [""]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from zwire.cli import _format, _options
@@ -31,34 +30,33 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("key", help="key expression to subscribe to")
     _options.add_limits(parser, "samples")
-    _format.add_format(parser)
+    _options.add_format(parser, _format.HELP)
     _options.add_network(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print samples until there were enough or it is interrupted."""
-    with _options.stop_signals():
-        try:
-            with _options.open_session(args) as session, session.declare_subscriber(args.key) as subscriber:
-                _options.settle(session)
-                _options.say(f"subscribed to {args.key}")
-                code = _print(subscriber, args)
-                if subscriber.dropped:
-                    _options.say(f"zwire sub: {subscriber.dropped} samples were dropped: output was too slow")
-                return code
-        except KeyboardInterrupt:
-            if args.count is not None:
-                raise
-            return 0
+    with (
+        _options.running(endless=args.count is None),
+        _options.open_session(args) as session,
+        session.declare_subscriber(args.key) as subscriber,
+    ):
+        _options.settle(session)
+        _options.say(f"subscribed to {args.key}")
+        code = _print(subscriber, args)
+        if subscriber.dropped:
+            _options.say(f"zwire sub: {subscriber.dropped} samples were dropped: output was too slow")
+        return code
+    return 0
 
 
 def _print(subscriber: Subscriber[Handler[Sample]], args: argparse.Namespace) -> int:
     line = _format.sample_formatter(args.format)
-    end = None if args.timeout is None else time.monotonic() + args.timeout
+    remaining = _options.countdown(args.timeout)
     missing = args.count
     while missing is None or missing > 0:
-        left = None if end is None else end - time.monotonic()
-        if left is not None and left <= 0:
+        left = remaining()
+        if left == 0:
             return _options.too_few("sub", (args.count or 0) - (missing or 0), args)
         at_most = _AT_ONCE if missing is None else min(_AT_ONCE, missing)
         samples = subscriber.recv_many(at_most, timeout=left)

@@ -23,7 +23,7 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("group", nargs="?", default="CHAT", help="default: CHAT")
-    parser.add_argument("--format", choices=["text", "jsonl"], default="text")
+    _options.add_format(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -33,13 +33,9 @@ def run(args: argparse.Namespace) -> int:
         if event.type != "STOP":
             print(_zre.event_line(event, args.format), flush=True)
 
-    with _options.stop_signals():
-        try:
-            with _zre.node(args, callback=show) as node:
-                node.join(args.group)
-                _options.say(f"{node.name} joined {args.group} at {node.endpoint}")
-                for line in sys.stdin:
-                    node.shout(args.group, line.rstrip("\n"))
-        except KeyboardInterrupt:
-            return 0
+    with _options.running(endless=True), _zre.node(args, callback=show) as node:
+        node.join(args.group)
+        _options.say(f"{node.name} joined {args.group} at {node.endpoint}")
+        for line in sys.stdin:
+            node.shout(args.group, line.rstrip("\n"))
     return 0

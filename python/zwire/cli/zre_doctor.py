@@ -27,7 +27,7 @@ _NOWHERE = "tcp://127.0.0.1:9"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("--wait", type=_options.seconds, default=3.0, metavar="SECONDS", help="default: 3")
+    _options.add_seconds(parser, "--wait", default=3.0, help="default: 3")
     parser.add_argument("--format", choices=["text", "json"], default="text")
 
 

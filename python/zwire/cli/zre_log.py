@@ -28,34 +28,27 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     _options.add_limits(parser, "records")
-    parser.add_argument("--format", choices=["text", "jsonl"], default="text")
+    _options.add_format(parser)
     parser.add_argument("--bind", default="tcp://*:*", metavar="ENDPOINT", help="default: tcp://*:*")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print records until there were enough or it is interrupted."""
-    with _options.stop_signals():
-        try:
-            with zre.LogCollector(bind=args.bind) as log, _zre.node(args, collector=log.endpoint) as node:
-                _options.say(f"{node.name} collects at {log.endpoint}")
-                return _print(log, args)
-        except KeyboardInterrupt:
-            if args.count is not None:
-                raise
-            return 0
-
-
-def _print(log: zre.LogCollector, args: argparse.Namespace) -> int:
-    end = None if args.timeout is None else time.monotonic() + args.timeout
+    left = _options.countdown(args.timeout)
     came = 0
-    while args.count is None or came < args.count:
-        left = None if end is None else max(0.0, end - time.monotonic())
-        try:
-            record = log.recv(left)
-        except TimedOut:
-            return _options.too_few("zre log", came, args)
-        print(_line(record, args.format), flush=True)
-        came += 1
+    with (
+        _options.running(endless=args.count is None),
+        zre.LogCollector(bind=args.bind) as log,
+        _zre.node(args, collector=log.endpoint) as node,
+    ):
+        _options.say(f"{node.name} collects at {log.endpoint}")
+        while args.count is None or came < args.count:
+            try:
+                record = log.recv(left())
+            except TimedOut:
+                return _options.too_few("zre log", came, args)
+            print(_line(record, args.format), flush=True)
+            came += 1
     return 0
 
 

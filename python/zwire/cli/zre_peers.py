@@ -25,11 +25,9 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument(
-        "-n", "--count", type=_options.positive, metavar="N", help="end when N peers are found"
-    )
-    parser.add_argument("--wait", type=_options.seconds, default=3.0, metavar="SECONDS", help="default: 3")
-    parser.add_argument("--format", choices=["text", "jsonl"], default="text")
+    _options.add_count(parser, "-n", "--count", help="end when N peers are found")
+    _options.add_seconds(parser, "--wait", default=3.0, help="default: 3")
+    _options.add_format(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -22,10 +22,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("group")
     parser.add_argument("message", nargs="+", help="several arguments make a message of several frames")
-    parser.add_argument(
-        "--peers", type=_options.positive, default=1, metavar="N", help="wait for N members (default: 1)"
-    )
-    parser.add_argument("--wait", type=_options.seconds, default=10.0, metavar="SECONDS", help="default: 10")
+    _options.add_count(parser, "--peers", default=1, help="wait for N members (default: 1)")
+    _options.add_seconds(parser, "--wait", default=10.0, help="default: 10")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,8 +33,9 @@ def run(args: argparse.Namespace) -> int:
             node.wait_for_peers(args.peers, timeout=args.wait, group=args.group)
         except TimedOut:
             there = len(node.peers_by_group(args.group))
-            _options.say(f"zwire zre shout: {there} of {args.peers} in {args.group} after {args.wait:g} s")
-            return 3
+            return _options.refuse(
+                "zre shout", f"{there} of {args.peers} in {args.group} after {args.wait:g} s", 3
+            )
         sent = node.shout(args.group, args.message)
         _options.say(f"{sent.queued} queued, {sent.not_responding} not responding, {sent.refused} refused")
         return 0 if sent.queued == len(sent.peers) else 1

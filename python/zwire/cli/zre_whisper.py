@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("peer", help="its name, its UUID, or the first digits of that")
     parser.add_argument("message", nargs="+", help="several make a message of several frames")
-    parser.add_argument("--wait", type=_options.seconds, default=10.0, metavar="SECONDS", help="default: 10")
+    _options.add_seconds(parser, "--wait", default=10.0, help="default: 10")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -35,12 +35,10 @@ def run(args: argparse.Namespace) -> int:
     with _options.stop_signals(), _zre.node(args) as node:
         while not (found := _found(node, args.peer)):
             if time.monotonic() >= end:
-                _options.say(f"zwire zre whisper: no {args.peer} after {args.wait:g} s")
-                return 3
+                return _options.refuse("zre whisper", f"no {args.peer} after {args.wait:g} s", 3)
             time.sleep(_LOOK)
         if len(found) > 1:
-            _options.say(f"zwire zre whisper: {args.peer} may be {', '.join(found)}")
-            return 1
+            return _options.refuse("zre whisper", f"{args.peer} may be {', '.join(found)}", 1)
         became = node.whisper(found[0], args.message)
         _options.say(f"{node.peer_name(found[0])}: {became.value}")
         return 0 if became == zre.Delivery.QUEUED else 1

@@ -9,19 +9,6 @@ from typing import Literal, TypeAlias
 
 from zwire.config._keys import Entry, Json
 
-__all__ = [
-    "AccessPolicy",
-    "AccessRule",
-    "AccessSubject",
-    "Downsampling",
-    "LinkWeight",
-    "LowPass",
-    "NetworkQos",
-    "PublicationQos",
-    "Qos",
-    "Rate",
-]
-
 Flow: TypeAlias = Literal["ingress", "egress"]
 
 Congestion: TypeAlias = Literal["drop", "block", "block_first"]

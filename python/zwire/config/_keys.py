@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, TypeAlias
 
-__all__ = ["Entry", "Json", "freeze", "key", "tree"]
-
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 _PATH = "path"

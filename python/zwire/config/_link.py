@@ -10,8 +10,6 @@ from typing import Literal
 
 from zwire.config._keys import freeze, key
 
-__all__ = ["Batching", "Congestion", "Link", "Multicast", "QueueSizes", "Tls"]
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueSizes:

@@ -21,21 +21,6 @@ from zwire.config._entries import (  # noqa: TC001 - as above
 from zwire.config._keys import Json, freeze, key, tree
 from zwire.config._link import Link
 
-__all__ = [
-    "AccessControl",
-    "AdminSpace",
-    "Attempts",
-    "Credentials",
-    "Handler",
-    "Limits",
-    "Opening",
-    "Retry",
-    "Scouting",
-    "SessionConfig",
-    "Timeouts",
-    "Timestamping",
-]
-
 Role: TypeAlias = Literal["router", "peer", "client"]
 
 Strategy: TypeAlias = Literal["always", "greater-zid"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from zwire import zenoh
+from zwire._closing import Closing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +21,7 @@ _TAP_WAITS = 1.0
 """Longest time that bytes wait in the tap, in seconds, if others follow them."""
 
 
-class Hub:
+class Hub(Closing):
     """A hub on a free port of this machine that writes its traffic to a capture."""
 
     def __init__(self, capture: Path) -> None:
@@ -36,10 +37,8 @@ class Hub:
         )
         self.endpoint: str = self._session.listening()[0]
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_args: object) -> None:
+    def close(self) -> None:
+        """Close the hub."""
         self._session.close()
 
     @staticmethod

@@ -10,8 +10,9 @@ import sys
 import threading
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from zwire._closing import Closing
 from zwire.demo.fleet import Settings
 from zwire.errors import TimedOut, TransportError
 
@@ -22,7 +23,7 @@ _GOODBYE = 5.0
 """Seconds for a process to end by itself."""
 
 
-class Fleet:
+class Fleet(Closing):
     """The processes of the fleet."""
 
     def __init__(self, endpoint: str, *, count: int, robots: int, seconds: float, errors: Path) -> None:
@@ -55,12 +56,6 @@ class Fleet:
             for line in lines:
                 self._heard.put((number, json.loads(line)))
         self._heard.put((number, None))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_args: object) -> None:
-        self.close()
 
     def go(self) -> None:
         """Order all to publish."""

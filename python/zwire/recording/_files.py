@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zwire.columns import SAMPLE
+from zwire.columns import RECORD, SAMPLE
 from zwire.errors import RecordingError, SpoolError
 from zwire.recording._rows import COLUMNS, arrow
 
@@ -25,18 +25,10 @@ MAX_BYTES = 8 << 20
 # Former names of columns, as in files of earlier releases.
 _FORMER = {new: old for old, new in SAMPLE.renamed.items()}
 
-# Columns that messages in captures share with samples.
-_CAPTURED = (
-    "payload",
-    "kind",
-    "encoding",
-    "timestamp",
-    "hlc",
-    "hlc_id",
-    "attachment",
-    "congestion",
-    "express",
-)
+# Columns that messages in captures share with samples; "priority" of a capture may be that of control.
+_CAPTURED = [
+    name for name in RECORD.names if name in SAMPLE.names and name not in ("key", "priority", "offset")
+]
 
 _PCAP = {0xA1B2C3D4, 0xD4C3B2A1, 0xA1B23C4D, 0x4D3CB2A1, 0x0A0D0D0A}
 _SUFFIXES = {

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["Remap"]
-
 _WILD = re.compile(r"\*\*|\$\*|\*")
 
 # A wildcard finds no chunk that begins with @ (zenoh: verbatim chunks).
@@ -55,15 +53,8 @@ class Remap:
         names, indices = unique(keys)
         if len(self._known) > REMEMBERED:
             self._known.clear()
-        found: list[str | None] = []
-        for name in names:
-            if name is None:
-                found.append(None)
-                continue
-            known = self._known.get(name)
-            if known is None:
-                known = self._known[name] = self(name)
-            found.append(known)
+        self._known |= {name: self(name) for name in names if name is not None and name not in self._known}
+        found = [None if name is None else self._known[name] for name in names]
         return pa.array(found, pa.string()).take(indices)
 
 

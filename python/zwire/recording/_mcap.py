@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from zwire.recording._files import Source
 
-__all__ = ["McapSchema", "McapWriter", "read"]
-
 AT_ONCE = 1024
 """Messages of a batch: each is a Python object for a while, and a replay waits for the batch."""
 

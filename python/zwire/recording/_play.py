@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from zwire._rows import KeyFilter
     from zwire.recording._keys import Remap
 
-__all__ = ["PLAYED", "Due", "Player", "Ready", "prepared"]
-
 TICK = 0.001
 """Seconds: rows due within this time go together, so that one call publishes several."""
 

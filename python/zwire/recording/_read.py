@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from zwire.recording._files import Source
 
-__all__ = ["ReadOptions", "Recording", "read"]
-
 When: TypeAlias = "dt.datetime | float | None"
 
 

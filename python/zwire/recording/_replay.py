@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from zwire.recording._play import Ready
     from zwire.zenoh import MatchingStatus, Session
 
-__all__ = ["ReplayOptions", "Replayed", "drive", "replay"]
-
 Timestamps: TypeAlias = Literal["original", "new"]
 
 _LONGEST = 1.0

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from zwire.recording._mcap import McapSchema
 
-__all__ = ["Written", "write"]
-
 _WRITTEN = ("parquet", "arrow", "mcap")
 
 _GROUP_ROWS, _GROUP_BYTES = 1 << 17, 64 << 20
@@ -82,11 +80,7 @@ def write(
         raise ValueError("columns cannot be chosen: MCAP has all that it has a place for")
     arrow()
     rows = SAMPLE if columns is None else SAMPLE.select(columns)
-    opened = (
-        _mcap(path, schemas, compress=compress)
-        if form == "mcap"
-        else _OPEN[form](path, rows.arrow(), compress)
-    )
+    opened = _OPEN[form](path, schemas if form == "mcap" else rows.arrow(), compress)
     count = size = 0
     lost: dict[str, int] = {}
     with opened as put:
@@ -147,9 +141,7 @@ def _arrow(path: Any, rows: pa.Schema, compress: bool) -> Iterator[Callable[[Any
 
 
 @contextmanager
-def _mcap(
-    path: str | PathLike[str], schemas: Mapping[str, McapSchema] | None, *, compress: bool
-) -> Iterator[Callable[[Any], Any]]:
+def _mcap(path: Any, schemas: Any, compress: bool) -> Iterator[Callable[[Any], Any]]:  # noqa: ANN401
     with Path(path).open("wb") as file:
         writer = McapWriter(file, schemas, compress=compress)
         try:
@@ -158,4 +150,4 @@ def _mcap(
             writer.close()
 
 
-_OPEN = {"parquet": _parquet, "arrow": _arrow}
+_OPEN = {"parquet": _parquet, "arrow": _arrow, "mcap": _mcap}

@@ -68,33 +68,23 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Batch": "batch",
-    "DecodedRow": "_read",
-    "PutSummary": "_send",
-    "ReplyRow": "_ask",
-    "ToldSummary": "_tell",
-    "batches": "batch",
-    "captures": "arrow",
-    "close_nodes": "_nodes",
-    "close_sessions": "_sessions",
-    "decode": "arrow",
-    "decode_partition": "partitions",
-    "decode_payload": "payloads",
-    "get": "arrow",
-    "get_partition": "partitions",
-    "node_counts": "_nodes",
-    "once": "_once",
-    "payload_schema": "payloads",
-    "put": "arrow",
-    "put_partition": "partitions",
-    "register": "sources",
-    "ros2": "_ros2",
-    "session": "_sessions",
-    "session_counts": "_sessions",
-    "shout": "arrow",
-    "shout_partition": "partitions",
-    "whisper": "arrow",
-    "whisper_partition": "partitions",
+    name: module
+    for module, names in {
+        "_ask": "ReplyRow",
+        "_nodes": "close_nodes node_counts",
+        "_once": "once",
+        "_read": "DecodedRow",
+        "_ros2": "ros2",
+        "_send": "PutSummary",
+        "_sessions": "close_sessions session session_counts",
+        "_tell": "ToldSummary",
+        "arrow": "captures decode get put shout whisper",
+        "batch": "Batch batches",
+        "partitions": "decode_partition get_partition put_partition shout_partition whisper_partition",
+        "payloads": "decode_payload payload_schema",
+        "sources": "register",
+    }.items()
+    for name in names.split()
 }
 """Modules of the public names."""
 

@@ -1,13 +1,16 @@
 """Sends the queries of one partition, several at a time, and yields their replies in order."""
 
+# ruff: noqa: RUF009 - a bound only adds metadata to its field.
+
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict, Unpack, get_args
 
 from zwire.errors import KeyExprError, QueryError, TransportError
+from zwire.spark._checked import Checked, above_zero, choice, whole
 from zwire.spark._sessions import session
 from zwire.spark._settings import settings
 
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 OnErrorReply: TypeAlias = Literal["rows", "raise"]
 Target: TypeAlias = Literal["best_matching", "all", "all_complete"]
 Consolidation: TypeAlias = Literal["auto", "none", "monotonic", "latest"]
+
+TARGETS: tuple[Target, ...] = get_args(Target)
+CONSOLIDATIONS: tuple[Consolidation, ...] = get_args(Consolidation)
 
 
 class ReplyRow(NamedTuple):
@@ -59,44 +65,22 @@ class GetKeywords(TypedDict, total=False):
     budget: int | None
 
 
-@dataclass(frozen=True)
-class GetOptions:
-    """Options of queries; sent to the workers, so all fields pickle."""
+@dataclass(frozen=True, kw_only=True)
+class GetOptions(Checked):
+    """Options of queries."""
 
     config: str
-    timeout: float
-    target: Target
-    consolidation: Consolidation
-    in_flight: int
-    errors: OnErrorReply
-    budget: int | None = None
+    timeout: float = above_zero(10.0)
+    target: Target = choice("best_matching", *TARGETS)
+    consolidation: Consolidation = choice("auto", *CONSOLIDATIONS)
+    in_flight: int = whole(32, 1)
+    errors: OnErrorReply = choice("rows", "rows", "raise")
+    budget: int | None = whole(None, 1, (1 << 32) - 1)
 
 
-def get_options(
-    config: IntoConfig,
-    *,
-    timeout: float = 10.0,
-    target: Target = "best_matching",
-    consolidation: Consolidation = "auto",
-    in_flight: int = 32,
-    errors: OnErrorReply = "rows",
-    budget: int | None = None,
-) -> GetOptions:
+def get_options(config: IntoConfig, **options: Unpack[GetKeywords]) -> GetOptions:
     """Check the options of a get before the job starts, not in the first task."""
-    for name, given, allowed in (
-        ("target", target, ("best_matching", "all", "all_complete")),
-        ("consolidation", consolidation, ("auto", "none", "monotonic", "latest")),
-        ("errors", errors, ("rows", "raise")),
-    ):
-        if given not in allowed:
-            raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {given!r}")
-    if in_flight < 1:
-        raise ValueError(f"in_flight must be at least 1, not {in_flight}")
-    if budget is not None and not 1 <= budget < 1 << 32:
-        raise ValueError(f"budget must be 1 to {(1 << 32) - 1}, not {budget}")
-    if timeout <= 0:
-        raise ValueError(f"timeout must be positive, not {timeout}")
-    return GetOptions(settings(config), float(timeout), target, consolidation, in_flight, errors, budget)
+    return GetOptions(config=settings(config), **options)
 
 
 def ask(options: GetOptions, questions: Iterable[Question]) -> Iterator[list[ReplyRow]]:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     IntoNodeConfig: TypeAlias = Config | Mapping[str, Any]
 
-__all__ = ["close_nodes", "lend", "node_counts", "node_settings"]
-
 IDLE = 30.0
 """Seconds without a task after which a node leaves the network; Spark ends an idle worker after 60."""
 

@@ -1,14 +1,17 @@
 """Decodes the captures of one partition, each as a stream of record batches of ``schema.DECODE``."""
 
+# ruff: noqa: RUF009 - a bound only adds metadata to its field.
+
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 from urllib.parse import unquote, urlsplit
 
 from zwire.errors import DecodeError
 from zwire.spark import schema
+from zwire.spark._checked import Checked, choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -87,16 +90,28 @@ class DecodeKeywords(TypedDict, total=False):
     max_bytes: int
 
 
-@dataclass(frozen=True)
-class DecodeOptions:
-    """Options of decoding; sent to the workers, so all fields pickle."""
+@dataclass(frozen=True, kw_only=True)
+class DecodeOptions(Checked):
+    """Options of decoding."""
 
-    ports: tuple[int, ...]
-    keys: tuple[str | bytes, ...] = field(repr=False)
-    errors: OnBadCapture
-    frames: Framing | None
-    max_rows: int
-    max_bytes: int
+    ports: tuple[int, ...] = ()
+    keys: tuple[str | bytes, ...] = field(default=(), repr=False)
+    errors: OnBadCapture = choice("rows", "rows", "raise")
+    frames: Framing | None = choice(None, "stream", "batch")
+    max_rows: int = MAX_ROWS
+    max_bytes: int = MAX_BYTES
+
+    def __post_init__(self) -> None:
+        """Check all fields; the decoder checks its own limits."""
+        super().__post_init__()
+        if self.frames is not None:
+            for name in ("ports", "keys"):
+                if getattr(self, name):
+                    raise ValueError(f"{name} are for captures: frames are Zenoh, all of them")
+        for port in self.ports:
+            if not 0 < port < 1 << 16:
+                raise ValueError(f"a port is 1 to 65535, not {port}")
+        self.open(b"")
 
     def open(self, source: Source) -> Decoder:
         """Open a decoder of a file or of its bytes."""
@@ -107,31 +122,10 @@ class DecodeOptions:
         )
 
 
-def decode_options(
-    *,
-    ports: Iterable[int] = (),
-    keys: Iterable[str | bytes] = (),
-    errors: OnBadCapture = "rows",
-    frames: Framing | None = None,
-    max_rows: int = MAX_ROWS,
-    max_bytes: int = MAX_BYTES,
-) -> DecodeOptions:
+def decode_options(**options: Unpack[DecodeKeywords]) -> DecodeOptions:
     """Check the options of a decode before the job starts, not in the first task."""
-    if errors not in ("rows", "raise"):
-        raise ValueError(f"errors must be one of rows, raise, not {errors!r}")
-    if frames not in (None, "stream", "batch"):
-        raise ValueError(f"frames must be one of stream, batch, not {frames!r}")
-    ports, keys = tuple(ports), tuple(keys)
-    if frames is not None:
-        for name, given in (("ports", ports), ("keys", keys)):
-            if given:
-                raise ValueError(f"{name} are for captures: frames are Zenoh, all of them")
-    for port in ports:
-        if not 0 < port < 1 << 16:
-            raise ValueError(f"a port is 1 to 65535, not {port}")
-    made = DecodeOptions(ports, keys, errors, frames, max_rows, max_bytes)
-    made.open(b"")  # the decoder checks its own limits
-    return made
+    given: Any = {"ports": (), "keys": (), **options}
+    return DecodeOptions(**{**given, "ports": tuple(given["ports"]), "keys": tuple(given["keys"])})
 
 
 def read(options: DecodeOptions, captures: Iterable[Capture]) -> Iterator[pa.RecordBatch]:

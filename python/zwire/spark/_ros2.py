@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["ros2"]
-
 _KEY = r"^([0-9]+)/(.+)/([^/]+)/(RIHS[0-9]+_[0-9a-f]+|TypeHashNotSupported)$"
 
 # Octets of an attachment, its first octets, and the places of number, time and id, counted from 1.

@@ -1,5 +1,7 @@
 """Sends the rows of one partition, and confirms that the hub has received them."""
 
+# ruff: noqa: RUF009 - a bound only adds metadata to its field.
+
 from __future__ import annotations
 
 import contextlib
@@ -7,11 +9,12 @@ import logging
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
 from zwire._rows import payload_bytes
 from zwire.errors import LinkClosed, RowError, SessionClosed, TimedOut
 from zwire.spark import schema
+from zwire.spark._checked import Checked, above_zero, choice
 from zwire.spark._pace import Pace
 from zwire.spark._sessions import session
 from zwire.spark._settings import settings, value
@@ -59,70 +62,30 @@ class PutKeywords(TypedDict, total=False):
     max_bytes_per_second: float | None
 
 
-@dataclass(frozen=True)
-class PutOptions:
-    """Options of sending; sent to the workers, so all fields pickle."""
+@dataclass(frozen=True, kw_only=True)
+class PutOptions(Checked):
+    """Options of sending."""
 
     config: str = field(repr=False)
-    key: str | None
-    congestion: Congestion
-    priority: int
-    express: bool
-    errors: OnBadRow
-    confirm: Confirm
-    confirm_timeout: float
-    send_timeout: float
-    max_rows_per_second: float | None
-    max_bytes_per_second: float | None
+    key: str | None = None
+    congestion: Congestion = choice("block", "block", "block_first", "drop")
+    priority: int = choice(5, *range(1, 8))
+    express: bool = False
+    errors: OnBadRow = choice("raise", "raise", "skip")
+    confirm: Confirm = choice("hub", "hub", "none")
+    confirm_timeout: float = above_zero(30.0)
+    send_timeout: float = above_zero(120.0)
+    max_rows_per_second: float | None = above_zero(None, None)
+    max_bytes_per_second: float | None = above_zero(None, None)
 
 
-def put_options(
-    config: IntoConfig,
-    *,
-    key: str | None = None,
-    congestion: Congestion = "block",
-    priority: int = 5,
-    express: bool = False,
-    errors: OnBadRow = "raise",
-    confirm: Confirm = "hub",
-    confirm_timeout: float = 30.0,
-    send_timeout: float = 120.0,
-    max_rows_per_second: float | None = None,
-    max_bytes_per_second: float | None = None,
-) -> PutOptions:
+def put_options(config: IntoConfig, **options: Unpack[PutKeywords]) -> PutOptions:
     """Check the options of a put before the job starts, not in the first task."""
     from zwire.zenoh import KeyExpr
 
-    for name, given, allowed in (
-        ("congestion", congestion, ("block", "block_first", "drop")),
-        ("errors", errors, ("raise", "skip")),
-        ("confirm", confirm, ("hub", "none")),
-        ("priority", priority, range(1, 8)),
-    ):
-        if given not in allowed:
-            choices = ", ".join(map(str, allowed))
-            raise ValueError(f"{name} must be one of {choices}, not {given!r}")
-    for name, number in (
-        ("confirm_timeout", confirm_timeout),
-        ("send_timeout", send_timeout),
-        ("max_rows_per_second", max_rows_per_second),
-        ("max_bytes_per_second", max_bytes_per_second),
-    ):
-        if number is not None and number <= 0:
-            raise ValueError(f"{name} must be positive, not {number}")
-    return PutOptions(
-        settings(config),
-        None if key is None else str(KeyExpr(key)),
-        congestion,
-        priority,
-        express,
-        errors,
-        confirm,
-        float(confirm_timeout),
-        float(send_timeout),
-        max_rows_per_second,
-        max_bytes_per_second,
-    )
+    if (key := options.get("key")) is not None:
+        options["key"] = str(KeyExpr(key))
+    return PutOptions(config=settings(config), **options)
 
 
 def send(options: PutOptions, batches: Iterable[pa.RecordBatch]) -> PutSummary:

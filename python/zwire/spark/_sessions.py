@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from zwire.spark._settings import IntoConfig
     from zwire.zenoh import Session
 
-__all__ = ["close_sessions", "session", "session_counts"]
-
 
 @dataclass(eq=False, kw_only=True)
 class _Entry(Entry):

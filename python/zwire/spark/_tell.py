@@ -1,13 +1,16 @@
 """Sends the rows of one partition to a group, or to peers, of a ZRE network."""
 
+# ruff: noqa: RUF009 - a bound only adds metadata to its field.
+
 from __future__ import annotations
 
 import logging
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
 from zwire.errors import RowError, TimedOut, UnknownPeer
+from zwire.spark._checked import Checked, above_zero, choice, not_negative
 from zwire.spark._nodes import lend, node_settings
 
 if TYPE_CHECKING:
@@ -64,43 +67,25 @@ class TellKeywords(TypedDict, total=False):
     errors: OnBadRow
 
 
-@dataclass(frozen=True)
-class TellOptions:
-    """Options of sending; sent to the workers, so all fields pickle."""
+@dataclass(frozen=True, kw_only=True)
+class TellOptions(Checked):
+    """Options of sending to groups or peers."""
 
     config: str = field(repr=False)
     to: str | None
     shout: bool
-    peers: int
-    wait: float
-    patience: float
-    rate: float | None
-    errors: OnBadRow
+    peers: int = not_negative(1, int)
+    wait: float = above_zero(10.0)
+    patience: float = not_negative(10.0, float)
+    rate: float | None = above_zero(None, None)
+    errors: OnBadRow = choice("raise", "raise", "skip")
 
 
 def tell_options(
-    config: IntoNodeConfig,
-    to: str | None,
-    *,
-    shout: bool,
-    peers: int = 1,
-    wait: float = 10.0,
-    patience: float = 10.0,
-    rate: float | None = None,
-    errors: OnBadRow = "raise",
+    config: IntoNodeConfig, to: str | None, *, shout: bool, **options: Unpack[TellKeywords]
 ) -> TellOptions:
     """Check the options before the job starts, not in the first task."""
-    if errors not in ("raise", "skip"):
-        raise ValueError(f"errors must be one of raise, skip, not {errors!r}")
-    if peers < 0:
-        raise ValueError(f"peers must not be negative, but is {peers}")
-    if wait <= 0:
-        raise ValueError(f"wait must be positive, not {wait}")
-    if patience < 0:
-        raise ValueError(f"patience must not be negative, but is {patience}")
-    if rate is not None and rate <= 0:
-        raise ValueError(f"rate must be positive, not {rate}")
-    return TellOptions(node_settings(config), to, shout, peers, float(wait), float(patience), rate, errors)
+    return TellOptions(config=node_settings(config), to=to, shout=shout, **options)
 
 
 def tell(options: TellOptions, rows: Iterable[Told]) -> ToldSummary:

@@ -23,12 +23,13 @@ Readers on other machines use a range server: :func:`serve` or ``Spooler(serve=T
 
 from __future__ import annotations
 
+from zwire._zwire import SpoolRows as Rows
 from zwire.spool._append import Appender
 from zwire.spool._check import Problem, stat, verify
 from zwire.spool._connect import RemoteSpool, connect
 from zwire.spool._serve import RangeServer, serve
 from zwire.spool._spooler import Retention, Spooler
-from zwire.spool._view import Range, Rows, Spool, open
+from zwire.spool._view import Range, Spool, open
 from zwire.spool._zre import ZreLogSpooler, ZreSpooler
 
 __all__ = [

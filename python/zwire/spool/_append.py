@@ -5,40 +5,22 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from zwire._closing import Closing
 from zwire._zwire import SpoolAppender
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Self
 
     from zwire._zwire import _ArrowArray
 
-__all__ = ["Appender", "settings"]
 
-
-def settings(
-    *,
-    table: str = "samples",
-    columns: Sequence[str] | None,
-    shards: int = 1,
-    shard_keys: Sequence[str] | None = None,
-    durability: str,
-    segment_bytes: int,
-    segment_seconds: float,
-) -> dict[str, object]:
+def settings(*, columns: Sequence[str] | None, **given: object) -> dict[str, object]:
     """Return the settings of a spool that the compiled module needs for writing."""
-    return {
-        "table": table,
-        "columns": None if columns is None else list(columns),
-        "shards": shards,
-        "shard_keys": None if shard_keys is None else list(shard_keys),
-        "durability": durability,
-        "segment_bytes": segment_bytes,
-        "segment_seconds": segment_seconds,
-    }
+    columns = None if columns is None else list(columns)
+    return {"table": "samples", "columns": columns, "shards": 1, "shard_keys": None, **given}
 
 
-class Appender:
+class Appender(Closing):
     """Writes rows into a spool, without any network: for tests, imports, and other sources.
 
     A context manager. Readers see rows after :meth:`flush`, or when a block is full.
@@ -79,14 +61,6 @@ class Appender:
             segment_seconds=segment_seconds,
         )
         self._appender = SpoolAppender(os.fspath(path), wanted)
-
-    def __enter__(self) -> Self:
-        """Return self."""
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Close the spool."""
-        self.close()
 
     def append(
         self, row: Mapping[str, object] | None = None, *, shard: int | None = None, **columns: object

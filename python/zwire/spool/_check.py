@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
 
-__all__ = ["Problem", "stat", "verify"]
-
 
 class Problem(NamedTuple):
     """A place of a spool that cannot be read; shard -1 is the log of gaps, ``message`` names the file."""

@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
 from zwire import errors, zenoh
+from zwire._closing import Closing
 from zwire._zwire import SpoolReceiver, SpoolRows
 from zwire.errors import SpoolError, SpoolMismatch, SpoolUnreachable, UsageError
 from zwire.spool._serve import GAPS, ROOT
@@ -15,11 +16,8 @@ from zwire.spool._view import Spool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Self
 
     from zwire._zwire import ArrowBatch, SpoolView
-
-__all__ = ["RemoteSpool", "connect"]
 
 SCHEME = "zwire:"
 """Prefix of the names of spools read through a range server."""
@@ -38,7 +36,7 @@ _FIRST, _LONGEST = 0.05, 2.0
 _SHARE = 3
 
 
-class RemoteSpool(Spool):
+class RemoteSpool(Closing, Spool):
     """A spool behind a range server, with the interface of one in a folder.
 
     It opens its session on first use, and pickles as its id and the configuration of that session; one
@@ -67,14 +65,6 @@ class RemoteSpool(Spool):
         # The view has the methods of a view of a folder.
         self._view = cast("SpoolView", view)
         self.path: str = SCHEME + view.id
-
-    def __enter__(self) -> Self:
-        """Return self."""
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Close the session, if it was opened here."""
-        self.close()
 
     def __reduce__(self) -> tuple[object, ...]:
         """Rebuild from id and configuration, without a query."""
@@ -140,8 +130,7 @@ class RemoteView:
             SpoolUnreachable: No range server answers.
         """
         if name is not None and not (len(name) == 32 and set(name) <= set("0123456789abcdef")):
-            problem = f"{name!r} is no id of a spool: it has 32 hexadecimal digits"
-            raise SpoolError(problem)
+            raise SpoolError(f"{name!r} is no id of a spool: it has 32 hexadecimal digits")
         found = self._ask("about", None, f"{ROOT}/{name or '*'}", all_of_them=name is None)
         ids = sorted({about["spool"] for about in found})
         if len(ids) > 1:
@@ -154,31 +143,26 @@ class RemoteView:
 
     @property
     def id(self) -> str:
-        found: str = self.about["spool"]
-        return found
+        return cast("str", self.about["spool"])
 
     @property
     def table(self) -> str:
-        found: str = self.about["table"]
-        return found
+        return cast("str", self.about["table"])
 
     @property
     def shard_count(self) -> int:
-        found: int = self.about["shards"]
-        return found
+        return cast("int", self.about["shards"])
 
     @property
     def shard_keys(self) -> list[str] | None:
-        found: list[str] | None = self.about["shard_keys"]
-        return found
+        return cast("list[str] | None", self.about["shard_keys"])
 
     @property
     def columns(self) -> list[str]:
         return list(self.about["columns"])
 
     def marks(self) -> list[dict[str, int]]:
-        found: list[dict[str, int]] = self._one("marks")["marks"]
-        return found
+        return cast("list[dict[str, int]]", self._one("marks")["marks"])
 
     def bounds(self) -> list[tuple[int, int]]:
         return [(mark["earliest"], mark["end"]) for mark in self.marks()]
@@ -187,8 +171,7 @@ class RemoteView:
         return _offsets(self._one("at", {"at": when}))
 
     def received(self, shard: int, offset: int) -> int | None:
-        found: int | None = self._one("received", {"shard": shard, "offset": offset})["received"]
-        return found
+        return cast("int | None", self._one("received", {"shard": shard, "offset": offset})["received"])
 
     def walk(
         self, start: dict[int, int], end: dict[int, int], max_rows: int | None, max_bytes: int | None

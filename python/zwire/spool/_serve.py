@@ -15,14 +15,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from zwire import zenoh
+from zwire._closing import Closing
 from zwire._zwire import SpoolServer, SpoolView
 from zwire.errors import ConfigError, SpoolError, TimedOut, UsageError, ZwireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Self
-
-__all__ = ["RangeServer", "serve"]
 
 _log = logging.getLogger("zwire.spool")
 
@@ -51,7 +49,7 @@ _TICK, _REST, _LEAVE = 0.5, 5.0, 10.0
 _MOST = (1 << 63) - 1
 
 
-class RangeServer:
+class RangeServer(Closing):
     """Serves a spool to readers on the network, from its creation until :meth:`close`. A context manager.
 
     Like every reader it takes no lock and reads up to the published end, while another process may write.
@@ -100,14 +98,6 @@ class RangeServer:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        """Return self."""
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Close the server."""
-        self.close()
 
     def __repr__(self) -> str:
         """Show the folder and the id."""

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
 from zwire import zenoh
+from zwire._closing import Closing
 from zwire._zwire import SpoolWriter
 from zwire.errors import ConfigError
 from zwire.spool._append import settings
@@ -17,9 +18,7 @@ from zwire.spool._serve import RangeServer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import Any, Self
-
-__all__ = ["Keeper", "Retention", "Spooler", "writer_of"]
+    from typing import Any
 
 # The engine bounds queues by bytes; this many samples without a payload are more than it takes.
 _MANY = 1 << 30
@@ -48,15 +47,7 @@ class Retention:
     """Seconds without a commit after which a consumer is forgotten."""
 
 
-def writer_of(
-    path: str, wanted: Mapping[str, object], linger: float, retention: Retention | None
-) -> SpoolWriter:
-    """Open a spool for writing."""
-    keep = retention or Retention()
-    return SpoolWriter(path, wanted, linger, keep.seconds, keep.bytes, keep.consumer_seconds)
-
-
-class Keeper(ABC):
+class Keeper(Closing, ABC):
     """Base of writers that keep messages of a network in a spool until :meth:`close`. A context manager."""
 
     path: str
@@ -64,13 +55,10 @@ class Keeper(ABC):
 
     _writer: SpoolWriter
 
-    def __enter__(self) -> Self:
-        """Return self."""
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        """Close the spool."""
-        self.close()
+    def _open(self, linger: float, retention: Retention | None, wanted: Mapping[str, object]) -> None:
+        keep = retention or Retention()
+        limits = keep.seconds, keep.bytes, keep.consumer_seconds
+        self._writer = SpoolWriter(self.path, wanted, linger, *limits)
 
     @property
     def id(self) -> str:
@@ -200,7 +188,7 @@ class Spooler(Keeper):
         self._server: RangeServer | None = None
         try:
             # Open the spool first: samples in it are not asked for again.
-            self._writer = writer_of(self.path, wanted, linger, retention)
+            self._open(linger, retention, wanted)
         except BaseException:
             self._leave()
             raise

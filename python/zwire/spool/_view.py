@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-__all__ = ["Range", "Rows", "Spool", "open"]
-
 MICROS = 1_000_000
 
 
@@ -185,8 +183,7 @@ class Spool:
 
 def _names(columns: Sequence[str] | None) -> list[str] | None:
     if isinstance(columns, str):
-        problem = "columns is a list of names"
-        raise TypeError(problem)
+        raise TypeError("columns is a list of names")
     return None if columns is None else list(columns)
 
 

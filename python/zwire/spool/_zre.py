@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Literal
 from zwire import zre
 from zwire.errors import ConfigError
 from zwire.spool._append import settings
-from zwire.spool._spooler import Keeper, Retention, writer_of
+from zwire.spool._spooler import Keeper, Retention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
-
-__all__ = ["ZreLogSpooler", "ZreSpooler"]
 
 # Queues are bounded in bytes; this many events without a payload are more than those take.
 _MANY = 1 << 30
@@ -90,7 +88,7 @@ class ZreSpooler(Keeper):
             raise ConfigError("config: not allowed with a given node", path="config")
         self._node = node
         # Open the spool first: if that fails, no peer has seen the node.
-        self._writer = writer_of(self.path, wanted, linger, retention)
+        self._open(linger, retention, wanted)
         try:
             self._writer.feed(node)
             for group in [groups] if isinstance(groups, str) else groups:
@@ -175,7 +173,7 @@ class ZreLogSpooler(Keeper):
         )
         self._node: zre.Node | None = None
         try:
-            self._writer = writer_of(self.path, wanted, linger, retention)
+            self._open(linger, retention, wanted)
         except BaseException:
             self._log.close()
             raise

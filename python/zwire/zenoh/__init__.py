@@ -148,8 +148,7 @@ def __getattr__(name: str) -> ModuleType:
         from importlib import import_module
 
         return import_module(f"{__name__}.{name}")
-    problem = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(problem)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 # Objects left open are closed when the interpreter ends, each session within its own time limit.

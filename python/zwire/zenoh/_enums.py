@@ -11,23 +11,13 @@ from enum import Enum, nonmember
 from zwire._zwire import WhatAmIMatcher
 from zwire.errors import InvalidValue
 
-__all__ = [
-    "CongestionControl",
-    "ConsolidationMode",
-    "InterceptionPoint",
-    "Locality",
-    "Priority",
-    "QueryTarget",
-    "Reliability",
-    "ReplyKeyExpr",
-    "SampleKind",
-    "SetIntersectionLevel",
-    "WhatAmI",
-]
-
 
 class _Enum(Enum):
-    """An enumeration with members that print as the expression that names them."""
+    """An enumeration of ``zwire.zenoh`` with members that print as the expression that names them."""
+
+    def __init_subclass__(cls) -> None:
+        # Programs see and pickle the classes as those of the public module.
+        cls.__module__ = "zwire.zenoh"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.{self.name}"
@@ -42,8 +32,6 @@ class _Enum(Enum):
 class CongestionControl(_Enum):
     """The behaviour of a message when its queue is full."""
 
-    __module__ = "zwire.zenoh"
-
     DROP = 0
     """The message is dropped."""
     BLOCK = 1
@@ -55,8 +43,6 @@ class CongestionControl(_Enum):
 
 class ConsolidationMode(_Enum):
     """The replies to a get that are delivered."""
-
-    __module__ = "zwire.zenoh"
 
     AUTO = 0
     """``LATEST``, or ``NONE`` where the query names a time."""
@@ -72,8 +58,6 @@ class ConsolidationMode(_Enum):
 class Locality(_Enum):
     """The sessions at the other end that are allowed."""
 
-    __module__ = "zwire.zenoh"
-
     SESSION_LOCAL = 0
     """Only the same session."""
     REMOTE = 1
@@ -85,8 +69,6 @@ class Locality(_Enum):
 
 class Priority(_Enum):
     """The priority of a message: the lower the number, the sooner it is sent."""
-
-    __module__ = "zwire.zenoh"
 
     REAL_TIME = 1
     INTERACTIVE_HIGH = 2
@@ -105,8 +87,6 @@ class Priority(_Enum):
 class QueryTarget(_Enum):
     """The matching queryables to ask."""
 
-    __module__ = "zwire.zenoh"
-
     BEST_MATCHING = 0
     """The nearest complete queryable, or all if none is complete."""
     ALL = 1
@@ -119,8 +99,6 @@ class QueryTarget(_Enum):
 class Reliability(_Enum):
     """The channel of the link for a message."""
 
-    __module__ = "zwire.zenoh"
-
     BEST_EFFORT = 0
     """Messages may be lost."""
     RELIABLE = 1
@@ -132,8 +110,6 @@ class Reliability(_Enum):
 class ReplyKeyExpr(_Enum):
     """The replies that a query accepts."""
 
-    __module__ = "zwire.zenoh"
-
     ANY = 0
     """Replies on any key."""
     MATCHING_QUERY = 1
@@ -144,8 +120,6 @@ class ReplyKeyExpr(_Enum):
 class SampleKind(_Enum):
     """Whether a sample is a value or a deletion."""
 
-    __module__ = "zwire.zenoh"
-
     PUT = 0
     """A value."""
     DELETE = 1
@@ -154,8 +128,6 @@ class SampleKind(_Enum):
 
 class SetIntersectionLevel(_Enum):
     """The relation of the keys of one key expression to those of another; each level implies those before."""
-
-    __module__ = "zwire.zenoh"
 
     DISJOINT = 0
     """No key in common."""
@@ -169,8 +141,6 @@ class SetIntersectionLevel(_Enum):
 
 class WhatAmI(_Enum):
     """The role of a node."""
-
-    __module__ = "zwire.zenoh"
 
     ROUTER = 1
     """A node that forwards for others."""
@@ -204,8 +174,6 @@ class WhatAmI(_Enum):
 
 class InterceptionPoint(_Enum):
     """The point at which a message is stamped."""
-
-    __module__ = "zwire.zenoh"
 
     SEND = 0
     """The message leaves its sender."""

@@ -91,7 +91,7 @@ class _Fixed(int):
     """An integer that is serialized with a fixed width."""
 
     width_bytes: int
-    signed: bool
+    signed: bool = True
 
     def __new__(cls, i: int) -> Self:
         """Check the range."""
@@ -101,74 +101,70 @@ class _Fixed(int):
         return super().__new__(cls, i)
 
 
+class _Unsigned(_Fixed):
+    """Such an integer that is not negative."""
+
+    signed = False
+
+
 class Int8(_Fixed):
     """A signed integer of 8 bits."""
 
     width_bytes: int = 1
-    signed: bool = True
 
 
 class Int16(_Fixed):
     """A signed integer of 16 bits."""
 
     width_bytes: int = 2
-    signed: bool = True
 
 
 class Int32(_Fixed):
     """A signed integer of 32 bits; also the form of a plain ``int``."""
 
     width_bytes: int = 4
-    signed: bool = True
 
 
 class Int64(_Fixed):
     """A signed integer of 64 bits."""
 
     width_bytes: int = 8
-    signed: bool = True
 
 
 class Int128(_Fixed):
     """A signed integer of 128 bits."""
 
     width_bytes: int = 16
-    signed: bool = True
 
 
-class UInt8(_Fixed):
+class UInt8(_Unsigned):
     """An unsigned integer of 8 bits."""
 
     width_bytes: int = 1
-    signed: bool = False
 
 
-class UInt16(_Fixed):
+class UInt16(_Unsigned):
     """An unsigned integer of 16 bits."""
 
     width_bytes: int = 2
-    signed: bool = False
 
 
-class UInt32(_Fixed):
+class UInt32(_Unsigned):
     """An unsigned integer of 32 bits."""
 
     width_bytes: int = 4
-    signed: bool = False
 
 
-class UInt64(_Fixed):
+class UInt64(_Unsigned):
     """An unsigned integer of 64 bits."""
 
     width_bytes: int = 8
-    signed: bool = False
 
 
-class UInt128(_Fixed):
+class UInt128(_Unsigned):
     """An unsigned integer of 128 bits."""
 
     width_bytes: int = 16
-    signed: bool = False
 
 
 class Float32(float):

@@ -48,8 +48,7 @@ class AllocAlignment:
     def __new__(cls, pow: int) -> Self:
         """Check the exponent."""
         if not 0 <= pow <= _MAX_POW:
-            problem = f"an alignment is 2 to the power of 0 to {_MAX_POW}, not of {pow}"
-            raise InvalidValue(problem)
+            raise InvalidValue(f"an alignment is 2 to the power of 0 to {_MAX_POW}, not of {pow}")
         made = super().__new__(cls)
         made._pow = pow
         return made
@@ -65,8 +64,7 @@ class AllocAlignment:
             ValueError: The size is not positive.
         """
         if size <= 0:
-            problem = f"a size is positive, not {size}"
-            raise ValueError(problem)
+            raise ValueError(f"a size is positive, not {size}")
         unit = 1 << self._pow
         return -(-size // unit) * unit
 
@@ -99,8 +97,7 @@ class _Policy:
 def _checked(*policies: _Policy) -> None:
     for policy in policies:
         if not isinstance(policy, _Policy):
-            problem = f"expected a policy, not {type(policy).__name__}"
-            raise TypeError(problem)
+            raise TypeError(f"expected a policy, not {type(policy).__name__}")
 
 
 @final
@@ -176,8 +173,9 @@ class MemoryLayout:
     def __new__(cls, size: int, alignment: AllocAlignment = AllocAlignment.ALIGN_1_BYTE) -> Self:
         """Check the size."""
         if size <= 0 or size % alignment.get_alignment_value():
-            problem = f"a size of {size} is no positive multiple of {alignment.get_alignment_value()}"
-            raise InvalidValue(problem)
+            raise InvalidValue(
+                f"a size of {size} is no positive multiple of {alignment.get_alignment_value()}"
+            )
         made = super().__new__(cls)
         made._size, made._alignment = size, alignment
         return made

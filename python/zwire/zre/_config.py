@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import uuid as uuids
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = ["Config"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Config:

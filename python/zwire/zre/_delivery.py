@@ -2,8 +2,6 @@
 
 import enum
 
-__all__ = ["Delivery"]
-
 
 class Delivery(enum.StrEnum):
     """The outcome of a message for one peer."""

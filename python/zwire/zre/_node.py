@@ -11,7 +11,6 @@ from zwire.zre._config import Config
 if TYPE_CHECKING:
     import uuid as uuids
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-    from types import TracebackType
     from typing import Protocol
 
     from typing_extensions import Buffer
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
 
         def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
             """Export a schema and an array."""
-
-
-__all__ = ["Node", "Sent"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +72,7 @@ class Node(ZreNode):
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.stop()
 
     async def __aenter__(self) -> Self:
@@ -90,12 +81,7 @@ class Node(ZreNode):
         await _threads.run(self.start)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         from zwire.aio import _threads
 
         await _threads.run(self.stop)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from zwire.errors import SpoolLocked, TimedOut
 from zwire.spark._secrets import resolved
-from zwire.spark.sources._options import Option
+from zwire.spark.sources._options import named
 from zwire.spark.sources._spool import folders, remote
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("zwire.spark")
 
-EMBED = (Option("keyexprs", "keyexpr", "keys", "subscribe"),)
+EMBED = named("keyexprs|keyexpr|keys|subscribe")
 """Options that make a stream subscribe by itself."""
 
 _READY, _LOCK, _CLOSE = 5.0, 15.0, 10.0

@@ -9,21 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from zwire.spark._read import local_path
-from zwire.spark.sources._options import Option
+from zwire.spark.sources._options import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from zwire.spark.sources._options import Options
 
-FILES = (
-    Option("path"),
-    Option("paths"),
-    Option("pathGlobFilter"),
-    Option("recursiveFileLookup"),
-    Option("maxPartitionBytes"),
-    Option("minPartitions"),
-)
+FILES = named("path paths pathGlobFilter recursiveFileLookup maxPartitionBytes minPartitions")
 """Options of sources that read files, with the names that Spark has for them."""
 
 _OPEN_COST = 4 << 20

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from zwire.spark import schema as rows
-from zwire.spark._ask import Question, get_options, stream
+from zwire.spark._ask import CONSOLIDATIONS, TARGETS, Question, get_options, stream
 from zwire.spark.batch import BYTES, ROWS
-from zwire.spark.sources._options import SESSION, Option, Options
+from zwire.spark.sources._options import SESSION, Options, named
 from zwire.spark.sources._rows import chosen
 
 if TYPE_CHECKING:
@@ -19,19 +19,11 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
-    from zwire.spark._ask import Consolidation, GetOptions, OnErrorReply, ReplyRow, Target
+    from zwire.spark._ask import GetOptions, ReplyRow
     from zwire.spark.schema import RowSchema
 
 KNOWN = (
-    Option("selector"),
-    Option("selectors"),
-    Option("target"),
-    Option("consolidation"),
-    Option("timeout"),
-    Option("budget"),
-    Option("errors"),
-    Option("columns"),
-    Option("pushdown"),
+    *named("selector selectors target consolidation timeout budget errors columns pushdown"),
     *SESSION,
 )
 
@@ -71,17 +63,15 @@ def _selectors(options: Options) -> list[str]:
 
 
 def _get_options(options: Options) -> GetOptions:
-    target = options.choice("target", ("best_matching", "all", "all_complete"), "best_matching")
-    consolidation = options.choice("consolidation", ("auto", "none", "monotonic", "latest"), "auto")
     budget = options.text("budget")
     if budget is not None and not (budget.isascii() and budget.isdigit() and 1 <= int(budget) < 1 << 32):
         raise options.error("budget", f"must be 1 to {(1 << 32) - 1}, not {budget!r}")
     return get_options(
         options.session(),
         timeout=options.seconds("timeout", 10.0),
-        target=cast("Target", target),
-        consolidation=cast("Consolidation", consolidation),
-        errors=cast("OnErrorReply", options.choice("errors", ("raise", "rows"), "raise")),
+        target=options.choice("target", TARGETS, "best_matching"),
+        consolidation=options.choice("consolidation", CONSOLIDATIONS, "auto"),
+        errors=options.choice("errors", ("raise", "rows"), "raise"),
         budget=None if budget is None else int(budget),
     )
 

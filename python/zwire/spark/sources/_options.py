@@ -2,7 +2,7 @@
 
 A source lists its options and reads each by its documented name::
 
-    KNOWN = (Option("selector", "selectors"), Option("timeout"), *SESSION)
+    KNOWN = (*named("selectors|selector timeout"), *SESSION)
     options = Options("zwire", self.options, KNOWN)
     timeout = options.seconds("timeout", 10.0)
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from zwire.spark.schema import RowSchema
     from zwire.zenoh import Config
 
-    T = TypeVar("T")
+    C = TypeVar("C", bound=str)
 
 _ZENOH = "zenoh."
 """Prefix of options that are keys of the session's configuration."""
@@ -66,7 +66,12 @@ class Option:
         self.aliases = aliases
 
 
-SESSION = (Option("endpoints", "endpoint"), Option("config"))
+def named(text: str) -> tuple[Option, ...]:
+    """Return the options in a text, separated by spaces, each with its other names behind ``|``."""
+    return tuple(Option(*names.split("|")) for names in text.split())
+
+
+SESSION = named("endpoints|endpoint config")
 """Options of every source that opens sessions; keys below ``zenoh.`` are allowed as well."""
 
 
@@ -140,12 +145,13 @@ class Options:
             raise KeyError(f"{name!r} is not among the options of {self.source}")
         return self._values.get(name, default)
 
-    def choice(self, name: str, allowed: Collection[str], default: str) -> str:
+    def choice(self, name: str, allowed: Collection[C], default: C) -> C:
         """Return an option with a fixed set of values; case is ignored."""
         found = self.text(name, default).lower()
-        if found not in allowed:
-            raise self.error(name, f"must be one of {', '.join(allowed)}, not {found!r}")
-        return found
+        for value in allowed:
+            if value == found:
+                return value
+        raise self.error(name, f"must be one of {', '.join(allowed)}, not {found!r}")
 
     def flag(self, name: str, *, default: bool) -> bool:
         """Return an option as a boolean."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
@@ -13,7 +13,7 @@ from zwire.spark._read import Capture, decode_options, read
 from zwire.spark._secrets import fetch
 from zwire.spark.sources._files import FILES, listed, packed
 from zwire.spark.sources._filters import Filters, column_of, split
-from zwire.spark.sources._options import Option, Options
+from zwire.spark.sources._options import Options, named
 from zwire.spark.sources._rows import chosen
 
 if TYPE_CHECKING:
@@ -30,16 +30,8 @@ if TYPE_CHECKING:
 NAME = "zwire.pcap"
 
 KNOWN = (
-    Option("columns"),
-    Option("endingTimestamp"),
-    Option("errors"),
-    Option("keyexprs", "keyexpr"),
-    Option("keys"),
-    Option("kinds", "kind"),
-    Option("messages", "message"),
-    Option("ports"),
-    Option("pushdown"),
-    Option("startingTimestamp"),
+    *named("columns startingTimestamp endingTimestamp errors keyexprs|keyexpr keys kinds|kind"),
+    *named("messages|message ports pushdown"),
     *FILES,
 )
 
@@ -78,7 +70,7 @@ def _ports(options: Options) -> tuple[int, ...]:
 
 
 def _errors(options: Options) -> OnBadCapture:
-    return cast("OnBadCapture", options.choice("errors", ("rows", "raise"), "rows"))
+    return options.choice("errors", ("rows", "raise"), "rows")
 
 
 class Wanted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 from uuid import UUID, uuid4, uuid5
 
 from pyspark import TaskContext
@@ -19,7 +19,7 @@ from zwire.spark.batch import to_arrow
 from zwire.spark.sources._ack import Hop, check_receipts
 from zwire.spark.sources._columns import check, to_put
 from zwire.spark.sources._marks import Marks
-from zwire.spark.sources._options import SESSION, Option, Options
+from zwire.spark.sources._options import SESSION, Options, named
 from zwire.spark.sources._writers import (
     DataSourceStreamArrowWriter,
     append_only,
@@ -34,29 +34,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from zwire.spark._send import Congestion, OnBadRow, PutOptions
+    from zwire.spark._send import PutOptions
     from zwire.spark.schema import RowSchema
 
 _log = logging.getLogger("zwire.spark")
 
 KNOWN = (
-    Option("key", "topic"),
-    Option("congestion"),
-    Option("priority"),
-    Option("express"),
-    Option("errors"),
-    Option("sendTimeout"),
-    Option("maxRowsPerSecond"),
-    Option("maxBytesPerSecond"),
-    Option("ack"),
-    Option("ackTimeout"),
-    Option("receipts"),
-    Option("receivers"),
-    Option("idempotence"),
-    Option("idColumns"),
-    Option("queryId"),
-    Option("batchId"),
-    Option("commitMarkers"),
+    *named("key|topic congestion priority express errors sendTimeout maxRowsPerSecond maxBytesPerSecond"),
+    *named("ack ackTimeout receipts receivers idempotence idColumns queryId batchId commitMarkers"),
     *SESSION,
 )
 
@@ -129,12 +114,10 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         put = put_options(
             options.session(),
             key=options.text("key"),
-            congestion=cast(
-                "Congestion", options.choice("congestion", ("block", "block_first", "drop"), "block")
-            ),
+            congestion=options.choice("congestion", ("block", "block_first", "drop"), "block"),
             priority=options.integer("priority", 5, least=1, most=7),
             express=options.flag("express", default=False),
-            errors=cast("OnBadRow", options.choice("errors", ("raise", "skip"), "raise")),
+            errors=options.choice("errors", ("raise", "skip"), "raise"),
             confirm="none" if ack == "none" else "hub",
             confirm_timeout=seconds,
             send_timeout=options.seconds("sendTimeout", 120.0),

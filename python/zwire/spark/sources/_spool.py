@@ -14,7 +14,7 @@ from zwire.spark._read import local_path
 from zwire.spark.sources._filters import Filters, column_of, split
 from zwire.spark.sources._logs import REMOTE, SPOOL, TABLES, Logs, Part, Reading, columns_of
 from zwire.spark.sources._offsets import EARLIEST, GAPS, LATEST, asked, places
-from zwire.spark.sources._options import EPOCH, SESSION, Option, Options
+from zwire.spark.sources._options import EPOCH, SESSION, Options, named
 from zwire.spark.sources._rows import chosen
 
 if TYPE_CHECKING:
@@ -30,24 +30,16 @@ if TYPE_CHECKING:
 
     Marks = Mapping[str, Mapping[int, Mapping[str, int]]]
 
-FOLDERS = (Option("spool", "spools", "path"),)
-"""The option with the spools to read."""
-
 READ = (
-    *FOLDERS,
-    Option("startingOffsets"),
-    Option("startingTimestamp"),
-    Option("failOnDataLoss"),
-    Option("columns"),
-    Option("maxPartitions"),
+    *named("spool|spools|path startingOffsets startingTimestamp failOnDataLoss columns maxPartitions"),
     *SESSION,
 )
 """Options of both batches and streams."""
 
-BATCH = (*READ, Option("endingOffsets"), Option("endingTimestamp"), Option("pushdown"))
+BATCH = (*READ, *named("endingOffsets endingTimestamp pushdown"))
 
 DEFAULT = {
-    "samples": (
+    "samples": [
         "key",
         "payload",
         "kind",
@@ -57,7 +49,7 @@ DEFAULT = {
         "recv_ts",
         "shard",
         "offset",
-    )
+    ]
 }
 """Default columns of tables with many columns."""
 

@@ -14,7 +14,7 @@ from zwire.spark.sources._embed import EMBED, Embedded, check_embedded
 from zwire.spark.sources._follow import Follower
 from zwire.spark.sources._logs import Logs, Part
 from zwire.spark.sources._offsets import Position
-from zwire.spark.sources._options import Option, Options
+from zwire.spark.sources._options import Option, Options, named
 from zwire.spark.sources._spool import READ, check, open_all, reading, remote
 
 if TYPE_CHECKING:
@@ -51,12 +51,7 @@ else:
 
 _log = logging.getLogger("zwire.spark")
 
-STREAM = (
-    *READ,
-    Option("maxRowsPerTrigger", "maxOffsetsPerTrigger"),
-    Option("maxBytesPerTrigger"),
-    Option("consumer"),
-)
+STREAM = (*READ, *named("maxRowsPerTrigger|maxOffsetsPerTrigger maxBytesPerTrigger consumer"))
 
 _PATIENCE = 30.0
 """Seconds for which a folder may be unreachable; an error would end the query."""

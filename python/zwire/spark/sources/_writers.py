@@ -28,8 +28,7 @@ def append_only(source: str, *, overwrite: bool) -> None:
         ConfigError: The mode is ``overwrite``.
     """
     if overwrite:
-        problem = f'{source}: what is sent cannot be overwritten: give mode("append")'
-        raise ConfigError(problem, path="mode")
+        raise ConfigError(f'{source}: what is sent cannot be overwritten: give mode("append")', path="mode")
 
 
 def refuse_second_copies(source: str, hint: str) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from zwire.spark._secrets import check_referred
 from zwire.spark._tell import check_told, tell, tell_options, told_rows
 from zwire.spark.batch import to_arrow
-from zwire.spark.sources._options import Option, Options
+from zwire.spark.sources._options import Options, named
 from zwire.spark.sources._writers import (
     DataSourceStreamArrowWriter,
     append_only,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from zwire.spark._tell import OnBadRow, TellOptions, ToldSummary
+    from zwire.spark._tell import TellOptions, ToldSummary
     from zwire.spark.schema import RowSchema
 
 NAME = "zre"
@@ -35,16 +35,7 @@ NAME = "zre"
 _NODE = "zre."
 """Prefix of options that are fields of the node's configuration."""
 
-KNOWN = (
-    Option("group"),
-    Option("peer"),
-    Option("minPeers"),
-    Option("wait"),
-    Option("patience"),
-    Option("maxRowsPerSecond"),
-    Option("errors"),
-    Option("config"),
-)
+KNOWN = named("group peer minPeers wait patience maxRowsPerSecond errors config")
 
 
 @dataclass
@@ -91,7 +82,7 @@ def _checked(
         wait=options.seconds("wait", 10.0),
         patience=options.seconds("patience", 10.0),
         rate=options.integer("maxRowsPerSecond", least=1),
-        errors=cast("OnBadRow", options.choice("errors", ("raise", "skip"), "raise")),
+        errors=options.choice("errors", ("raise", "skip"), "raise"),
     )
     return made, name if name in kinds else None
 

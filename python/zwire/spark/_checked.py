@@ -1,0 +1,56 @@
+"""Options of functions for Spark: each field has its default and bound, checked before the job starts."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _bound(default: Any, fits: Callable[[Any], bool], text: str, kind: Any = None) -> Any:  # noqa: ANN401
+    metadata = {"fits": fits, "text": text, "kind": kind or (lambda value: value)}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def choice(default: Any, *allowed: object) -> Any:  # noqa: ANN401 - the type is that of the field
+    """Make a field with a fixed set of values; ``None`` is allowed where it is the default."""
+    return _bound(
+        default, lambda value: value in allowed, f"be one of {', '.join(map(str, allowed))}, not {{!r}}"
+    )
+
+
+def whole(default: int | None, least: int, most: int | None = None) -> Any:  # noqa: ANN401 - as above
+    """Make a field with an integer within bounds."""
+    if most is None:
+        return _bound(default, lambda value: value >= least, f"be at least {least}, not {{}}")
+    return _bound(default, lambda value: least <= value <= most, f"be {least} to {most}, not {{}}")
+
+
+def above_zero(default: float | None, kind: type | None = float) -> Any:  # noqa: ANN401 - as above
+    """Make a field with a positive number: seconds, or things per second."""
+    return _bound(default, lambda value: value > 0, "be positive, not {}", kind)
+
+
+def not_negative(default: float, kind: type) -> Any:  # noqa: ANN401 - as above
+    """Make a field with a number that may be 0."""
+    return _bound(default, lambda value: value >= 0, "not be negative, but is {}", kind)
+
+
+class Checked:
+    """Base of dataclasses with such fields; sent to the workers, so all fields pickle."""
+
+    def __post_init__(self) -> None:
+        """Check all fields.
+
+        Raises:
+            ValueError: A value is out of its bounds; names the option.
+        """
+        for each in dataclasses.fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
+            value = getattr(self, each.name)
+            if "fits" not in each.metadata or (value is None and each.default is None):
+                continue
+            if not each.metadata["fits"](value):
+                raise ValueError(f"{each.name} must {each.metadata['text'].format(value)}")
+            object.__setattr__(self, each.name, each.metadata["kind"](value))
