@@ -240,12 +240,14 @@ def signature(module: Source, overloads: list[Function], *, method: bool) -> str
         for kind, each, value in every:
             if each.arg not in types:
                 order.append((kind, each.arg))
+            if kind == "**":
+                types[each.arg] = []  # those of an overload contain what the definition names one by one
             types.setdefault(each.arg, []).extend(type_of(module, each.annotation))
             if value is not None:
                 defaults[each.arg] = ast.unparse(value)
         returned += type_of(module, function.returns)
     shown: list[str] = []
-    for kind, name in order:
+    for kind, name in sorted(order, key=lambda each: each[0] == "**"):
         if kind == "k" and not any(other.startswith("*") for other in shown):
             shown.append("*")
         text = (kind if kind != "k" else "") + name

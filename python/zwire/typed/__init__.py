@@ -21,8 +21,7 @@ reading one runs arbitrary code of its sender.
 from zwire.typed._arrow import ArrowCodec
 from zwire.typed._codec import Codec, schema_name
 from zwire.typed._pubsub import Message, Publisher, Subscriber, Subscription, publisher, put, subscriber
-from zwire.typed._querier import Querier, Reply, get, querier
-from zwire.typed._queryable import Query, Queryable, Serving, queryable
+from zwire.typed._queries import Querier, Query, Queryable, Reply, Serving, get, querier, queryable
 from zwire.typed._registry import Registry, register, registry
 from zwire.typed._table import arrow_schema
 from zwire.typed._values import decode, encode, from_frames, to_frames

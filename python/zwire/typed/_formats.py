@@ -9,7 +9,8 @@ import io
 import json
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zwire.typed import _shape
 from zwire.typed._arrow import ArrowCodec, is_arrow
@@ -19,6 +20,8 @@ from zwire.typed._tree import CBOR, JSON, MAX_DEPTH, MSGPACK, Misfit, Wire, chec
 from zwire.zenoh import ZBytes, ext
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import Buffer
 
     from zwire.typed._tree import Converter
@@ -60,6 +63,32 @@ def _is_message(model: Any) -> bool:  # noqa: ANN401
 # ---- Trees ------------------------------------------------------------------------------------------
 
 
+class _Own(NamedTuple):
+    """Functions of the library of a model."""
+
+    encode: Callable[[Any], Buffer]
+    decode: Callable[[ZBytes], Any]
+
+
+def _own_struct(module: str, model: Any) -> _Own:  # noqa: ANN401
+    msgspec = library(module, "msgspec")
+    return _Own(msgspec.encode, lambda payload: _shape.convert(msgspec.decode, payload, model))
+
+
+@lru_cache(maxsize=1024)
+def _own_json(model: Any) -> _Own | None:  # noqa: ANN401
+    if _is_message(model):
+        json_format = library("google.protobuf.json_format", "codecs")
+        return _Own(
+            lambda value: json_format.MessageToJson(value, indent=None).encode(),
+            lambda payload: json_format.Parse(_text(payload), model(), ignore_unknown_fields=True),
+        )
+    if _shape.is_pydantic(model):
+        adapter = _shape.adapter(model)
+        return _Own(adapter.dump_json, lambda payload: _shape.validate(adapter.validate_json, bytes(payload)))
+    return _own_struct("msgspec.json", model) if _shape.is_struct(model) else None
+
+
 class _TreeCodec(Codec):
     """Base of codecs for maps, lists and scalars."""
 
@@ -71,14 +100,23 @@ class _TreeCodec(Codec):
         _shape.converter(model, self.wire)
 
     def encode(self, value: Any, model: Any) -> Buffer:  # noqa: ANN401
+        if own := self.own(model):
+            instance(value, model)
+            return own.encode(value)
         return self.write(_shape.converter(model, self.wire).dump(value))
 
     def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
+        if own := self.own(model):
+            return own.decode(payload)
         shape = _shape.converter(model, self.wire)
         tree = self.read(payload, shape)
         if not shape.closed:
             check_tree(tree, self.wire)
         return shape.load(tree)
+
+    def own(self, model: Any) -> _Own | None:  # noqa: ANN401, ARG002
+        """Return how the library of a model writes and reads this format, if it does."""
+        return None
 
     @abstractmethod
     def write(self, tree: Any) -> Buffer:  # noqa: ANN401
@@ -116,30 +154,8 @@ class JsonCodec(_TreeCodec):
         if not _is_message(model):
             super().check(model)
 
-    def encode(self, value: Any, model: Any) -> Buffer:  # noqa: ANN401
-        if _is_message(model):
-            instance(value, model)
-            json_format = library("google.protobuf.json_format", "codecs")
-            return str(json_format.MessageToJson(value, indent=None)).encode()
-        if _shape.is_pydantic(model):
-            instance(value, model)
-            out: Buffer = _shape.adapter(model).dump_json(value)
-            return out
-        if _shape.is_struct(model):
-            instance(value, model)
-            written: Buffer = library("msgspec.json", "msgspec").encode(value)
-            return written
-        return super().encode(value, model)
-
-    def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
-        if _is_message(model):
-            json_format = library("google.protobuf.json_format", "codecs")
-            return json_format.Parse(_text(payload), model(), ignore_unknown_fields=True)
-        if _shape.is_pydantic(model):
-            return _shape.validate(_shape.adapter(model).validate_json, bytes(payload))
-        if _shape.is_struct(model):
-            return _shape.convert(library("msgspec.json", "msgspec").decode, payload, model)
-        return super().decode(payload, model)
+    def own(self, model: Any) -> _Own | None:  # noqa: ANN401
+        return _own_json(model)
 
     def write(self, tree: Any) -> bytes:  # noqa: ANN401
         return _WRITER.encode(tree).encode()
@@ -216,17 +232,8 @@ class MsgpackCodec(_TreeCodec):
             library("msgpack", "codecs")
             super().check(model)
 
-    def encode(self, value: Any, model: Any) -> Buffer:  # noqa: ANN401
-        if _shape.is_struct(model):
-            instance(value, model)
-            out: Buffer = library("msgspec.msgpack", "msgspec").encode(value)
-            return out
-        return super().encode(value, model)
-
-    def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
-        if _shape.is_struct(model):
-            return _shape.convert(library("msgspec.msgpack", "msgspec").decode, payload, model)
-        return super().decode(payload, model)
+    def own(self, model: Any) -> _Own | None:  # noqa: ANN401
+        return _own_struct("msgspec.msgpack", model) if _shape.is_struct(model) else None
 
     def write(self, tree: Any) -> bytes:  # noqa: ANN401
         out: bytes = library("msgpack", "codecs").packb(tree, datetime=True)

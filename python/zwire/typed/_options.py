@@ -1,13 +1,21 @@
-"""Options of declarations and calls besides values, as in the untyped interface."""
+"""Options of declarations and calls, of both interfaces."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import typing_extensions
     from typing_extensions import Buffer
 
     from zwire import zenoh
+    from zwire.typed._codec import Codec
+    from zwire.typed._registry import Registry
+
+    A = typing_extensions.TypeVar("A", default=None)
+    """Type of the values of queries: ``None`` for a declaration without ``request``."""
 
 __all__ = [
     "AskOptions",
@@ -15,10 +23,15 @@ __all__ = [
     "PublisherOptions",
     "PutOptions",
     "QuerierOptions",
+    "QueryableKeywords",
     "QueryableOptions",
     "ReplyOptions",
+    "SubscriberKeywords",
     "SubscriberOptions",
+    "given",
 ]
+
+X = TypeVar("X")
 
 
 class Qos(TypedDict, total=False):
@@ -92,3 +105,29 @@ class AskOptions(_Question, total=False):
 
 class GetOptions(QuerierOptions, _Question, total=False):
     """Further options, passed to ``Session.get``."""
+
+
+# ---- Keywords of overloads: the options, and the keywords that the definition names one by one ------
+
+
+class _Reading(TypedDict, Generic[X], total=False):
+    """Keywords of a declaration that hands out items of one type."""
+
+    codec: Codec | str | None
+    on_error: Callable[[X], object] | None
+    registry: Registry | None
+
+
+class SubscriberKeywords(SubscriberOptions, _Reading[X], total=False):
+    """Keywords of ``subscriber``."""
+
+    schema: str | None
+
+
+class QueryableKeywords(QueryableOptions, _Reading[X], total=False):
+    """Keywords of ``queryable`` besides ``request``."""
+
+
+def given(**options: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the options that are set: not every publisher accepts all of them."""
+    return {name: option for name, option in options.items() if option is not None}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, overload
 
 from zwire.errors import PayloadError
-from zwire.typed._declared import Counting, Declared, Keyed
-from zwire.typed._handling import LEFT_OUT, Items, first, only_blocking, wrap
+from zwire.typed._entities import LEFT_OUT, Counting, Declared, Items, Keyed, first, only_blocking, wrap
+from zwire.typed._options import given
 from zwire.typed._values import Reader, Writer
 from zwire.zenoh import SampleKind
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from zwire import zenoh
     from zwire.typed._codec import Codec
-    from zwire.typed._handling import AnyChannel
-    from zwire.typed._options import PublisherOptions, PutOptions, SubscriberOptions
+    from zwire.typed._entities import AnyChannel
+    from zwire.typed._options import PublisherOptions, PutOptions, SubscriberKeywords, SubscriberOptions
     from zwire.typed._registry import Registry
     from zwire.zenoh import ext, handlers
 
@@ -31,7 +31,6 @@ __all__ = [
     "Subscriber",
     "Subscription",
     "Taking",
-    "given",
     "publisher",
     "put",
     "subscriber",
@@ -103,7 +102,7 @@ class Publisher(Declared, Publishing[T]):
             ZwireError: As raised by ``zenoh.Publisher.put``.
         """
         payload = self._writer.write(value, self._declared.key_expr)
-        options = given(attachment, timestamp, source_info)
+        options = given(attachment=attachment, timestamp=timestamp, source_info=source_info)
         self._declared.put(payload, encoding=self._writer.encoding, **options)
 
     def delete(
@@ -114,7 +113,8 @@ class Publisher(Declared, Publishing[T]):
         source_info: zenoh.SourceInfo | None = None,
     ) -> None:
         """Publish the deletion of the key."""
-        self._declared.delete(**given(attachment, timestamp, source_info))
+        options = given(attachment=attachment, timestamp=timestamp, source_info=source_info)
+        self._declared.delete(**options)
 
     @property
     def raw(self) -> AnyPublisher:
@@ -124,14 +124,6 @@ class Publisher(Declared, Publishing[T]):
     def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
         """Wait for subscribers, as ``zenoh.Publisher.wait_matching``; ``timeout`` in seconds."""
         self._declared.wait_matching(n, timeout)
-
-
-def given(
-    attachment: Buffer | str | None, timestamp: zenoh.Timestamp | None, source_info: zenoh.SourceInfo | None
-) -> dict[str, Any]:
-    """Return the options that are set: not every publisher accepts all of them."""
-    options = {"attachment": attachment, "timestamp": timestamp, "source_info": source_info}
-    return {name: option for name, option in options.items() if option is not None}
 
 
 class Message(Generic[T]):
@@ -207,19 +199,15 @@ class Reading(Counting, Generic[T]):
         """Number of samples dropped so far because the queue was full."""
         return cast("int", self._declared.dropped)
 
-    def _message(self, sample: zenoh.Sample) -> Message[T] | None:
-        """Read a sample; ``None`` if it was passed to ``on_error``."""
-        if sample.kind == SampleKind.DELETE:
-            return Message(sample, None, None)
-        try:
-            return Message(sample, self._reader.read(sample.payload, sample.encoding, sample.key_expr), None)
-        except PayloadError as error:
+    def _message(self, sample: zenoh.Sample) -> Message[T]:
+        """Read a sample; ``LEFT_OUT`` if it was passed to ``on_error``."""
+        message = Message(sample, *self._reader.sample(sample))
+        if message.error is not None:
             self._count_failure()
-            message: Message[T] = Message(sample, None, error)
-        if self._on_error is None:
-            return message
-        self._on_error(message)
-        return None
+            if self._on_error is not None:
+                self._on_error(message)
+                return cast("Message[T]", LEFT_OUT)
+        return message
 
 
 class Taking(Reading[T]):
@@ -229,19 +217,12 @@ class Taking(Reading[T]):
         """Take a message if one is queued."""
         while (sample := self._declared.try_recv()) is not None:
             message = self._message(sample)
-            if message is not None:
+            if message is not LEFT_OUT:
                 return message
         return None
 
-    def _found(self, sample: zenoh.Sample) -> Message[T]:
-        """Read a sample for an iterator."""
-        message = self._message(sample)
-        found: Message[T] = LEFT_OUT if message is None else message
-        return found
-
     def _messages(self, samples: list[zenoh.Sample]) -> list[Message[T]]:
-        messages = (self._message(sample) for sample in samples)
-        return [message for message in messages if message is not None]
+        return [message for sample in samples if (message := self._message(sample)) is not LEFT_OUT]
 
     def _columns(self, key: str | None, timestamp: str | None) -> None:
         """Check that a table is possible, before any message is taken that could not be returned."""
@@ -272,16 +253,6 @@ class Subscription(Declared, Reading[T]):
     def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all neighbours know of it, as ``zenoh.Subscriber``; ``timeout`` in seconds."""
         self._declared.wait_ready(timeout)
-
-    def _declare(
-        self,
-        session: zenoh.Session,
-        key_expr: zenoh.KeyExpr | str,
-        handler: Any,  # noqa: ANN401
-        options: SubscriberOptions,
-    ) -> Self:
-        self._declared = session.declare_subscriber(key_expr, handler, **options)
-        return self
 
 
 class Subscriber(Subscription[T], Taking[T]):
@@ -369,7 +340,7 @@ class Subscriber(Subscription[T], Taking[T]):
         return Items(iter(self), value_of)
 
     def __iter__(self) -> Iterator[Message[T]]:
-        return Items(iter(self._declared), self._found)
+        return Items(iter(self._declared), self._message)
 
 
 def publisher(
@@ -433,12 +404,7 @@ def subscriber(
     key_expr: zenoh.KeyExpr | str,
     model: type[T],
     handler: AnyChannel | None = None,
-    *,
-    codec: Codec | str | None = None,
-    schema: str | None = None,
-    on_error: Callable[[Message[T]], object] | None = None,
-    registry: Registry | None = None,
-    **options: Unpack[SubscriberOptions],
+    **options: Unpack[SubscriberKeywords[Message[T]]],
 ) -> Subscriber[T]: ...
 @overload
 def subscriber(
@@ -446,12 +412,7 @@ def subscriber(
     key_expr: zenoh.KeyExpr | str,
     model: type[T],
     handler: Callable[[Message[T]], object] | handlers.BatchCallback[Message[T]],
-    *,
-    codec: Codec | str | None = None,
-    schema: str | None = None,
-    on_error: Callable[[Message[T]], object] | None = None,
-    registry: Registry | None = None,
-    **options: Unpack[SubscriberOptions],
+    **options: Unpack[SubscriberKeywords[Message[T]]],
 ) -> Subscription[T]: ...
 def subscriber(
     session: zenoh.Session,
@@ -490,6 +451,6 @@ def subscriber(
     """
     only_blocking(session)
     reader = Reader(model, codec, schema, registry)
-    subscription: Subscription[T] = (Subscription if callable(handler) else Subscriber)(reader, on_error)
-    inner = wrap(handler, subscription._message)  # noqa: SLF001
-    return subscription._declare(session, key_expr, inner, options)  # noqa: SLF001
+    made: Subscription[T] = (Subscription if callable(handler) else Subscriber)(reader, on_error)
+    made._declared = session.declare_subscriber(key_expr, wrap(handler, made._message), **options)  # noqa: SLF001
+    return made

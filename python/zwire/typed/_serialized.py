@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import typing
 from functools import lru_cache
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from zwire.typed._tree import Misfit, wanted
+from zwire.typed._shape import init_fields
+from zwire.typed._tree import Misfit, each_of, named, wanted
 from zwire.zenoh import ZBytes, ext
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from zwire.typed._tree import Step
 
 __all__ = ["Form", "form"]
 
@@ -23,8 +25,8 @@ class Form(NamedTuple):
     """The type on the wire, and the conversions to it and back."""
 
     type: Any
-    dump: Callable[[Any], Any]
-    load: Callable[[Any], Any]
+    dump: Step
+    load: Step
 
 
 @lru_cache(maxsize=1024)
@@ -40,31 +42,38 @@ def form(model: Any) -> Form:  # noqa: ANN401 - any annotation
 def _form(model: Any, around: tuple[Any, ...]) -> Form:  # noqa: ANN401
     origin, arguments = typing.get_origin(model), typing.get_args(model)
     if model in _LEAVES or model in _NUMBERS:
-        return Form(model, _of(model), lambda value: value)
+        return Form(model, _leaf(model), lambda value: value)
     if dataclasses.is_dataclass(model) and isinstance(model, type):
         if model in around:
             raise TypeError(f"{model.__name__} contains itself, which has no serialized form")
-        return _fields(model, (*around, model))
+        hints = typing.get_type_hints(model)
+        return _record(model, {name: _form(hints[name], (*around, model)) for name in init_fields(model)})
+    if origin is tuple and Ellipsis not in arguments:
+        return _record(tuple, {str(at): _form(part, around) for at, part in enumerate(arguments)})
     if origin in (list, set, frozenset):
         item = _form(arguments[0], around)
-        return Form(
-            origin[item.type],
-            _each(origin, item.dump),
-            lambda value: origin(item.load(part) for part in value),
-        )
+
+        def dump(values: Any) -> list[Any]:  # noqa: ANN401
+            return each_of(repeat(item.dump), _of(origin, values))
+
+        return Form(origin[item.type], dump, lambda value: origin(map(item.load, value)))
     if origin is dict:
         key, item = (_form(part, around) for part in arguments)
         return Form(
             dict[key.type, item.type],  # type: ignore[name-defined]
-            _pairs(key.dump, item.dump),
+            lambda value: {key.dump(name): item.dump(part) for name, part in _of(dict, value).items()},
             lambda value: {key.load(name): item.load(part) for name, part in value.items()},
         )
-    if origin is tuple and Ellipsis not in arguments:
-        return _record(tuple, [(str(at), _form(part, around)) for at, part in enumerate(arguments)])
     raise TypeError(f"{getattr(model, '__name__', model)} has no serialized form")
 
 
-def _of(model: Any) -> Callable[[Any], Any]:  # noqa: ANN401
+def _of(cls: Any, value: Any) -> Any:  # noqa: ANN401
+    if not isinstance(value, cls):
+        raise wanted(cls.__name__, value)
+    return value
+
+
+def _leaf(model: Any) -> Step:  # noqa: ANN401
     def dump(value: Any) -> Any:  # noqa: ANN401
         # A plain number is converted to the declared type, within its range; a bool is refused.
         if isinstance(value, bool) == (model is bool):
@@ -78,61 +87,20 @@ def _of(model: Any) -> Callable[[Any], Any]:  # noqa: ANN401
     return dump
 
 
-def _each(make: Any, dump: Callable[[Any], Any]) -> Callable[[Any], Any]:  # noqa: ANN401
-    def each(values: Any) -> Any:  # noqa: ANN401
-        if not isinstance(values, make):
-            raise wanted(make.__name__, values)
-        out = []
-        try:
-            for value in values:
-                out.append(dump(value))  # noqa: PERF401 - the length says where it failed
-        except Misfit as problem:
-            problem.steps.append(len(out))
-            raise
-        return out
-
-    return each
-
-
-def _pairs(key: Callable[[Any], Any], item: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def pairs(values: Any) -> dict[Any, Any]:  # noqa: ANN401
-        if not isinstance(values, dict):
-            raise wanted("dict", values)
-        return {key(name): item(value) for name, value in values.items()}
-
-    return pairs
-
-
-def _fields(model: Any, around: tuple[Any, ...]) -> Form:  # noqa: ANN401
-    hints = typing.get_type_hints(model)
-    names = [item.name for item in dataclasses.fields(model) if item.init]
-    inner = _record(tuple, [(name, _form(hints[name], around)) for name in names])
+def _record(make: Any, parts: dict[str, Form]) -> Form:  # noqa: ANN401
+    """Return the form of a tuple or a dataclass."""
 
     def dump(value: Any) -> Any:  # noqa: ANN401
-        if not isinstance(value, model):
-            raise wanted(model.__name__, value)
-        return inner.dump(tuple(getattr(value, name) for name in names))
-
-    def load(values: Any) -> Any:  # noqa: ANN401
-        return model(**dict(zip(names, inner.load(values), strict=True)))
-
-    return Form(inner.type, dump, load)
-
-
-def _record(make: Any, parts: list[tuple[str, Form]]) -> Form:  # noqa: ANN401
-    def dump(values: Any) -> Any:  # noqa: ANN401
-        if not isinstance(values, make) or len(values) != len(parts):
+        items: Any = value
+        if make is not tuple:
+            items = [getattr(_of(make, value), name) for name in parts]
+        elif not isinstance(value, tuple) or len(value) != len(parts):
             raise Misfit(f"a tuple of {len(parts)} items expected")
-        out = []
-        for (name, part), value in zip(parts, values, strict=True):
-            try:
-                out.append(part.dump(value))
-            except Misfit as problem:
-                problem.steps.append(name)
-                raise
-        return tuple(out)
+        pairs = zip(parts.items(), items, strict=True)
+        return tuple(named((name, part.dump, item) for (name, part), item in pairs).values())
 
     def load(values: Any) -> Any:  # noqa: ANN401
-        return tuple(part.load(value) for (_, part), value in zip(parts, values, strict=True))
+        items = [part.load(value) for part, value in zip(parts.values(), values, strict=True)]
+        return tuple(items) if make is tuple else make(**dict(zip(parts, items, strict=True)))
 
-    return Form(tuple[tuple(part.type for _, part in parts)], dump, load)  # type: ignore[misc]
+    return Form(tuple[tuple(part.type for part in parts.values())], dump, load)  # type: ignore[misc]

@@ -12,18 +12,35 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
+from itertools import repeat
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from zwire.typed._tree import MAX_DEPTH, Converter, Misfit, Wire, enumeration, kind, literal, scalars, wanted
+from zwire.typed._tree import (
+    MAX_DEPTH,
+    Converter,
+    Misfit,
+    Wire,
+    each_of,
+    enumeration,
+    kind,
+    literal,
+    named,
+    scalars,
+    wanted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from zwire.typed._tree import Step
 
 __all__ = [
     "adapter",
     "convert",
     "converter",
+    "init_fields",
     "is_model_of",
     "is_pydantic",
     "is_struct",
@@ -41,6 +58,9 @@ _LISTS: dict[Any, Any] = {
     frozenset: frozenset,
 }
 _MAPS = (dict, abc.Mapping, abc.MutableMapping)
+
+# Looked up at each message: the converter of a recursive type is completed after those of its parts.
+_LOAD, _DUMP = attrgetter("load"), attrgetter("dump")
 
 
 @lru_cache(maxsize=1024)
@@ -93,105 +113,83 @@ class _Compiler:
             tp = type(None)
         if tp in self.scalars:
             return self.scalars[tp]
-        if tp is Any or tp is object:
+        if tp is Any or tp is object or isinstance(tp, typing.TypeVar):
             self.closed = False
             return Converter(lambda value: value, self.any, ())
-        if isinstance(tp, type) and not isinstance(tp, types.GenericAlias):
-            return self.cls(tp)
-        origin, arguments = typing.get_origin(tp), typing.get_args(tp)
+        origin, arguments = typing.get_origin(tp) or tp, typing.get_args(tp)
         if origin is typing.Annotated:
             return self.of(arguments[0])
+        if isinstance(tp, typing.NewType):
+            return self.of(tp.__supertype__)
         if origin is typing.Literal:
             return literal(arguments)
         if origin in (typing.Union, types.UnionType):
             return self.union(tp, [self.of(member) for member in arguments])
         if origin in _LISTS:
-            return self.items(_LISTS[origin], self.of(arguments[0]))
+            return self.items(_LISTS[origin], self.of(arguments[0] if arguments else Any))
+        if tp is tuple or (origin is tuple and arguments[1:] == (Ellipsis,)):
+            return self.items(tuple, self.of(arguments[0] if arguments else Any))
         if origin is tuple:
-            if len(arguments) == 2 and arguments[1] is Ellipsis:
-                return self.items(tuple, self.of(arguments[0]))
-            return self.record(tuple, [self.of(item) for item in arguments])
+            return self.record(tuple, arguments)
         if origin in _MAPS:
-            return self.mapping(arguments[0], self.of(arguments[1]))
-        if isinstance(tp, typing.NewType):
-            return self.of(tp.__supertype__)
-        if isinstance(tp, typing.TypeVar):
-            return self.of(Any)
-        if dataclasses.is_dataclass(origin):
-            return self.known(tp) or self.fields(origin, tp)
-        raise TypeError(f"{tp} has no form in {self.wire.name}")
+            key, item = arguments or (Any, Any)
+            return self.mapping(key, self.of(item))
+        self.closed &= tp not in self.making
+        if tp not in self.made:
+            generic = dataclasses.is_dataclass(typing.get_origin(tp))
+            self.made[tp] = self.fields(origin, tp) if generic else self.cls(tp)
+        return self.made[tp]
 
     def cls(self, cls: Any) -> Converter:  # noqa: ANN401
-        if made := self.known(cls):
-            return made
+        if not isinstance(cls, type) or typing.get_origin(cls):
+            raise TypeError(f"{cls} has no form in {self.wire.name}")
         if is_pydantic(cls) or is_struct(cls):
             self.closed = False
-            make = self.pydantic if is_pydantic(cls) else self.struct
-            return self.made.setdefault(cls, make(cls))
-        if dataclasses.is_dataclass(cls):
+            return self.pydantic(cls) if is_pydantic(cls) else self.struct(cls)
+        if dataclasses.is_dataclass(cls) or is_typed_dict(cls):
             return self.fields(cls, cls)
-        if is_typed_dict(cls):
-            return self.typed_dict(cls)
         if issubclass(cls, Enum):
-            return self.made.setdefault(cls, enumeration(cls))
+            return enumeration(cls)
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
             hints = _hints(cls)
-            return self.record(cls, [self.of(hints.get(name, Any)) for name in cls._fields])
-        if cls in _LISTS:
-            return self.items(_LISTS[cls], self.of(Any))
-        if cls is tuple:
-            return self.items(tuple, self.of(Any))
-        if cls in _MAPS:
-            return self.mapping(Any, self.of(Any))
+            return self.record(cls, [hints.get(name, Any) for name in cls._fields])
         raise TypeError(f"{cls.__module__}.{cls.__qualname__} has no form in {self.wire.name}")
 
     # ---- Parts --------------------------------------------------------------------------------------
 
     def items(self, make: Any, item: Converter) -> Converter:  # noqa: ANN401
-        def each(step: Any, values: Iterable[Any]) -> list[Any]:  # noqa: ANN401
-            out: list[Any] = []
-            try:
-                for value in values:
-                    out.append(step(value))  # noqa: PERF401 - the length says where it failed
-            except Misfit as problem:
-                problem.steps.append(len(out))
-                raise
-            return out
-
         def load(value: Any) -> Any:  # noqa: ANN401
             if type(value) is not list and type(value) is not tuple:
                 raise wanted("list", value)
-            out = each(item.load, value)
+            out = each_of(repeat(item.load), value)
             return out if make is list else make(out)
 
         def dump(value: Any) -> list[Any]:  # noqa: ANN401
             # An array of numpy is iterable as well; a text must not become a list of letters.
             if isinstance(value, str | bytes | bytearray | dict) or not isinstance(value, abc.Iterable):
                 raise wanted("list", value)
-            return each(item.dump, value)
+            return each_of(repeat(item.dump), value)
 
         return Converter(load, dump, ("list", "tuple"))
 
-    def record(self, make: Any, parts: list[Converter]) -> Converter:  # noqa: ANN401
-        def each(values: Any, step: str) -> list[Any]:  # noqa: ANN401
+    def record(self, make: Any, hints: Iterable[Any]) -> Converter:  # noqa: ANN401
+        parts = [self.of(hint) for hint in hints]
+
+        def checked(values: Any) -> Any:  # noqa: ANN401
             if not isinstance(values, list | tuple):
                 raise wanted("list", values)
             if len(values) != len(parts):
                 raise Misfit(f"{len(parts)} items expected, not {len(values)}")
-            out: list[Any] = []
-            try:
-                for part, value in zip(parts, values, strict=True):
-                    out.append(getattr(part, step)(value))
-            except Misfit as problem:
-                problem.steps.append(len(out))
-                raise
-            return out
+            return values
 
         def load(value: Any) -> Any:  # noqa: ANN401
-            out = each(value, "load")
+            out = each_of(map(_LOAD, parts), checked(value))
             return tuple(out) if make is tuple else make(*out)
 
-        return Converter(load, lambda value: each(value, "dump"), ("list", "tuple"))
+        def dump(value: Any) -> list[Any]:  # noqa: ANN401
+            return each_of(map(_DUMP, parts), checked(value))
+
+        return Converter(load, dump, ("list", "tuple"))
 
     def mapping(self, key_type: Any, item: Converter) -> Converter:  # noqa: ANN401
         key = self.key(key_type)
@@ -206,7 +204,7 @@ class _Compiler:
                 raise wanted("map", value)
             return each(value, key.dump, item.dump)
 
-        def each(value: Any, of_key: Any, of_item: Any) -> dict[Any, Any]:  # noqa: ANN401
+        def each(value: Any, of_key: Step, of_item: Step) -> dict[Any, Any]:  # noqa: ANN401
             out: dict[Any, Any] = {}
             name = None
             try:
@@ -277,9 +275,8 @@ class _Compiler:
             choice = value.get(name)
             member = of_choice.get(choice) if isinstance(choice, str | int) else None
             if member is None:
-                problem = Misfit(f"{str(choice)[:40]!r} is none of {', '.join(map(repr, of_choice))}")
-                problem.steps.append(name)
-                raise problem
+                known = ", ".join(map(repr, of_choice))
+                raise Misfit(f"{str(choice)[:40]!r} is none of {known}", steps=[name])
             return member.load(value)
 
         def dump(value: Any) -> Any:  # noqa: ANN401
@@ -297,28 +294,25 @@ class _Compiler:
 
     # ---- Classes ------------------------------------------------------------------------------------
 
-    def known(self, tp: Any) -> Converter | None:  # noqa: ANN401
-        """Return the converter of a class met before, perhaps one that is being built."""
-        self.closed &= tp not in self.making
-        return self.made.get(tp)
-
     def fields(self, cls: Any, tp: Any) -> Converter:  # noqa: ANN401
-        """Return the converter of a dataclass; ``tp`` is the class with its type parameters, if any."""
+        """Return the converter of a dataclass or TypedDict; ``tp`` is it with its type parameters, if any."""
         hints = _filled(_hints(cls), cls, tp)
         made = self.made[tp] = _pending(hints)
         self.making.add(tp)
         if len(self.making) > MAX_DEPTH:
             raise TypeError(f"{cls.__name__} contains more and more different types of itself")
-        named = [item for item in dataclasses.fields(cls) if item.init]
-        parts = {item.name: self.of(hints[item.name]) for item in named}
-        required = [
-            item.name
-            for item in named
-            if item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING
-        ]
+        by_key = is_typed_dict(cls)
+        required = sorted(cls.__required_keys__) if by_key else _without_default(cls)
+        parts = {name: self.of(hints[name]) for name in (hints if by_key else init_fields(cls))}
 
         def load(value: Any) -> Any:  # noqa: ANN401
-            values = _load_named(value, parts, required)
+            if type(value) is not dict:
+                raise wanted("map", value)
+            _all_there(value, required)
+            # Unknown names are ignored, so that a model can grow.
+            values = named((name, part.load, value[name]) for name, part in parts.items() if name in value)
+            if by_key:
+                return values
             try:
                 return cls(**values)
             except (ValueError, TypeError) as error:
@@ -326,35 +320,18 @@ class _Compiler:
                 raise Misfit(str(error)) from error
 
         def dump(value: Any) -> dict[str, Any]:  # noqa: ANN401
-            if not isinstance(value, cls):
-                raise wanted(cls.__name__, value)
-            return _dump_named(((name, getattr(value, name)) for name in parts), parts)
-
-        made.load, made.dump = load, dump
-        self.making.remove(tp)
-        return made
-
-    def typed_dict(self, cls: Any) -> Converter:  # noqa: ANN401
-        hints = _hints(cls)
-        made = self.made[cls] = _pending(hints)
-        self.making.add(cls)
-        parts = {name: self.of(hint) for name, hint in hints.items()}
-        required = sorted(cls.__required_keys__)
-
-        def load(value: Any) -> dict[str, Any]:  # noqa: ANN401
-            return _load_named(value, parts, required)
-
-        def dump(value: Any) -> dict[str, Any]:  # noqa: ANN401
-            if not isinstance(value, abc.Mapping):
-                raise wanted("map", value)
+            if not isinstance(value, abc.Mapping if by_key else cls):
+                raise wanted("map" if by_key else cls.__name__, value)
+            if not by_key:
+                return named((name, part.dump, getattr(value, name)) for name, part in parts.items())
             for name in value:
                 if name not in parts:
                     raise Misfit(f"{str(name)[:40]!r} is not in {cls.__name__}")
             _all_there(value, required)
-            return _dump_named(value.items(), parts)
+            return named((name, parts[name].dump, part) for name, part in value.items())
 
         made.load, made.dump = load, dump
-        self.making.remove(cls)
+        self.making.remove(tp)
         return made
 
     def pydantic(self, cls: Any) -> Converter:  # noqa: ANN401
@@ -407,11 +384,11 @@ class _Compiler:
             if isinstance(value, base):
                 return self.scalars[base].dump(value)
         if isinstance(value, abc.Mapping):
-            return self.cls(dict).dump(value)
+            return self.of(dict).dump(value)
         if isinstance(value, list | tuple | set | frozenset):
-            return self.cls(list).dump(value)
+            return self.of(list).dump(value)
         try:
-            found = self.cls(cls)
+            found = self.of(cls)
         except TypeError as error:
             raise Misfit(str(error)) from None
         return found.dump(value)
@@ -470,41 +447,22 @@ def _tag(tp: Any, maps: list[Converter]) -> tuple[str, dict[Any, Converter]] | N
     )
 
 
+def init_fields(cls: Any) -> list[str]:  # noqa: ANN401
+    """List the fields of a dataclass that its constructor takes."""
+    return [item.name for item in dataclasses.fields(cls) if item.init]
+
+
+def _without_default(cls: Any) -> list[str]:  # noqa: ANN401
+    fields = {
+        item.name: (item.default, item.default_factory) for item in dataclasses.fields(cls) if item.init
+    }
+    return [name for name, defaults in fields.items() if defaults == (dataclasses.MISSING,) * 2]
+
+
 def _all_there(value: Any, required: Iterable[str]) -> None:  # noqa: ANN401
     for name in required:
         if name not in value:
-            problem = Misfit("missing")
-            problem.steps.append(name)
-            raise problem
-
-
-def _load_named(value: Any, parts: dict[str, Converter], required: Iterable[str]) -> dict[str, Any]:  # noqa: ANN401
-    """Load a map with fixed names; unknown names are ignored, so that a model can grow."""
-    if type(value) is not dict:
-        raise wanted("map", value)
-    _all_there(value, required)
-    out = {}
-    name = ""
-    try:
-        for name, part in parts.items():
-            if name in value:
-                out[name] = part.load(value[name])
-    except Misfit as problem:
-        problem.steps.append(name)
-        raise
-    return out
-
-
-def _dump_named(values: Iterable[tuple[str, Any]], parts: dict[str, Converter]) -> dict[str, Any]:
-    out = {}
-    name = ""
-    try:
-        for name, value in values:
-            out[name] = parts[name].dump(value)
-    except Misfit as problem:
-        problem.steps.append(name)
-        raise
-    return out
+            raise Misfit("missing", steps=[name])
 
 
 # ---- Models of other libraries ----------------------------------------------------------------------
@@ -526,9 +484,8 @@ def validate(read: Callable[[Any], Any], value: Any) -> Any:  # noqa: ANN401
         return read(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        problem = Misfit(first["msg"])
-        problem.steps = [step if isinstance(step, int) else str(step) for step in reversed(first["loc"])]
-        raise problem from error
+        steps = [step if isinstance(step, int) else str(step) for step in reversed(first["loc"])]
+        raise Misfit(first["msg"], steps=steps) from error
 
 
 _AT = re.compile(r" - at `\$\.?(.*)`$", re.DOTALL)
@@ -544,7 +501,7 @@ def convert(read: Callable[..., Any], value: Any, model: Any, **options: Any) ->
     except msgspec.MsgspecError as error:
         text = str(error)
         byte = _BYTE.search(text)
-        problem = Misfit(_AT.sub("", text), int(byte[1]) if byte else None)
-        if at := _AT.search(text):
-            problem.steps = [at[1]]
-        raise problem from error
+        at = _AT.search(text)
+        raise Misfit(
+            _AT.sub("", text), int(byte[1]) if byte else None, steps=[at[1]] if at else []
+        ) from error

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 __all__ = [
     "CBOR",
@@ -28,9 +28,11 @@ __all__ = [
     "Misfit",
     "Wire",
     "check_tree",
+    "each_of",
     "enumeration",
     "kind",
     "literal",
+    "named",
     "scalars",
     "wanted",
 ]
@@ -45,12 +47,12 @@ _NAMES = {"NoneType": "null", "str": "text", "dict": "map"}
 class Misfit(Exception):  # noqa: N818 - it says what happened
     """A value that does not fit; each enclosing level prepends its part of the place to ``path``."""
 
-    def __init__(self, problem: str, offset: int | None = None) -> None:
-        """Keep the problem, and the offset of its byte if known."""
+    def __init__(self, problem: str, offset: int | None = None, *, steps: Iterable[str | int] = ()) -> None:
+        """Keep the problem, with the offset of its byte and the innermost steps to its place, if known."""
         super().__init__(problem)
         self.problem = problem
         self.offset = offset
-        self.steps: list[str | int] = []
+        self.steps = list(steps)
 
     @property
     def path(self) -> str | None:
@@ -113,6 +115,31 @@ def kind(value: object) -> str:
 def wanted(what: str, value: object) -> Misfit:
     """Make the error for a value of another type than expected."""
     return Misfit(f"{what} expected, not {kind(value)}")
+
+
+def each_of(steps: Iterable[Step], values: Iterable[Any]) -> list[Any]:
+    """Convert each value by its step; an error says which one it was."""
+    out: list[Any] = []
+    try:
+        for step, value in zip(steps, values, strict=False):
+            out.append(step(value))
+    except Misfit as problem:
+        problem.steps.append(len(out))
+        raise
+    return out
+
+
+def named(parts: Iterable[tuple[str, Step, Any]]) -> dict[str, Any]:
+    """Convert parts with names, each by its step; an error says which one it was."""
+    out = {}
+    name = ""
+    try:
+        for name, step, value in parts:
+            out[name] = step(value)
+    except Misfit as problem:
+        problem.steps.append(name)
+        raise
+    return out
 
 
 def check_tree(tree: Any, wire: Wire) -> None:  # noqa: ANN401 - any tree

@@ -8,12 +8,13 @@ from zwire.errors import PayloadError, SchemaMismatch, UnknownEncoding
 from zwire.typed import _formats
 from zwire.typed._registry import Registry, registry
 from zwire.typed._tree import Misfit
-from zwire.zenoh import Encoding, ZBytes
+from zwire.zenoh import Encoding, SampleKind, ZBytes
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from zwire.typed._codec import Codec
+    from zwire.zenoh import Sample
 
 __all__ = ["ANY_SCHEMA", "Reader", "Writer", "decode", "encode", "from_frames", "to_frames"]
 
@@ -111,6 +112,15 @@ class Reader(Generic[T]):
         except Exception as error:
             raise problem(error, key, *told(encoding)) from error
         return value
+
+    def sample(self, sample: Sample) -> tuple[T | None, PayloadError | None]:
+        """Read the value of a sample, or return the error; a deletion has neither."""
+        if sample.kind == SampleKind.DELETE:
+            return None, None
+        try:
+            return self.read(sample.payload, sample.encoding, sample.key_expr), None
+        except PayloadError as error:
+            return None, error
 
     def _find(self, encoding: Encoding, key: object) -> tuple[Codec, str | None]:
         """Choose the codec of an encoding, and check that it supports the model."""

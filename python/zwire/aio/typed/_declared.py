@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from zwire.aio._context import Context, Ready
-from zwire.typed._handling import LEFT_OUT
+from zwire.typed._entities import LEFT_OUT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

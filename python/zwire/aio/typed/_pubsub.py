@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 from zwire import aio
 from zwire.aio._loops import deadline, left
 from zwire.aio.typed._declared import Declared, Items
-from zwire.typed._handling import wrap
-from zwire.typed._pubsub import Message, Publishing, Reading, Taking, given, value_of
+from zwire.typed._entities import LEFT_OUT, wrap
+from zwire.typed._options import given
+from zwire.typed._pubsub import Message, Publishing, Reading, Taking, value_of
 from zwire.typed._values import Reader, Writer
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from zwire import zenoh
     from zwire.aio import ext
     from zwire.typed import Codec, Registry
-    from zwire.typed._handling import AnyChannel
-    from zwire.typed._options import PublisherOptions, PutOptions, SubscriberOptions
+    from zwire.typed._entities import AnyChannel
+    from zwire.typed._options import PublisherOptions, PutOptions, SubscriberKeywords, SubscriberOptions
     from zwire.zenoh import handlers
 
 __all__ = ["Message", "Publisher", "Subscriber", "Subscription", "publisher", "put", "subscriber"]
@@ -71,7 +72,7 @@ class Publisher(Declared, Publishing[T]):
             ZwireError: As raised by ``aio.Publisher.put``.
         """
         payload = self._writer.write(value, self._declared.key_expr)
-        options = given(attachment, timestamp, source_info)
+        options = given(attachment=attachment, timestamp=timestamp, source_info=source_info)
         await self._declared.put(payload, encoding=self._writer.encoding, **options)
 
     async def delete(
@@ -82,7 +83,8 @@ class Publisher(Declared, Publishing[T]):
         source_info: zenoh.SourceInfo | None = None,
     ) -> None:
         """Publish the deletion of the key."""
-        await self._declared.delete(**given(attachment, timestamp, source_info))
+        options = given(attachment=attachment, timestamp=timestamp, source_info=source_info)
+        await self._declared.delete(**options)
 
     @property
     def raw(self) -> AnyPublisher:
@@ -144,7 +146,7 @@ class Subscriber(Subscription[T], Taking[T]):
         end = deadline(timeout)
         while True:
             message = self._message(await self._declared.recv(left(end)))
-            if message is not None:
+            if message is not LEFT_OUT:
                 return message
 
     async def recv_many(self, max_items: int, timeout: float | None = None) -> list[Message[T]]:
@@ -180,7 +182,7 @@ class Subscriber(Subscription[T], Taking[T]):
         return Items(aiter(self), value_of)
 
     def __aiter__(self) -> AsyncIterator[Message[T]]:
-        return Items(aiter(self._declared), self._found)
+        return Items(aiter(self._declared), self._message)
 
 
 def publisher(
@@ -220,12 +222,7 @@ def subscriber(
     key_expr: zenoh.KeyExpr | str,
     model: type[T],
     handler: AnyChannel | None = None,
-    *,
-    codec: Codec | str | None = None,
-    schema: str | None = None,
-    on_error: Callable[[Message[T]], object] | None = None,
-    registry: Registry | None = None,
-    **options: Unpack[SubscriberOptions],
+    **options: Unpack[SubscriberKeywords[Message[T]]],
 ) -> Subscriber[T]: ...
 @overload
 def subscriber(
@@ -233,12 +230,7 @@ def subscriber(
     key_expr: zenoh.KeyExpr | str,
     model: type[T],
     handler: Callable[[Message[T]], object] | handlers.BatchCallback[Message[T]],
-    *,
-    codec: Codec | str | None = None,
-    schema: str | None = None,
-    on_error: Callable[[Message[T]], object] | None = None,
-    registry: Registry | None = None,
-    **options: Unpack[SubscriberOptions],
+    **options: Unpack[SubscriberKeywords[Message[T]]],
 ) -> Subscription[T]: ...
 def subscriber(
     session: aio.Session,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
 from zwire import aio
 from zwire.aio._context import Context
 from zwire.aio._loops import deadline, left
 from zwire.aio.typed._declared import Declared, Items
-from zwire.typed._querier import Asking, Reply, question
-from zwire.typed._queryable import Answering, Asked
+from zwire.typed._entities import LEFT_OUT
+from zwire.typed._queries import Answering, Asked, Asking, Reply, question
 from zwire.typed._values import Reader, Writer
 
 if TYPE_CHECKING:
@@ -19,8 +19,16 @@ if TYPE_CHECKING:
 
     from zwire import zenoh
     from zwire.typed import Codec, Registry
-    from zwire.typed._handling import AnyChannel
-    from zwire.typed._options import AskOptions, GetOptions, QuerierOptions, QueryableOptions, ReplyOptions
+    from zwire.typed._entities import AnyChannel
+    from zwire.typed._options import (
+        A,
+        AskOptions,
+        GetOptions,
+        QuerierOptions,
+        QueryableKeywords,
+        QueryableOptions,
+        ReplyOptions,
+    )
 
 __all__ = ["Querier", "Query", "Queryable", "Replies", "Reply", "Serving", "get", "querier", "queryable"]
 
@@ -77,19 +85,17 @@ class Serving(Declared, Answering[Q, R]):
         """Wait until all neighbours know of it; ``timeout`` in seconds."""
         await self._declared.wait_ready(timeout)
 
-    async def _query(self, raw: aio.Query) -> Query[Q, R] | None:
-        """Read a query; ``None`` if it was answered or handed on already."""
+    async def _query(self, raw: aio.Query) -> Query[Q, R]:
+        """Read a query; ``LEFT_OUT`` if it was answered or handed on already."""
         query: Query[Q, R] = Query(raw, self, *self._read(raw))
         if query.error is None:
             return query
         if self._on_error is not None:
             self._on_error(query)
-            return None
-        try:
-            await query.reply_err(str(query.error))
-        finally:
-            query.drop()
-        return None
+        else:
+            async with query:
+                await query.reply_err(str(query.error))
+        return cast("Query[Q, R]", LEFT_OUT)
 
 
 class Queryable(Serving[Q, R]):
@@ -111,7 +117,7 @@ class Queryable(Serving[Q, R]):
         end = deadline(timeout)
         while True:
             query = await self._query(await self._declared.recv(left(end)))
-            if query is not None:
+            if query is not LEFT_OUT:
                 return query
 
     def __aiter__(self) -> AsyncIterator[Query[Q, R]]:
@@ -131,7 +137,7 @@ class _Queries(Generic[Q, R]):
     async def __anext__(self) -> Query[Q, R]:
         while True:
             query = await self._queryable._query(await anext(self._source))  # noqa: SLF001
-            if query is not None:
+            if query is not LEFT_OUT:
                 return query
 
 
@@ -199,51 +205,19 @@ def queryable(
     reply: type[R],
     handler: AnyChannel | None = None,
     *,
-    request: type[Q],
-    codec: Codec | str | None = None,
-    on_error: Callable[[Query[Q, R]], object] | None = None,
-    registry: Registry | None = None,
-    **options: Unpack[QueryableOptions],
-) -> Queryable[Q, R]: ...
+    request: type[A] | None = None,
+    **options: Unpack[QueryableKeywords[Query[A, R]]],
+) -> Queryable[A, R]: ...
 @overload
 def queryable(
     session: aio.Session,
     key_expr: zenoh.KeyExpr | str,
     reply: type[R],
-    handler: AnyChannel | None = None,
+    handler: Callable[[Query[A, R]], object],
     *,
-    request: None = None,
-    codec: Codec | str | None = None,
-    on_error: Callable[[Query[None, R]], object] | None = None,
-    registry: Registry | None = None,
-    **options: Unpack[QueryableOptions],
-) -> Queryable[None, R]: ...
-@overload
-def queryable(
-    session: aio.Session,
-    key_expr: zenoh.KeyExpr | str,
-    reply: type[R],
-    handler: Callable[[Query[Q, R]], object],
-    *,
-    request: type[Q],
-    codec: Codec | str | None = None,
-    on_error: Callable[[Query[Q, R]], object] | None = None,
-    registry: Registry | None = None,
-    **options: Unpack[QueryableOptions],
-) -> Serving[Q, R]: ...
-@overload
-def queryable(
-    session: aio.Session,
-    key_expr: zenoh.KeyExpr | str,
-    reply: type[R],
-    handler: Callable[[Query[None, R]], object],
-    *,
-    request: None = None,
-    codec: Codec | str | None = None,
-    on_error: Callable[[Query[None, R]], object] | None = None,
-    registry: Registry | None = None,
-    **options: Unpack[QueryableOptions],
-) -> Serving[None, R]: ...
+    request: type[A] | None = None,
+    **options: Unpack[QueryableKeywords[Query[A, R]]],
+) -> Serving[A, R]: ...
 def queryable(
     session: aio.Session,
     key_expr: zenoh.KeyExpr | str,
@@ -267,9 +241,7 @@ def queryable(
 
     async def answer(raw: aio.Query) -> None:
         query = await made._query(raw)  # noqa: SLF001
-        if query is None:
-            return
-        result = call(query)
+        result = None if query is LEFT_OUT else call(query)
         if hasattr(result, "__await__"):
             await result
 
@@ -282,41 +254,19 @@ def queryable(
     return made
 
 
-@overload
 def querier(
     session: aio.Session,
     key_expr: zenoh.KeyExpr | str,
     reply: type[R],
     *,
-    request: type[Q],
+    request: type[A] | None = None,
     codec: Codec | str | None = None,
     registry: Registry | None = None,
     **options: Unpack[QuerierOptions],
-) -> Querier[Q, R]: ...
-@overload
-def querier(
-    session: aio.Session,
-    key_expr: zenoh.KeyExpr | str,
-    reply: type[R],
-    *,
-    request: None = None,
-    codec: Codec | str | None = None,
-    registry: Registry | None = None,
-    **options: Unpack[QuerierOptions],
-) -> Querier[None, R]: ...
-def querier(
-    session: aio.Session,
-    key_expr: zenoh.KeyExpr | str,
-    reply: type[R],
-    *,
-    request: type[Any] | None = None,
-    codec: Codec | str | None = None,
-    registry: Registry | None = None,
-    **options: Unpack[QuerierOptions],
-) -> Querier[Any, R]:
+) -> Querier[A, R]:
     """Declare a querier, for repeated queries on a key expression; see :func:`zwire.typed.querier`."""
     reader = Reader(reply, codec, None, registry)
-    writer: Writer[Any] | None = None if request is None else Writer(request, codec, None, registry)
+    writer = None if request is None else Writer(request, codec, None, registry)
     return Querier(session.declare_querier(key_expr, **options), writer, reader)
 
 

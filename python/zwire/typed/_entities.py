@@ -1,15 +1,17 @@
-"""Adapts handlers of values to handlers of samples and queries."""
+"""Shared parts of the typed entities, for sessions of either interface: bases, iterators and handlers."""
 
 from __future__ import annotations
 
+import threading
 import time
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast
 
 from zwire.zenoh.handlers import BatchCallback, Callback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from zwire import zenoh
     from zwire.zenoh import handlers
 
     AnyChannel: TypeAlias = (
@@ -20,12 +22,58 @@ if TYPE_CHECKING:
         | handlers.LatestChannel[Any]
     )
 
-__all__ = ["LEFT_OUT", "Items", "first", "only_blocking", "wrap"]
+__all__ = ["LEFT_OUT", "Counting", "Declared", "Items", "Keyed", "first", "only_blocking", "wrap"]
 
 T = TypeVar("T")
 
 LEFT_OUT: Any = object()
 """Marks an item that is skipped."""
+
+
+class Keyed:
+    """An entity declared on a key expression, in either interface."""
+
+    _declared: Any
+
+    @property
+    def key_expr(self) -> zenoh.KeyExpr:
+        """The key expression."""
+        return cast("zenoh.KeyExpr", self._declared.key_expr)
+
+
+class Counting(Keyed):
+    """A reader of payloads that counts those that are no values of its model."""
+
+    def __init__(self) -> None:
+        """Start the count at 0."""
+        self._failed = 0
+        # Callbacks may run in several threads.
+        self._lock = threading.Lock()
+
+    @property
+    def failed(self) -> int:
+        """Number of payloads so far that were no values of the model."""
+        return self._failed
+
+    def _count_failure(self) -> None:
+        with self._lock:
+            self._failed += 1
+
+
+class Declared:
+    """An entity ended by ``undeclare`` or ``with``."""
+
+    _declared: Any
+
+    def undeclare(self) -> None:
+        """Undeclare the entity. A second call raises ``UsageError``."""
+        self._declared.undeclare()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.undeclare()
 
 
 class Items(Generic[T]):
@@ -46,10 +94,10 @@ class Items(Generic[T]):
                 return item
 
 
-def first(take: Callable[[float | None], T | None], timeout: float | None) -> T:
-    """Take items until one is not skipped; ``timeout`` is the limit for all of it, in seconds."""
+def first(take: Callable[[float | None], T], timeout: float | None) -> T:
+    """Take items until one is not ``LEFT_OUT``; ``timeout`` is the limit for all of it, in seconds."""
     end = None if timeout is None else time.monotonic() + timeout
-    while (found := take(timeout)) is None:
+    while (found := take(timeout)) is LEFT_OUT:
         if end is not None:
             timeout = max(0.0, end - time.monotonic())
     return found
@@ -64,7 +112,7 @@ def only_blocking(session: object) -> None:
 def wrap(handler: Any, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - a channel or a callback
     """Turn a callback of values into one of samples or queries; a channel is returned unchanged.
 
-    ``read`` returns ``None`` for items to skip.
+    ``read`` returns ``LEFT_OUT`` for items to skip.
     """
     if not callable(handler):
         return handler
@@ -73,10 +121,10 @@ def wrap(handler: Any, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - a c
 
     def deliver(item: Any) -> Any:  # noqa: ANN401
         value = read(item)
-        return None if value is None else call(value)
+        return None if value is LEFT_OUT else call(value)
 
     def deliver_many(items: list[Any]) -> Any:  # noqa: ANN401
-        values = [value for item in items if (value := read(item)) is not None]
+        values = [value for item in items if (value := read(item)) is not LEFT_OUT]
         return call(values) if values else None
 
     if isinstance(handler, BatchCallback):
