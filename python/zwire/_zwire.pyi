@@ -184,7 +184,7 @@ _IntoKeyExpr: TypeAlias = KeyExpr | str
 _IntoEncoding: TypeAlias = Encoding | str
 _IntoParameters: TypeAlias = Parameters | dict[str, str] | str
 _IntoTimestampId: TypeAlias = Buffer | TimestampId
-_IntoZBytes: TypeAlias = Buffer | str
+_IntoZBytes: TypeAlias = Buffer | str | Sequence[Buffer]
 
 _Change: TypeAlias = Literal["connected", "reconnected", "disconnected"]
 _EndReason: TypeAlias = Literal[
@@ -1415,8 +1415,9 @@ class Publisher:
         """Publish a value with the key, priority and congestion control of the publisher.
 
         Args:
-            payload: Bytes, any buffer, or text as UTF-8. Not copied before it is sent; do not change it
-                before.
+            payload: Bytes, any buffer, text as UTF-8, or a list or tuple of buffers, sent as one payload
+                without being joined. Immutable bytes of 8 KiB or more are kept until they are sent; the
+                call copies all others, so they may be changed afterwards.
             encoding: The format of the payload, for readers; no conversion takes place. ``zenoh/bytes`` if
                 left out.
             attachment: Bytes beside the payload, up to the size limit of a message.
@@ -1664,7 +1665,7 @@ class Query:
 
         Args:
             key_expr: The key of the reply. It must match the query unless the querier accepts any key.
-            payload: Bytes, any buffer, or text as UTF-8.
+            payload: Bytes, any buffer, text as UTF-8, or a list or tuple of buffers.
             encoding: The format of the payload.
             congestion_control: No effect, as in eclipse-zenoh: the setting of the query counts.
             priority: No effect either.
@@ -1684,7 +1685,7 @@ class Query:
         """Reply with an error.
 
         Args:
-            payload: The error: bytes, any buffer, or text as UTF-8.
+            payload: The error: bytes, any buffer, text as UTF-8, or a list or tuple of buffers.
             encoding: The format of the payload.
 
         Raises:
@@ -1921,8 +1922,9 @@ class Session:
 
         Args:
             key_expr: The key, or a key expression: then subscribers of any of its keys get the message.
-            payload: Bytes, any buffer, or text as UTF-8. Not copied before it is sent; do not change it
-                before.
+            payload: Bytes, any buffer, text as UTF-8, or a list or tuple of buffers, sent as one payload
+                without being joined. Immutable bytes of 8 KiB or more are kept until they are sent; the
+                call copies all others, so they may be changed afterwards.
             encoding: The format of the payload, for readers; no conversion takes place. ``zenoh/bytes`` if
                 left out.
             congestion_control: The behaviour when a queue is full; ``DROP`` if left out.

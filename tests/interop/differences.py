@@ -95,6 +95,7 @@ VALUES = {
             ('str(Selector(Selector("a/b?x=1")))', TYPE, "'a/b?x=1'"),
             ('ZBytes(memoryview(b"x")).to_bytes()', TYPE, "b'x'"),
             ('ZBytes(ZBytes(b"x")).to_bytes()', TYPE, "b'x'"),
+            ('ZBytes([b"a", bytearray(b"b")]).to_bytes()', TYPE, "b'ab'"),
             ('bytes(zenoh.TimestampId(zenoh.TimestampId(b"a")))[:1]', TYPE, "b'a'"),
             ('Timestamp.parse_rfc3339("7386690599959157260/33")', ERROR, "7386690599959157260/33"),
             ("c = Config(); c.insert_json5('id', None); c.get_json('id')", TYPE, "'null'"),

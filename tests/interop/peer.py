@@ -9,6 +9,7 @@ import base64
 import datetime as dt
 import hashlib
 import importlib
+import itertools
 import json
 import os
 import random
@@ -30,7 +31,16 @@ def data(spec):
         return spec.encode()
     if isinstance(spec, list):
         return bytes(spec)
-    return random.Random(spec["seed"]).randbytes(spec["size"])
+    made = random.Random(spec["seed"]).randbytes(spec["size"])
+    return divided(made, spec["lengths"]) if "lengths" in spec else made
+
+
+def divided(made, lengths):
+    """Cut into buffers of several types; the last one has the rest."""
+    cuts = [0, *itertools.accumulate(lengths), len(made)]
+    pieces = (made[start:end] for start, end in itertools.pairwise(cuts))
+    kinds = itertools.cycle((bytes, bytearray, memoryview))
+    return [kind(piece) for kind, piece in zip(kinds, pieces, strict=False)]
 
 
 def show(payload):

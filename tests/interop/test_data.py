@@ -171,6 +171,40 @@ def test_payloads_around_the_batch_size_arrive(net, pair, size):
     assert [s["payload"] for s in got] == [shown(random_bytes(size + extra, extra)) for extra in range(24)]
 
 
+# Lengths of the buffers; the last one has the rest of the payload.
+DIVISIONS = [[], [0], [1, 2, 3], [4096] * 8, [20, 32_768, 0, 1], [9000, 1, 9000, 1, 49_000], [1] * 30_000]
+
+
+@pytest.mark.parametrize("hub", [ZWIRE, ECLIPSE])
+def test_payloads_of_several_buffers_arrive_as_one(net, hub):
+    hub = net.hub(hub)
+    publisher, subscriber = (net.client(implementation, hub) for implementation in (ZWIRE, ECLIPSE))
+    subscribed(publisher, subscriber, "list/**")
+    publisher.queryable(
+        name="answers",
+        key="ask/list",
+        script=[{"do": "reply", "payload": {"size": 200_000, "seed": 9, "lengths": [5, 100_000, 7]}}],
+    )
+    sizes = [33_000, 65_535, 300_000]
+    for size in sizes:
+        for number, lengths in enumerate(DIVISIONS):
+            fitting = lengths if sum(lengths) <= size else []
+            publisher.put(
+                key=f"list/{size}/{number}",
+                payload={"size": size, "seed": number, "lengths": fitting},
+                congestion_control="BLOCK",
+            )
+    got = subscriber.received(name="sub", count=len(sizes) * len(DIVISIONS), seconds=20, within=25)
+    assert {s["key"]: s["payload"] for s in got} == {
+        f"list/{size}/{number}": shown(random_bytes(size, number))
+        for size in sizes
+        for number in range(len(DIVISIONS))
+    }
+    eventually("the queryable is known", lambda: subscriber.get(selector="ask/list")["replies"])
+    (answer,) = subscriber.get(selector="ask/list")["replies"]
+    assert answer["payload"] == shown(random_bytes(200_000, 9))
+
+
 # Subscription, keys that it gets, keys that it does not.
 WILD = [
     ("w/*", ["w/a", "w/b c"], ["w", "w/a/b", "v/a"]),

@@ -66,6 +66,18 @@ def test_the_past_comes_before_the_present(hub, client):
     assert [s.kind.name for s in take(again, 2)] == ["PUT", "DELETE"]
 
 
+def test_payloads_of_several_buffers_are_cached(hub, client):
+    block = bytes(range(256)) * 300
+    publisher = numbered(hub, "a/1")
+    publisher.put([b"head", block, b"tail"], attachment=[b"a", b"b"])
+    # In another session, and in its own.
+    for session in (client, hub):
+        late = ext.declare_advanced_subscriber(session, "a/*", history=ext.HistoryConfig())
+        sample = late.recv(timeout=5)
+        assert sample.payload == b"head" + block + b"tail"
+        assert sample.attachment == b"ab"
+
+
 def test_misses_are_told(hub):
     publisher = hub.declare_publisher("a")
     subscriber = ext.declare_advanced_subscriber(hub, "a")

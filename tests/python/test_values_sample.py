@@ -158,3 +158,55 @@ def test_replies_pickle(session):
     restore, _ = reply.__reduce__()
     with pytest.raises(TypeError):
         restore("no reply", None)
+
+
+BLOCK = bytes(range(256)) * 64
+"""Long enough to be sent by reference."""
+
+
+@pytest.mark.parametrize(
+    "pieces", [[], [b"a", b"b"], (b"head", BLOCK, bytearray(b"tail")), [np.frombuffer(BLOCK, "<i4")] * 5]
+)
+def test_a_list_of_buffers_is_one_payload(session, received, pieces):
+    content = b"".join(bytes(piece) for piece in pieces)
+    assert received(session.put, "values/a", pieces).payload == content
+    assert received(session.put, "values/a", b"x", attachment=pieces).attachment == content
+    assert received(session.delete, "values/a", attachment=pieces).attachment == content
+    with session.declare_publisher("values/a") as publisher:
+        assert received(publisher.put, pieces, attachment=[b"a", b"b"]).payload == content
+
+
+def test_subscribers_share_the_joined_payload(session, received):
+    with session.declare_subscriber("values/a") as second:
+        first = received(session.put, "values/a", [BLOCK, b"between", BLOCK]).payload
+        views = [np.frombuffer(payload, "u1") for payload in (first, second.recv(timeout=10).payload)]
+    assert views[0].tobytes() == BLOCK + b"between" + BLOCK
+    assert len({view.__array_interface__["data"] for view in views}) == 1
+
+
+def test_queries_and_replies_take_lists_of_buffers(session):
+    asked = []
+
+    def answer(query):
+        asked.append((query.payload, query.attachment))
+        query.reply("q/list", [BLOCK, query.payload], attachment=(b"a", b"b"))
+        query.reply_err([b"no", BLOCK])
+
+    with session.declare_queryable("q/list", answer), session.declare_querier("q/list") as querier:
+        for get in (lambda **value: session.get("q/list", timeout=10, **value), querier.get):
+            replies = list(get(payload=[b"1", BLOCK], attachment=[b"2", b"3"]))
+            assert asked.pop() == (b"1" + BLOCK, b"23")
+            yes, no = sorted(replies, key=lambda reply: reply.ok is None)
+            assert (yes.ok.payload, yes.ok.attachment) == (BLOCK + b"1" + BLOCK, b"ab")
+            assert no.err.payload == b"no" + BLOCK
+
+
+def test_an_item_that_is_no_buffer_is_named(session):
+    with session.declare_publisher("values/a") as publisher:
+        for put in (publisher.put, lambda *args, **options: session.put("values/a", *args, **options)):
+            with pytest.raises(TypeError, match=r"^payload\[3\]: .* buffer or ZBytes, not str$"):
+                put([b"", BLOCK, bytearray(), "text"])
+            with pytest.raises(TypeError, match=r"^attachment\[0\]: .*, not list$"):
+                put(b"", attachment=[[b"a"]])
+    with pytest.raises(TypeError, match=r"^payload\[1\]: .*, not int$"):
+        session.get("values/a", payload=(b"", 1))

@@ -25,6 +25,8 @@ def publishing(session: zenoh.Session) -> None:
     session.put("a", bytearray(3), encoding="text/plain", priority=zenoh.Priority.REAL_TIME)
     session.put("a", memoryview(b"x"), congestion_control=zenoh.CongestionControl.BLOCK, attachment="note")
     session.put("a", zenoh.ZBytes(b"x"), timestamp=session.new_timestamp())
+    session.put("a", [b"head", bytearray(), zenoh.ZBytes(b"x")], attachment=(b"a", memoryview(b"b")))
+    session.put("a", [1])  # type: ignore[list-item]  # pyright: ignore[reportArgumentType]
     session.put("a", 21.5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     session.put("a", "x", priority=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     session.put("a", "x", True)  # type: ignore[call-arg, arg-type]  # pyright: ignore[reportCallIssue]

@@ -438,6 +438,18 @@ pub(crate) fn wrong_type(wanted: &str, got: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!("expected {wanted}, not {got}"))
 }
 
+/// Error for an item of a list, called `name`, whose type is not accepted.
+pub(crate) fn wrong_item(name: &str, at: usize, wanted: &str, got: &Bound<'_, PyAny>) -> PyErr {
+    let got = got.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
+    PyTypeError::new_err(format!("{name}[{at}]: expected {wanted}, not {got}"))
+}
+
+/// An error that an item of a list raised itself, with a note that names the item.
+pub(crate) fn of_item(py: Python<'_>, name: &str, at: usize, error: PyErr) -> PyErr {
+    let noted = error.value(py).call_method1("add_note", (format!("{name}[{at}]"),));
+    noted.map_or_else(|failed| failed, |_| error)
+}
+
 /// Error for bytes that are not UTF-8.
 pub(crate) fn not_utf8(py: Python<'_>, bytes: &[u8], error: core::str::Utf8Error) -> PyErr {
     match PyUnicodeDecodeError::new_utf8(py, bytes, error) {

@@ -126,7 +126,7 @@ fn put() -> BoxedStrategy<Put> {
             shm: false,
             attachment,
             extensions,
-            payload,
+            payload: payload.into(),
         })
         .boxed()
 }
@@ -179,8 +179,11 @@ fn consolidation() -> impl Strategy<Value = Consolidation> {
 }
 
 fn query() -> BoxedStrategy<Query> {
-    let body =
-        (encoding(), bytes()).prop_map(|(encoding, payload)| QueryBody { encoding, shm: false, payload });
+    let body = (encoding(), bytes()).prop_map(|(encoding, payload)| QueryBody {
+        encoding,
+        shm: false,
+        payload: payload.into(),
+    });
     (consolidation(), text(), of(source_info()), of(body), of(bytes()), unknown())
         .prop_map(|(consolidation, parameters, source_info, body, attachment, extensions)| Query {
             consolidation,
@@ -213,7 +216,7 @@ fn response() -> BoxedStrategy<Response> {
             source_info,
             shm: false,
             extensions,
-            payload,
+            payload: payload.into(),
         },
     );
     let body = prop_oneof![reply.prop_map(ResponseBody::Reply), err.prop_map(ResponseBody::Err)];

@@ -151,7 +151,7 @@ fn flags_of_put() {
     let all = put("e1 05 01 09 09 01 78 43 01 61 02 6869");
     assert_eq!(all.timestamp.unwrap().time, Ntp64(5));
     assert_eq!((all.encoding.id, *all.encoding.schema.unwrap()), (4, unhex("78")));
-    assert_eq!((all.attachment.unwrap(), all.payload), (unhex("61"), unhex("6869")));
+    assert_eq!((all.attachment.unwrap(), all.payload), (unhex("61"), unhex("6869").into()));
 }
 
 /// Row P5: "ts: <u8;z16>". It is a z64 and the id with its length; no length around both. The id has

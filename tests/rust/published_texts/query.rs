@@ -154,7 +154,7 @@ fn extensions_of_query() {
 #[test]
 fn q4_the_query_body_has_no_inner_length() {
     let body = query("83 43 04 08 616263").body.unwrap();
-    assert_eq!((body.encoding.id, body.payload), (4, unhex("616263")));
+    assert_eq!((body.encoding.id, body.payload), (4, unhex("616263").into()));
     // In the form of the page: the length becomes part of the payload.
     assert_eq!(query("83 43 05 08 03 616263").body.unwrap().payload, "\u{3}abc");
     assert_eq!(query("83 43 01 00").body.unwrap().payload.len(), 0);

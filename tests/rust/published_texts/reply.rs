@@ -150,7 +150,7 @@ fn r9_consolidation_of_a_reply() {
 fn flags_of_err() {
     assert_eq!(err("05 00").payload.len(), 0);
     let text = err("45 08 03 626164");
-    assert_eq!((text.encoding.id, text.payload), (4, unhex("626164")));
+    assert_eq!((text.encoding.id, text.payload), (4, unhex("626164").into()));
     accepted_as("5b 01 00 05 00", "5b 01 00 25 00");
     assert!(matches!(refused("5b 01 00 05 8080808010"), DecodeErrorKind::OutOfRange { .. }));
 }

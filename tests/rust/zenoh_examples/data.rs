@@ -179,7 +179,7 @@ pub(crate) fn query_items(id: &str) -> Option<Vec<BatchItem>> {
                 body: Some(QueryBody {
                     encoding: Encoding { id: 4, schema: None },
                     shm: false,
-                    payload: bytes("qbody"),
+                    payload: bytes("qbody").into(),
                 }),
                 attachment: Some(bytes("qa")),
                 ..Query::default()
@@ -188,8 +188,11 @@ pub(crate) fn query_items(id: &str) -> Option<Vec<BatchItem>> {
             vec![frame(OPENER_SN + 3), asked(Request { target, ..request(2, full("demo/q"), 2000, query) })]
         }
         "E36" => {
-            let err =
-                Err { encoding: Encoding { id: 4, schema: None }, payload: bytes("bad"), ..Err::default() };
+            let err = Err {
+                encoding: Encoding { id: 4, schema: None },
+                payload: bytes("bad").into(),
+                ..Err::default()
+            };
             vec![
                 frame(ACCEPTOR_SN + 1),
                 response(2, full("demo/q"), router(), 7, ResponseBody::Err(err)),
@@ -218,12 +221,12 @@ pub(crate) fn query_items(id: &str) -> Option<Vec<BatchItem>> {
             vec![frame(OPENER_SN + 3), asked(request(1, full("q"), 1000, query))]
         }
         "E40" => {
-            let err = Err { payload: bytes("Timeout"), ..Err::default() };
+            let err = Err { payload: bytes("Timeout").into(), ..Err::default() };
             let zid = ZenohId::new(0x52).unwrap();
             vec![response(9, full(""), zid, 0, ResponseBody::Err(err)), last(9, 0x0d)]
         }
         "E62" => {
-            let body = QueryBody { encoding: Encoding::DEFAULT, shm: false, payload: bytes("val") };
+            let body = QueryBody { encoding: Encoding::DEFAULT, shm: false, payload: bytes("val").into() };
             let query = Query { body: Some(body), ..consolidated(Consolidation::Monotonic) };
             vec![frame(0), asked(request(1, full("demo/example/q"), 10_000, query))]
         }

@@ -56,7 +56,7 @@ impl SpoolAnswer {
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<(PyZBytes, PyZBytes)>> {
         let next = py.detach(|| self.0.next_block()).map_err(|error| errors::spool(py, &error))?;
         Ok(next.map(|(label, block)| {
-            (PyZBytes(Bytes::copy_from_slice(&label.encode())), PyZBytes(Bytes::from_owner(Shared(block))))
+            (Bytes::copy_from_slice(&label.encode()).into(), Bytes::from_owner(Shared(block)).into())
         }))
     }
 }
@@ -113,7 +113,7 @@ impl SpoolReceiver {
 
     /// Takes a label and its block.
     fn take(&self, py: Python<'_>, label: &PyZBytes, block: &PyZBytes) {
-        py.detach(|| self.0.lock().take(&label.0, block.0.clone()));
+        py.detach(|| self.0.lock().take(&label.0, Bytes::clone(&block.0)));
     }
 
     /// A completed batch; `None` if more blocks are needed first, or the range is complete.

@@ -42,8 +42,9 @@ pub(crate) fn put_body(
         timestamp: timestamp::extract_option(timestamp)?,
         encoding: encoding::extract_option(encoding)?.unwrap_or(default),
         source_info: sample::source_info(source_info)?.map(Box::new),
-        attachment: zbytes::extract_option(attachment)?,
-        ..Put::new(zbytes::extract(payload)?)
+        attachment: zbytes::attachment(attachment)?,
+        payload: zbytes::payload(payload, "payload")?,
+        ..Put::default()
     }))
 }
 
@@ -56,7 +57,7 @@ pub(crate) fn del_body(
     Ok(PushBody::Del(Del {
         timestamp: timestamp::extract_option(timestamp)?,
         source_info: sample::source_info(source_info)?.map(Box::new),
-        attachment: zbytes::extract_option(attachment)?,
+        attachment: zbytes::attachment(attachment)?,
         ..Del::default()
     }))
 }
@@ -86,7 +87,7 @@ pub(crate) fn query_body(
     Ok(Some(QueryBody {
         encoding: encoding::extract_option(encoding)?.unwrap_or(Encoding::DEFAULT),
         shm: false,
-        payload: payload.map(zbytes::extract).transpose()?.unwrap_or_default(),
+        payload: payload.map(|payload| zbytes::payload(payload, "payload")).transpose()?.unwrap_or_default(),
     }))
 }
 

@@ -152,7 +152,7 @@ impl Rows {
                 let encoding = self.encoding(row);
                 match body {
                     PushBody::Put(put) => {
-                        put.payload = payload;
+                        put.payload = payload.into();
                         put.encoding = encoding;
                         put.attachment = attachment;
                         // Set even if there is none: a router may have stamped the previous row.

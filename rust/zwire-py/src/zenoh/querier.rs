@@ -80,7 +80,7 @@ impl Querier {
             budget: options.budget,
             qos: options.qos,
             body: query_body(payload, encoding)?,
-            attachment: zbytes::extract_option(attachment)?,
+            attachment: zbytes::attachment(attachment)?,
             source_info: sample::source_info(source_info)?,
             accept_any_key: options.accept_any_key,
             destination: options.destination,

@@ -175,7 +175,7 @@ impl Query {
     /// Attachment of the asker.
     #[getter]
     fn attachment(&self) -> Option<PyZBytes> {
-        self.attachment.clone().map(PyZBytes)
+        self.attachment.clone().map(PyZBytes::from)
     }
 
     /// Entity that asks.
@@ -231,7 +231,7 @@ impl Query {
         encoding: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let encoding = encoding::extract_option(encoding)?.unwrap_or(Encoding::DEFAULT);
-        let payload = zbytes::extract(payload)?;
+        let payload = zbytes::payload(payload, "payload")?;
         self.send(py, QueryReplyBody::Err(ReplyError { encoding, payload, stamps: None }), None)
     }
 

@@ -163,7 +163,7 @@ impl PySample {
     /// Attachment of the user, if there is one.
     #[getter]
     fn attachment(&self) -> Option<PyZBytes> {
-        self.sample.attachment.clone().map(PyZBytes)
+        self.sample.attachment.clone().map(PyZBytes::from)
     }
 
     /// Source of the sample, if it carries one.
@@ -227,7 +227,7 @@ impl PySample {
             qos: Qos(qos),
             reliability: reliability.0,
             source_info: source_info(source)?.map(Box::new),
-            attachment: attachment.map(|attachment| attachment.get().0.clone()),
+            attachment: attachment.map(|attachment| Bytes::clone(&attachment.get().0)),
             stamps: stack.map(|stack| Box::new(settled(stamps::of_parts(stack)))),
             link: 0,
         };

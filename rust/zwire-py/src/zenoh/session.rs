@@ -370,7 +370,7 @@ impl Session {
             timeout: seconds(timeout)?,
             qos: qos(Qos::REQUEST, congestion_control, priority, express),
             body: query_body(payload, encoding)?,
-            attachment: zbytes::extract_option(attachment)?,
+            attachment: zbytes::attachment(attachment)?,
             source_info: sample::source_info(source_info)?,
             accept_any_key: accept_replies.is_some_and(|a| a.0 == enums::ReplyKey::Any),
             destination: locality(allowed_destination),

@@ -9,8 +9,9 @@ use pyo3::{
     ffi,
     prelude::*,
     pybacked::PyBackedBytes,
-    types::{PyByteArray, PyBytes, PyMemoryView, PySlice, PyString, PyType},
+    types::{PyByteArray, PyBytes, PyList, PyMemoryView, PySlice, PyString, PyTuple, PyType},
 };
+use zwire_proto::zenoh::{Payload, PayloadParts};
 
 /// Size from which on a `bytes` object is kept alive instead of being copied.
 ///
@@ -21,22 +22,27 @@ const SHARE_FROM: usize = 8 * 1024;
 /// Bytes: a payload or an attachment.
 ///
 /// A read-only buffer, so that `memoryview(z)`, `numpy.frombuffer(z, ...)` and `pyarrow.py_buffer(z)`
-/// read it without a copy. It is made of anything that is a buffer, of text (as UTF-8), or empty.
-/// Equal to and hashed like the `bytes` of the same content; slices share its memory.
+/// read it without a copy. It is made of anything that is a buffer, of text (as UTF-8), of a list or
+/// tuple of buffers, or empty. Buffers of a list are joined when they are first read; `put` sends them
+/// without joining. Equal to and hashed like the `bytes` of the same content; slices share its memory.
 ///
 /// Raises:
-///     TypeError: The argument is neither a buffer nor text.
+///     TypeError: The argument is neither a buffer nor text nor a list or tuple of buffers.
 #[pyclass(name = "ZBytes", module = "zwire.zenoh", frozen, skip_from_py_object)]
 #[derive(Clone)]
-pub(crate) struct PyZBytes(pub(crate) Bytes);
+pub(crate) struct PyZBytes(pub(crate) Payload);
 
-/// Extracts the bytes of a payload: a `ZBytes` and large `bytes` are shared, everything else is copied
+impl From<Bytes> for PyZBytes {
+    fn from(bytes: Bytes) -> Self {
+        Self(bytes.into())
+    }
+}
+
+/// Extracts the bytes of one buffer: a `ZBytes` and large `bytes` are shared, everything else is copied
 /// once.
 pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Bytes> {
-    if let Ok(text) = obj.cast::<PyString>() {
-        return Ok(Bytes::copy_from_slice(text.to_str()?.as_bytes()));
-    }
-    of_buffer(obj)?.ok_or_else(|| errors::wrong_type("bytes, a buffer, a str or ZBytes", obj))
+    let one = one(obj)?.ok_or_else(|| errors::wrong_type("bytes, a buffer, a str or ZBytes", obj))?;
+    Ok(one.into_bytes())
 }
 
 /// As [`extract`], for optional arguments.
@@ -44,39 +50,117 @@ pub(crate) fn extract_option(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<
     obj.filter(|obj| !obj.is_none()).map(extract).transpose()
 }
 
+/// Extracts a payload: as [`extract`], or a list or tuple of buffers, which are not joined. Errors call
+/// it `name`.
+#[inline]
+pub(crate) fn payload(obj: &Bound<'_, PyAny>, name: &str) -> PyResult<Payload> {
+    if obj.is_exact_instance_of::<PyList>() || obj.is_exact_instance_of::<PyTuple>() {
+        return several(obj, name);
+    }
+    match one(obj)? {
+        Some(payload) => Ok(payload),
+        // A subclass that is not a buffer either.
+        None if obj.is_instance_of::<PyList>() || obj.is_instance_of::<PyTuple>() => several(obj, name),
+        None => {
+            Err(errors::wrong_type("bytes, a buffer, a str or ZBytes, or a list or tuple of buffers", obj))
+        }
+    }
+}
+
+/// Extracts an optional attachment: as [`payload`], in one piece.
+pub(crate) fn attachment(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Bytes>> {
+    let given = obj.filter(|obj| !obj.is_none());
+    given.map(|obj| payload(obj, "attachment").map(Payload::into_bytes)).transpose()
+}
+
+/// Payload of text or of one buffer; `None` if the object is neither.
+#[inline]
+fn one(obj: &Bound<'_, PyAny>) -> PyResult<Option<Payload>> {
+    if let Ok(text) = obj.cast::<PyString>() {
+        return Ok(Some(Bytes::copy_from_slice(text.to_str()?.as_bytes()).into()));
+    }
+    read(obj, kept)
+}
+
+#[cold]
+fn several(list: &Bound<'_, PyAny>, name: &str) -> PyResult<Payload> {
+    let mut parts = PayloadParts::default();
+    for (at, item) in list.try_iter()?.enumerate() {
+        let item = item?;
+        match read(&item, |content| content.append_to(&mut parts)) {
+            Ok(Some(())) => {}
+            Ok(None) => return Err(errors::wrong_item(name, at, "bytes, a buffer or ZBytes", &item)),
+            Err(error) => return Err(errors::of_item(list.py(), name, at, error)),
+        }
+    }
+    Ok(parts.finish())
+}
+
 /// Bytes of a buffer; `None` if the object is not one.
 pub(crate) fn of_buffer(obj: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
+    Ok(read(obj, kept)?.map(Payload::into_bytes))
+}
+
+/// Content of a buffer.
+enum Content<'a> {
+    /// Has to be copied: it is small, or may change.
+    Borrowed(&'a [u8]),
+    /// Can be kept.
+    Kept(Payload),
+}
+
+#[inline]
+fn kept(content: Content<'_>) -> Payload {
+    match content {
+        Content::Borrowed(bytes) => Bytes::copy_from_slice(bytes).into(),
+        Content::Kept(payload) => payload,
+    }
+}
+
+impl Content<'_> {
+    fn append_to(self, parts: &mut PayloadParts) {
+        match self {
+            Self::Borrowed(bytes) => parts.copy(bytes),
+            Self::Kept(payload) => payload.parts().iter().for_each(|part| parts.push(part.clone())),
+        }
+    }
+}
+
+/// Passes the content of a buffer to `take`; `None` if the object is not one.
+#[inline]
+fn read<R>(obj: &Bound<'_, PyAny>, take: impl FnOnce(Content<'_>) -> R) -> PyResult<Option<R>> {
     if let Ok(bytes) = obj.cast::<PyBytes>() {
         if bytes.as_bytes().len() < SHARE_FROM {
-            return Ok(Some(Bytes::copy_from_slice(bytes.as_bytes())));
+            return Ok(Some(take(Content::Borrowed(bytes.as_bytes()))));
         }
-        return Ok(Some(Bytes::from_owner(PyBackedBytes::from(bytes.clone()))));
+        let bytes = Bytes::from_owner(PyBackedBytes::from(bytes.clone()));
+        return Ok(Some(take(Content::Kept(bytes.into()))));
     }
     if let Ok(zbytes) = obj.cast::<PyZBytes>() {
-        return Ok(Some(zbytes.get().0.clone()));
+        return Ok(Some(take(Content::Kept(zbytes.get().0.clone()))));
     }
     if let Ok(array) = obj.cast::<PyByteArray>() {
-        return Ok(Some(array.to_vec().into()));
+        return Ok(Some(take(Content::Kept(Bytes::from(array.to_vec()).into()))));
     }
     let buffer = match PyUntypedBuffer::get(obj) {
         Ok(buffer) if buffer.is_c_contiguous() => buffer,
         // Without dimensions, or with strides: rare, and left to Python.
         _ => {
             return match PyMemoryView::from(obj) {
-                Ok(view) => of_buffer(&view.call_method0("tobytes")?),
+                Ok(view) => read(&view.call_method0("tobytes")?, take),
                 Err(error) if error.is_instance_of::<PyTypeError>(obj.py()) => Ok(None),
                 Err(error) => Err(error),
             };
         }
     };
     if buffer.len_bytes() == 0 {
-        return Ok(Some(Bytes::new()));
+        return Ok(Some(take(Content::Borrowed(&[]))));
     }
     #[allow(unsafe_code, reason = "the buffer protocol hands out a pointer")]
     // SAFETY: a C-contiguous exporter keeps `len_bytes` readable bytes at `buf_ptr` while the buffer is
     // held. A thread that writes to them meanwhile without the lock causes a race of its own.
     let bytes = unsafe { core::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes()) };
-    Ok(Some(Bytes::copy_from_slice(bytes)))
+    Ok(Some(take(Content::Borrowed(bytes))))
 }
 
 impl PyZBytes {
@@ -90,7 +174,8 @@ impl PyZBytes {
     #[new]
     #[pyo3(signature = (bytes=None))]
     fn new(bytes: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        extract_option(bytes).map(|bytes| Self(bytes.unwrap_or_default()))
+        let given = bytes.filter(|bytes| !bytes.is_none());
+        given.map_or_else(|| Ok(Payload::new()), |bytes| payload(bytes, "bytes")).map(Self)
     }
 
     /// A copy as `bytes`.
@@ -143,9 +228,9 @@ impl PyZBytes {
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let py = other.py();
         let equal = if let Ok(other) = other.cast::<PyBytes>() {
-            self.0 == other.as_bytes()
+            self.0 == *other.as_bytes()
         } else if let Ok(other) = other.cast::<PyString>() {
-            self.0 == other.to_str()?.as_bytes()
+            self.0 == *other.to_str()?.as_bytes()
         } else if let Some(other) = of_buffer(other)? {
             self.0 == other
         } else {
@@ -166,14 +251,14 @@ impl PyZBytes {
         };
         // A length is at most isize::MAX.
         let range = slice.indices(isize::try_from(self.0.len())?)?;
-        let part = if range.step == 1 && range.slicelength > 0 {
+        let part: Bytes = if range.step == 1 && range.slicelength > 0 {
             let start = usize::try_from(range.start)?;
             self.0.slice(start..start + range.slicelength)
         } else {
             let at = |n: usize| range.start + range.step * n as isize;
             (0..range.slicelength).map(|n| self.0[at(n) as usize]).collect()
         };
-        Ok(Py::new(py, Self(part))?.into_any())
+        Ok(Py::new(py, Self::from(part))?.into_any())
     }
 
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -191,7 +276,7 @@ impl PyZBytes {
 
     #[allow(unsafe_code, reason = "the buffer protocol is a C interface")]
     unsafe fn __getbuffer__(slf: &Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-        let bytes = &slf.get().0;
+        let bytes: &Bytes = &slf.get().0;
         // SAFETY: the interpreter passes a valid view. The bytes never change or move while `slf`, which the
         // view keeps alive, exists; the view is marked read-only.
         let result = unsafe {

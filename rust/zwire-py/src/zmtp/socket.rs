@@ -175,7 +175,7 @@ impl PySocket {
             }
         } else {
             for frame in message.into_frames() {
-                list.append(Py::new(py, PyZBytes(frame))?)?;
+                list.append(Py::new(py, PyZBytes::from(frame))?)?;
             }
         }
         Ok(list.into_any().unbind())

@@ -237,7 +237,7 @@ impl Node {
                     responder: Some(ResponderId { zid, eid: 0 }),
                     ts_stack: None,
                     body: ResponseBody::Err(ErrBody {
-                        payload: Bytes::from_static(TIMEOUT),
+                        payload: Bytes::from_static(TIMEOUT).into(),
                         ..ErrBody::default()
                     }),
                 };

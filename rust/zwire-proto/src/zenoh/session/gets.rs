@@ -225,7 +225,7 @@ impl Session {
         if reason == GetEnd::TimedOut && !pending.told_timeout {
             // The default encoding, as in Eclipse Zenoh: there the nearest node is in the same process,
             // and reports the timeout before the session does (`zenoh-behaviour` 3.9).
-            let error = ReplyError { payload: Bytes::from_static(TIMEOUT), ..ReplyError::default() };
+            let error = ReplyError { payload: Bytes::from_static(TIMEOUT).into(), ..ReplyError::default() };
             self.deliver(id, [Reply { result: Err(error), replier: None }]);
         }
         self.events.push_back(Event::GetDone { get: id, reason });

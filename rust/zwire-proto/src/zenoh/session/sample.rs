@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::stamps::Stamps;
 use crate::zenoh::{
-    Encoding, KeyExpr, Qos, Reliability, Timestamp,
+    Encoding, KeyExpr, Payload, Qos, Reliability, Timestamp,
     wire::{PushBody, SourceInfo},
 };
 
@@ -25,7 +25,7 @@ pub struct Sample {
     /// Whether it is a put or a delete.
     pub kind: SampleKind,
     /// The value.
-    pub payload: Bytes,
+    pub payload: Payload,
     /// Encoding of the payload.
     pub encoding: Encoding,
     /// Time of the publication.
@@ -78,7 +78,7 @@ impl Sample {
             PushBody::Del(del) => Self {
                 key,
                 kind: SampleKind::Delete,
-                payload: Bytes::new(),
+                payload: Payload::new(),
                 encoding: Encoding::DEFAULT,
                 timestamp: del.timestamp.take(),
                 qos,
@@ -103,7 +103,7 @@ impl Sample {
         Self {
             key,
             kind,
-            payload: Bytes::new(),
+            payload: Payload::new(),
             encoding: Encoding::DEFAULT,
             timestamp: None,
             qos: Qos::DEFAULT,
@@ -135,7 +135,7 @@ impl Sample {
 pub(super) fn unshare(sample: &mut Sample) {
     const SMALL: usize = 4096;
     if sample.payload.len() < SMALL {
-        sample.payload = Bytes::copy_from_slice(&sample.payload);
+        sample.payload = Bytes::copy_from_slice(&sample.payload).into();
     }
     if let Some(attachment) = &mut sample.attachment
         && attachment.len() < SMALL

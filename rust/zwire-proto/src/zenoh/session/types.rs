@@ -7,7 +7,7 @@ use super::{sample::Sample, stamps::Stamps};
 use crate::{
     Text,
     zenoh::{
-        Encoding, KeyExpr, Qos, Reliability, Timestamp, ZenohId,
+        Encoding, KeyExpr, Payload, Qos, Reliability, Timestamp, ZenohId,
         wire::{Consolidation, PushBody, QueryBody, QueryTarget, ResponderId, SourceInfo},
     },
 };
@@ -312,7 +312,7 @@ pub struct ReplyError {
     /// Encoding of the payload.
     pub encoding: Encoding,
     /// Description of the error, in the format of `encoding`.
-    pub payload: Bytes,
+    pub payload: Payload,
     /// Times at nodes on its way, if the sender requested them.
     pub stamps: Option<Box<Stamps>>,
 }

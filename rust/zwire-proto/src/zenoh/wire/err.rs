@@ -19,9 +19,8 @@ use super::{
 use crate::{
     buf::{Reader, Sink, put_vle},
     error::Result,
-    zenoh::Encoding,
+    zenoh::{Encoding, Payload},
 };
-use bytes::Bytes;
 
 pub(super) const ID: u8 = 0x05;
 const E: u8 = 0x40;
@@ -38,7 +37,7 @@ pub struct Err {
     /// Unknown extensions, kept for the next hop.
     pub extensions: Vec<UnknownExt>,
     /// Description of the error, in the format of `encoding`.
-    pub payload: Bytes,
+    pub payload: Payload,
 }
 
 impl Err {
@@ -56,7 +55,7 @@ impl Err {
             }
         }
         // The marker changes nothing here: unlike in PUT, Eclipse Zenoh keeps the payload inline.
-        err.payload = r.zbytes(u64::from(u32::MAX), "ERR payload")?;
+        err.payload = r.zbytes(u64::from(u32::MAX), "ERR payload")?.into();
         Ok(err)
     }
 
@@ -77,7 +76,7 @@ impl Err {
         }
         chain.unknown(sink, &self.extensions);
         put_vle(sink, self.payload.len() as u64);
-        sink.put_shared(&self.payload);
+        self.payload.encode(sink);
     }
 }
 
@@ -92,6 +91,7 @@ mod tests {
         error::DecodeErrorKind,
         zenoh::{Qos, ZenohId},
     };
+    use bytes::Bytes;
 
     /// In the shortest RESPONSE.
     fn check(hex: &str, err: Err) {
@@ -114,7 +114,7 @@ mod tests {
             "45 08 01 78",
             Err {
                 encoding: Encoding { id: 4, schema: None },
-                payload: Bytes::from_static(b"x"),
+                payload: Bytes::from_static(b"x").into(),
                 ..Err::default()
             },
         );

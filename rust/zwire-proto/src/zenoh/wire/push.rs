@@ -175,7 +175,7 @@ impl<'a> Plain<'a> {
                 shm: false,
                 attachment: None,
                 extensions: Vec::new(),
-                payload: self.buf.slice(self.payload_at..self.payload_at + self.payload_len),
+                payload: self.buf.slice(self.payload_at..self.payload_at + self.payload_len).into(),
             }),
         }
     }
@@ -357,7 +357,7 @@ impl Push {
             sink.put(&head.raw[..head.len]);
         } else {
             sink.put(&head.raw[..head.len]);
-            sink.put_shared(&put.payload);
+            put.payload.encode(sink);
         }
         true
     }

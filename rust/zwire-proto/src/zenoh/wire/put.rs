@@ -23,7 +23,7 @@ use super::{
 use crate::{
     buf::{Reader, Sink, put_vle},
     error::Result,
-    zenoh::{Encoding, Timestamp},
+    zenoh::{Encoding, Payload, Timestamp},
 };
 use bytes::Bytes;
 
@@ -50,14 +50,14 @@ pub struct Put {
     /// Unknown extensions, kept for the next hop.
     pub extensions: Vec<UnknownExt>,
     /// The value.
-    pub payload: Bytes,
+    pub payload: Payload,
 }
 
 impl Put {
     /// A value with default options.
     #[must_use]
     pub fn new(payload: impl Into<Bytes>) -> Self {
-        Self { payload: payload.into(), ..Self::default() }
+        Self { payload: payload.into().into(), ..Self::default() }
     }
 
     #[inline]
@@ -77,9 +77,9 @@ impl Put {
             }
         }
         put.payload = if put.shm {
-            shm::read_slices(r, "PUT payload")?
+            shm::read_slices(r, "PUT payload")?.into()
         } else {
-            r.zbytes(u64::from(u32::MAX), "PUT payload")?
+            r.zbytes(u64::from(u32::MAX), "PUT payload")?.into()
         };
         Ok(put)
     }
@@ -114,7 +114,7 @@ impl Put {
         if !self.shm {
             put_vle(sink, self.payload.len() as u64);
         }
-        sink.put_shared(&self.payload);
+        self.payload.encode(sink);
     }
 }
 

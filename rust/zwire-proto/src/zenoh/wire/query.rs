@@ -24,7 +24,7 @@ use crate::{
     Text,
     buf::{Reader, Sink, put_vle, put_zbytes},
     error::Result,
-    zenoh::Encoding,
+    zenoh::{Encoding, Payload},
 };
 use bytes::Bytes;
 
@@ -76,7 +76,7 @@ pub struct QueryBody {
     /// Whether the payload describes shared memory.
     pub shm: bool,
     /// The value.
-    pub payload: Bytes,
+    pub payload: Payload,
 }
 
 /// Query to queryables.
@@ -117,13 +117,13 @@ impl Query {
                     // place.
                     r.z32("QUERY body")?;
                     let encoding = read_encoding(r)?;
-                    let payload = shm::read_slices(r, "QUERY body")?;
+                    let payload = shm::read_slices(r, "QUERY body")?.into();
                     query.body = Some(QueryBody { encoding, shm: true, payload });
                 }
                 BODY => {
                     let mut inner = zbuf(r, "QUERY body")?;
                     let encoding = read_encoding(&mut inner)?;
-                    query.body = Some(QueryBody { encoding, shm: false, payload: inner.rest() });
+                    query.body = Some(QueryBody { encoding, shm: false, payload: inner.rest().into() });
                 }
                 ATTACHMENT => query.attachment = Some(r.zbytes(u64::from(u32::MAX), "QUERY attachment")?),
                 // Not kept as unknown: it describes this chain and would be wrong in a chain written
@@ -163,7 +163,7 @@ impl Query {
             chain.header(sink, BODY);
             put_vle(sink, (encoding_len(&body.encoding) + body.payload.len()) as u64);
             put_encoding(sink, &body.encoding);
-            sink.put_shared(&body.payload);
+            body.payload.encode(sink);
         }
         if let Some(attachment) = &self.attachment {
             chain.zbuf(sink, ATTACHMENT, attachment);

@@ -4,6 +4,7 @@ mod flow;
 mod handshake;
 mod malformed;
 mod sending;
+mod slices;
 
 use super::{
     Acceptor, HandshakeConfig, HandshakeError, LinkError, LinkParams, LinkRx, LinkTx, Opener, RxConfig, Step,

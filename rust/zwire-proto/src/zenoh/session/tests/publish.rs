@@ -1,7 +1,10 @@
 //! Publications: their receivers, and the messages sent.
 
 use super::*;
-use crate::zenoh::wire::{TsRecord, TsStack};
+use crate::zenoh::{
+    Payload,
+    wire::{TsRecord, TsStack},
+};
 
 #[test]
 fn a_put_on_an_undeclared_key_always_leaves() {
@@ -260,6 +263,31 @@ fn everything_of_a_publication_reaches_the_sample() {
             link: 0,
         }
     );
+}
+
+#[test]
+fn subscribers_share_the_join_of_a_payload_that_leaves_divided() {
+    let mut rig = Rig::new();
+    rig.subscriber("a");
+    rig.subscriber("*");
+    let buffer = Bytes::from(vec![7; crate::buf::Segments::SHARE_FROM]);
+    let payload: Payload = [buffer.clone(), buffer].into_iter().collect();
+    let put = Put { payload, ..Put::default() };
+    rig.session.put(rig.now, Publication::new(key("a"), PushBody::Put(put))).unwrap();
+    let mut payloads = Vec::new();
+    while let Some(event) = rig.session.poll_event() {
+        let Event::Sample { sample, .. } = event else { continue };
+        assert_eq!(sample.payload.parts().len(), 2, "not joined yet");
+        payloads.push(sample.payload);
+    }
+    assert_eq!((payloads.len(), payloads[0].as_ptr()), (2, payloads[1].as_ptr()));
+    let mut left = 0;
+    while let Some((message, _)) = rig.session.poll_transmit() {
+        let NetworkMessage::Push(Push { body: PushBody::Put(put), .. }) = message else { continue };
+        assert_eq!(put.payload.parts().len(), 2);
+        left += 1;
+    }
+    assert_eq!(left, 1);
 }
 
 #[test]
