@@ -76,9 +76,9 @@ class Replaced(ast.NodeTransformer):
         self.values = values
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Replace the name of a parameter by its expression."""
-        value = self.values.get(node.id)
-        return copy.deepcopy(value) if isinstance(value, ast.expr) else node
+        """Replace the name of a parameter by its expression, or by its text in quotes."""
+        value = self.values.get(node.id, node)
+        return ast.Constant(value) if isinstance(value, str) else copy.deepcopy(value)
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         """Replace names in braces by texts."""
@@ -291,9 +291,11 @@ class Stub:
             raise source.error(node, f"Args describes {', '.join(sorted(unknown))}, which is no parameter")
         entries = {}
         for name in names:
-            if text := own.get(name) or self.arguments.get(name, (None, None))[1]:
-                entries[name] = text
-                self.used.add(name)
+            text = own.get(name) or self.arguments.get(name, (None, None))[1]
+            if text is None:
+                raise source.error(node, f"{name} has no text in Args or in class Arguments")
+            entries[name] = text
+            self.used.add(name)
         return entries
 
 

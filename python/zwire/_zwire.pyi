@@ -534,6 +534,25 @@ class AdvancedPublisher:
     def id(self) -> EntityGlobalId: ...
     @property
     def key_expr(self) -> KeyExpr: ...
+    def undeclare(self) -> None:
+        """Undeclare the publisher.
+
+        Raises:
+            UsageError: The publisher is undeclared already.
+        """
+    def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
+        """Wait until subscribers exist.
+
+        Args:
+            n: How many. In this session subscribers count one by one, remote ones as neighbours report them:
+                a router reports each key expression once, regardless of how many subscribers are behind it.
+            timeout: Seconds; without a limit if left out.
+
+        Raises:
+            TimedOut: The time is over.
+
+        Source: zenoh-behaviour 3.11.
+        """
     @property
     def encoding(self) -> Encoding: ...
     @property
@@ -556,23 +575,87 @@ class AdvancedPublisher:
         timestamp: Timestamp | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> None: ...
-    def wait_matching(self, n: int = 1, timeout: float | None = None) -> None: ...
-    def undeclare(self) -> None: ...
 
 @final
 class AdvancedSubscriber(Generic[_H]):
     """A subscriber that orders samples, asks for missing ones, and reports lost ones."""
-    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     @property
     def id(self) -> EntityGlobalId: ...
     @property
     def key_expr(self) -> KeyExpr: ...
+    def undeclare(self) -> None:
+        """Undeclare the subscriber. Samples received before can still be taken.
+
+        Raises:
+            UsageError: The subscriber is undeclared already.
+        """
+    def wait_ready(self, timeout: float | None = None) -> None:
+        """Wait until all neighbours know of the subscriber: samples they send from then on can arrive.
+
+        Args:
+            timeout: Seconds; without a limit if left out.
+
+        Raises:
+            TimedOut: The time is over.
+        """
     @property
-    def handler(self) -> _H: ...
+    def dropped(self) -> int:
+        """Number of samples dropped because the handler was full."""
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     @property
-    def dropped(self) -> int: ...
+    def handler(self) -> _H:
+        """The channel, or the object given with the callback."""
+    def try_recv(self: AdvancedSubscriber[Handler[Sample]]) -> Sample | None:
+        """Take the next sample without waiting.
+
+        Returns:
+            The sample, or ``None`` if none is queued.
+        """
+    def recv(self: AdvancedSubscriber[Handler[Sample]], timeout: float | None = None) -> Sample:
+        """Wait for the next sample. Ctrl-C ends the wait.
+
+        Args:
+            timeout: Seconds; without a limit if left out.
+
+        Raises:
+            TimedOut: No sample came in time.
+            SessionClosed: The session is closed, and all samples received before were taken.
+        """
+    def __iter__(self: AdvancedSubscriber[Handler[Sample]]) -> Handler[Sample]: ...
+    def recv_many(
+        self: AdvancedSubscriber[Handler[Sample]], max_items: int, timeout: float | None = None
+    ) -> list[Sample]:
+        """Take the queued samples in one call; wait for the first sample only.
+
+        Args:
+            max_items: Largest number of items to take.
+            timeout: Seconds to wait for the first sample; without a limit if left out.
+
+        Returns:
+            The samples in their order; an empty list when the time is over.
+        """
+    def recv_batch(
+        self: AdvancedSubscriber[Handler[Sample]], max_rows: int = 65536, timeout: float | None = None
+    ) -> ArrowBatch:
+        """Take the queued samples as an Arrow record batch, without a Python object per sample.
+
+        The call waits for the first sample only.
+
+        Args:
+            max_rows: Largest number of rows. A batch holds about 8 MiB at most, and a sample of 256 KiB or
+                more alone, without a copy.
+            timeout: Seconds to wait for the first sample; without a limit if left out.
+
+        Returns:
+            A batch for ``pyarrow.record_batch(...)`` and other readers of Arrow; without rows when the time
+            is over. Columns: ``key``, ``payload``, ``kind``, ``encoding``, ``timestamp``, ``attachment``,
+            ``priority``, ``congestion``, ``express``.
+
+        Raises:
+            SessionClosed: The session is closed, and all samples received before were taken.
+        """
     @overload
     def sample_miss_listener(
         self, handler: _RustHandler[Miss] | None = None
@@ -593,29 +676,38 @@ class AdvancedSubscriber(Generic[_H]):
     def detect_publishers(
         self, handler: _PythonCallback[Sample], *, history: bool | None = None
     ) -> Subscriber[None]: ...
-    def wait_ready(self, timeout: float | None = None) -> None: ...
-    def undeclare(self) -> None: ...
-    def try_recv(self: AdvancedSubscriber[Handler[Sample]]) -> Sample | None: ...
-    def recv(self: AdvancedSubscriber[Handler[Sample]], timeout: float | None = None) -> Sample: ...
-    def __iter__(self: AdvancedSubscriber[Handler[Sample]]) -> Handler[Sample]: ...
-    def recv_many(
-        self: AdvancedSubscriber[Handler[Sample]], max_items: int, timeout: float | None = None
-    ) -> list[Sample]: ...
-    def recv_batch(
-        self: AdvancedSubscriber[Handler[Sample]], max_rows: int = 65536, timeout: float | None = None
-    ) -> ArrowBatch: ...
 
 @final
 class SampleMissListener(Generic[_H]):
     """A listener to samples that an advanced subscriber missed."""
-    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
+    def undeclare(self) -> None:
+        """Undeclare the listener. Items received before can still be taken.
+
+        Raises:
+            UsageError: The listener is undeclared already.
+        """
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     @property
-    def handler(self) -> _H: ...
-    def undeclare(self) -> None: ...
-    def try_recv(self: SampleMissListener[Handler[Miss]]) -> Miss | None: ...
-    def recv(self: SampleMissListener[Handler[Miss]], timeout: float | None = None) -> Miss: ...
+    def handler(self) -> _H:
+        """The channel, or the object given with the callback."""
+    def try_recv(self: SampleMissListener[Handler[Miss]]) -> Miss | None:
+        """Take the next miss without waiting.
+
+        Returns:
+            The miss, or ``None`` if none is queued.
+        """
+    def recv(self: SampleMissListener[Handler[Miss]], timeout: float | None = None) -> Miss:
+        """Wait for the next miss. Ctrl-C ends the wait.
+
+        Args:
+            timeout: Seconds; without a limit if left out.
+
+        Raises:
+            TimedOut: No miss came in time.
+            SessionClosed: The session is closed, and all misses received before were taken.
+        """
     def __iter__(self: SampleMissListener[Handler[Miss]]) -> Handler[Miss]: ...
 
 def declare_advanced_publisher(
@@ -679,68 +771,20 @@ class Publisher:
     def id(self) -> EntityGlobalId: ...
     @property
     def key_expr(self) -> KeyExpr: ...
-    @property
-    def encoding(self) -> Encoding: ...
-    @property
-    def congestion_control(self) -> CongestionControl: ...
-    @property
-    def priority(self) -> Priority: ...
-    @property
-    def reliability(self) -> Reliability: ...
+    def undeclare(self) -> None:
+        """Undeclare the publisher.
+
+        Raises:
+            UsageError: The publisher is undeclared already.
+        """
     @property
     def matching_status(self) -> MatchingStatus:
         """Whether subscribers exist, as far as neighbours have reported."""
-    def put(
-        self,
-        payload: _IntoZBytes,
-        *,
-        encoding: _IntoEncoding | None = None,
-        attachment: _IntoZBytes | None = None,
-        timestamp: Timestamp | None = None,
-        timestamp_instrumentation: TimestampInstrumentation | None = None,
-        source_info: SourceInfo | None = None,
-    ) -> None:
-        """Publish a value with the key, priority and congestion control of the publisher.
-
-        Args:
-            payload: Bytes, any buffer, or text as UTF-8. Not copied before it is sent; do not change it
-                before.
-            encoding: The format of the payload, for readers; no conversion takes place. ``zenoh/bytes`` if
-                left out.
-            attachment: Bytes beside the payload, up to the size limit of a message.
-            timestamp: The time of the value; set by this session with ``timestamping/enabled``, else by the
-                first router.
-            source_info: The source of the value, and its sequence number there.
-
-        Raises:
-            UsageError: The publisher is undeclared, or was inherited over a fork.
-            SessionClosed: The session is closed.
-        """
-    def delete(
-        self,
-        *,
-        attachment: _IntoZBytes | None = None,
-        timestamp: Timestamp | None = None,
-        timestamp_instrumentation: TimestampInstrumentation | None = None,
-        source_info: SourceInfo | None = None,
-    ) -> None:
-        """Publish the deletion of the key.
-
-        Args:
-            attachment: Bytes beside the payload, up to the size limit of a message.
-            timestamp: The time of the deletion; set by this session with ``timestamping/enabled``, else by
-                the first router.
-            source_info: The source of the deletion, and its sequence number there.
-
-        Raises:
-            UsageError: The publisher is undeclared, or was inherited over a fork.
-            SessionClosed: The session is closed.
-        """
     def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
         """Wait until subscribers exist.
 
         Args:
-            n: How many. Subscribers of this session count one by one, remote ones as neighbours report them:
+            n: How many. In this session subscribers count one by one, remote ones as neighbours report them:
                 a router reports each key expression once, regardless of how many subscribers are behind it.
             timeout: Seconds; without a limit if left out.
 
@@ -748,12 +792,6 @@ class Publisher:
             TimedOut: The time is over.
 
         Source: zenoh-behaviour 3.11.
-        """
-    def undeclare(self) -> None:
-        """Undeclare the publisher.
-
-        Raises:
-            UsageError: The publisher is undeclared already.
         """
     @overload
     def declare_matching_listener(
@@ -775,22 +813,80 @@ class Publisher:
     def declare_matching_listener(
         self, handler: _PythonCallback[MatchingStatus]
     ) -> MatchingListener[None]: ...
+    @property
+    def encoding(self) -> Encoding: ...
+    @property
+    def congestion_control(self) -> CongestionControl: ...
+    @property
+    def priority(self) -> Priority: ...
+    @property
+    def reliability(self) -> Reliability: ...
+    def put(
+        self,
+        payload: _IntoZBytes,
+        *,
+        encoding: _IntoEncoding | None = None,
+        attachment: _IntoZBytes | None = None,
+        timestamp: Timestamp | None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
+        source_info: SourceInfo | None = None,
+    ) -> None:
+        """Publish a value with the key, priority and congestion control of the publisher.
+
+        Args:
+            payload: Bytes, any buffer, or text as UTF-8. Not copied before it is sent; do not change it
+                before.
+            encoding: The format of the payload, for readers; no conversion takes place. That of the publisher
+                if left out.
+            attachment: Bytes beside the payload, up to the size limit of a message.
+            timestamp: The time of the publication; set by this session with ``timestamping/enabled``, else by
+                the first router.
+            timestamp_instrumentation: The points at which the message is stamped on its way; none if left
+                out.
+            source_info: The source of the message, and its sequence number there.
+
+        Raises:
+            UsageError: The publisher is undeclared, or was inherited over a fork.
+            SessionClosed: The session is closed.
+        """
+    def delete(
+        self,
+        *,
+        attachment: _IntoZBytes | None = None,
+        timestamp: Timestamp | None = None,
+        timestamp_instrumentation: TimestampInstrumentation | None = None,
+        source_info: SourceInfo | None = None,
+    ) -> None:
+        """Publish the deletion of the key.
+
+        Args:
+            attachment: Bytes beside the payload, up to the size limit of a message.
+            timestamp: The time of the publication; set by this session with ``timestamping/enabled``, else by
+                the first router.
+            timestamp_instrumentation: The points at which the message is stamped on its way; none if left
+                out.
+            source_info: The source of the message, and its sequence number there.
+
+        Raises:
+            UsageError: The publisher is undeclared, or was inherited over a fork.
+            SessionClosed: The session is closed.
+        """
 
 @final
 class MatchingListener(Generic[_H]):
     """A listener to changes of the matching status."""
-    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
-    @property
-    def handler(self) -> _H:
-        """The channel, or the object given with the callback."""
     def undeclare(self) -> None:
         """Undeclare the listener. Items received before can still be taken.
 
         Raises:
             UsageError: The listener is undeclared already.
         """
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
+    @property
+    def handler(self) -> _H:
+        """The channel, or the object given with the callback."""
     def try_recv(self: MatchingListener[Handler[MatchingStatus]]) -> MatchingStatus | None:
         """Take the next change without waiting.
 
@@ -821,23 +917,18 @@ class MatchingStatus:
 @final
 class Subscriber(Generic[_H]):
     """A declared subscriber."""
-    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     @property
     def id(self) -> EntityGlobalId: ...
     @property
     def key_expr(self) -> KeyExpr: ...
-    @property
-    def handler(self) -> _H:
-        """The channel, or the object given with the callback."""
-    @property
-    def dropped(self) -> int:
-        """Number of samples dropped because the handler was full."""
-    @property
-    def replaced(self) -> int: ...
-    @property
-    def errors(self) -> int: ...
+    def undeclare(self) -> None:
+        """Undeclare the subscriber. Samples received before can still be taken.
+
+        Raises:
+            UsageError: The subscriber is undeclared already.
+        """
     def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all neighbours know of the subscriber: samples they send from then on can arrive.
 
@@ -847,12 +938,13 @@ class Subscriber(Generic[_H]):
         Raises:
             TimedOut: The time is over.
         """
-    def undeclare(self) -> None:
-        """Undeclare the subscriber. Samples received before can still be taken.
-
-        Raises:
-            UsageError: The subscriber is undeclared already.
-        """
+    @property
+    def dropped(self) -> int:
+        """Number of samples dropped because the handler was full."""
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
+    @property
+    def handler(self) -> _H:
+        """The channel, or the object given with the callback."""
     def try_recv(self: Subscriber[Handler[Sample]]) -> Sample | None:
         """Take the next sample without waiting.
 
@@ -876,7 +968,7 @@ class Subscriber(Generic[_H]):
         """Take the queued samples in one call; wait for the first sample only.
 
         Args:
-            max_items: Largest number of samples to take.
+            max_items: Largest number of items to take.
             timeout: Seconds to wait for the first sample; without a limit if left out.
 
         Returns:
@@ -902,6 +994,10 @@ class Subscriber(Generic[_H]):
         Raises:
             SessionClosed: The session is closed, and all samples received before were taken.
         """
+    @property
+    def replaced(self) -> int: ...
+    @property
+    def errors(self) -> int: ...
 
 @final
 class Querier:
@@ -913,11 +1009,50 @@ class Querier:
     def id(self) -> EntityGlobalId: ...
     @property
     def key_expr(self) -> KeyExpr: ...
-    @property
-    def accept_replies(self) -> ReplyKeyExpr: ...
+    def undeclare(self) -> None:
+        """Undeclare the querier.
+
+        Raises:
+            UsageError: The querier is undeclared already.
+        """
     @property
     def matching_status(self) -> MatchingStatus:
         """Whether queryables for its target exist, as far as neighbours have reported."""
+    def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
+        """Wait until queryables for its target exist.
+
+        Args:
+            n: How many. In this session queryables count one by one, remote ones as neighbours report them: a
+                router reports each key expression once, regardless of how many queryables are behind it.
+            timeout: Seconds; without a limit if left out.
+
+        Raises:
+            TimedOut: The time is over.
+
+        Source: zenoh-behaviour 3.11.
+        """
+    @overload
+    def declare_matching_listener(
+        self, handler: _RustHandler[MatchingStatus] | None = None
+    ) -> MatchingListener[Handler[MatchingStatus]]:
+        """Listen to changes of the matching status.
+
+        Args:
+            handler: A channel, a callback, or a pair; the default channel if left out.
+
+        Returns:
+            The listener. Its first item is the first change, not the present state: see ``matching_status``.
+        """
+    @overload
+    def declare_matching_listener(
+        self, handler: _PythonHandler[MatchingStatus, _H]
+    ) -> MatchingListener[_H]: ...
+    @overload
+    def declare_matching_listener(
+        self, handler: _PythonCallback[MatchingStatus]
+    ) -> MatchingListener[None]: ...
+    @property
+    def accept_replies(self) -> ReplyKeyExpr: ...
     @overload
     def get(
         self,
@@ -934,13 +1069,16 @@ class Querier:
         """Send a query with the key, target, consolidation and timeout of the querier.
 
         Args:
-            handler: A channel or a callback; the default channel if left out.
+            handler: A channel, a callback, or a pair; the default channel if left out.
             parameters: The part after the ``?`` of a selector.
             payload: A value for the queryables.
-            encoding: The format of the payload.
-            attachment: Bytes beside the payload.
-            source_info: The source of the query.
+            encoding: The format of the payload, for readers; no conversion takes place. ``zenoh/bytes`` if
+                left out.
+            attachment: Bytes beside the payload, up to the size limit of a message.
+            source_info: The source of the message, and its sequence number there.
             cancellation_token: Ends the query when it is cancelled.
+            timestamp_instrumentation: The points at which the message is stamped on its way; none if left
+                out.
 
         Returns:
             The handler: an iterator over replies that ends with the query.
@@ -975,45 +1113,6 @@ class Querier:
         cancellation_token: CancellationToken | None = None,
         timestamp_instrumentation: TimestampInstrumentation | None = None,
     ) -> None: ...
-    def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
-        """Wait until queryables for its target exist.
-
-        Args:
-            n: How many. Queryables of this session count one by one, remote ones as neighbours report them: a
-                router reports each key expression once, regardless of how many queryables are behind it.
-            timeout: Seconds; without a limit if left out.
-
-        Raises:
-            TimedOut: The time is over.
-
-        Source: zenoh-behaviour 3.11.
-        """
-    def undeclare(self) -> None:
-        """Undeclare the querier.
-
-        Raises:
-            UsageError: The querier is undeclared already.
-        """
-    @overload
-    def declare_matching_listener(
-        self, handler: _RustHandler[MatchingStatus] | None = None
-    ) -> MatchingListener[Handler[MatchingStatus]]:
-        """Listen to changes of the matching status.
-
-        Args:
-            handler: A channel, a callback, or a pair; the default channel if left out.
-
-        Returns:
-            The listener. Its first item is the first change, not the present state: see ``matching_status``.
-        """
-    @overload
-    def declare_matching_listener(
-        self, handler: _PythonHandler[MatchingStatus, _H]
-    ) -> MatchingListener[_H]: ...
-    @overload
-    def declare_matching_listener(
-        self, handler: _PythonCallback[MatchingStatus]
-    ) -> MatchingListener[None]: ...
 
 @final
 class CancellationToken:
@@ -1074,12 +1173,14 @@ class Query:
 
         Args:
             key_expr: The key of the reply. It must match the query unless the querier accepts any key.
-            payload: Bytes, any buffer, or text as UTF-8.
-            encoding: The format of the payload.
+            payload: Bytes, any buffer, or text as UTF-8. Not copied before it is sent; do not change it
+                before.
+            encoding: The format of the payload, for readers; no conversion takes place. ``zenoh/bytes`` if
+                left out.
             congestion_control: No effect, as in eclipse-zenoh: the setting of the query counts.
             priority: No effect either.
-            express: Send without batching.
-            attachment: Bytes beside the payload.
+            express: Send without batching: lower latency, more packets.
+            attachment: Bytes beside the payload, up to the size limit of a message.
             timestamp: The time of the value. Replies get no time stamp by themselves, and consolidation
                 compares this one.
 
@@ -1094,7 +1195,8 @@ class Query:
 
         Args:
             payload: The error: bytes, any buffer, or text as UTF-8.
-            encoding: The format of the payload.
+            encoding: The format of the payload, for readers; no conversion takes place. ``zenoh/bytes`` if
+                left out.
 
         Raises:
             UsageError: The query is finished.
@@ -1121,20 +1223,18 @@ class Query:
 @final
 class Queryable(Generic[_H]):
     """A declared queryable."""
-    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     @property
     def id(self) -> EntityGlobalId: ...
     @property
     def key_expr(self) -> KeyExpr: ...
-    @property
-    def handler(self) -> _H:
-        """The channel, or the object given with the callback."""
-    @property
-    def dropped(self) -> int: ...
-    @property
-    def errors(self) -> int: ...
+    def undeclare(self) -> None:
+        """Undeclare the queryable. Queries received before can still be taken.
+
+        Raises:
+            UsageError: The queryable is undeclared already.
+        """
     def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all neighbours know of the queryable: queries they send from then on can arrive.
 
@@ -1144,12 +1244,10 @@ class Queryable(Generic[_H]):
         Raises:
             TimedOut: The time is over.
         """
-    def undeclare(self) -> None:
-        """Undeclare the queryable. Queries received before can still be taken.
-
-        Raises:
-            UsageError: The queryable is undeclared already.
-        """
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
+    @property
+    def handler(self) -> _H:
+        """The channel, or the object given with the callback."""
     def try_recv(self: Queryable[Handler[Query]]) -> Query | None:
         """Take the next query without waiting.
 
@@ -1166,6 +1264,10 @@ class Queryable(Generic[_H]):
             TimedOut: No query came in time.
             SessionClosed: The session is closed, and all queries received before were taken.
         """
+    @property
+    def dropped(self) -> int: ...
+    @property
+    def errors(self) -> int: ...
     def __iter__(self: Queryable[Handler[Query]]) -> Handler[Query]:
         """Iterate over queries until the queryable is undeclared or its session closes.
 
@@ -1417,17 +1519,18 @@ class LinkEvent:
 @final
 class LinkEventsListener(Generic[_H]):
     """A listener to links that open and close."""
-    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
-    @property
-    def handler(self) -> _H: ...
     def undeclare(self) -> None:
-        """Undeclare the listener.
+        """Undeclare the listener. Items received before can still be taken.
 
         Raises:
             UsageError: The listener is undeclared already.
         """
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
+    @property
+    def handler(self) -> _H:
+        """The channel, or the object given with the callback."""
     def try_recv(self: LinkEventsListener[Handler[LinkEvent]]) -> LinkEvent | None:
         """Take the next event without waiting.
 
@@ -1479,17 +1582,18 @@ class TransportEvent:
 @final
 class TransportEventsListener(Generic[_H]):
     """A listener to nodes that connect and disconnect."""
-    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
-    @property
-    def handler(self) -> _H: ...
     def undeclare(self) -> None:
-        """Undeclare the listener.
+        """Undeclare the listener. Items received before can still be taken.
 
         Raises:
             UsageError: The listener is undeclared already.
         """
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
+    @property
+    def handler(self) -> _H:
+        """The channel, or the object given with the callback."""
     def try_recv(self: TransportEventsListener[Handler[TransportEvent]]) -> TransportEvent | None:
         """Take the next event without waiting.
 
@@ -1531,7 +1635,7 @@ def scout(
     """Search for nodes by multicast until the search is stopped.
 
     Args:
-        handler: A channel or a callback for the answers; the default channel if left out.
+        handler: A channel, a callback, or a pair; the default channel if left out.
         what: The roles to search for, such as ``"router|peer"``; routers and peers if left out.
         config: Group, interfaces and time to live, below ``scouting/multicast``.
 
@@ -1560,17 +1664,12 @@ def scout(
 @final
 class Scout(Generic[_H]):
     """A search for nodes."""
-    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
+    def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     @property
     def handler(self) -> _H:
         """The channel, or the object given with the callback."""
-    @property
-    def dropped(self) -> int:
-        """Number of answers dropped because the handler was full."""
-    def stop(self) -> None:
-        """End the search. Repeated calls have no effect."""
     def try_recv(self: Scout[Handler[Hello]]) -> Hello | None:
         """Take the next answer without waiting.
 
@@ -1588,6 +1687,11 @@ class Scout(Generic[_H]):
             SessionClosed: The session is closed, and all answers received before were taken.
         """
     def __iter__(self: Scout[Handler[Hello]]) -> Handler[Hello]: ...
+    @property
+    def dropped(self) -> int:
+        """Number of answers dropped because the handler was full."""
+    def stop(self) -> None:
+        """End the search. Repeated calls have no effect."""
 
 def open(
     config: _IntoConfig | None = None,
@@ -1729,10 +1833,12 @@ class Session:
             priority: The priority in queues; ``DATA`` if left out.
             express: Send without batching: lower latency, more packets.
             attachment: Bytes beside the payload, up to the size limit of a message.
-            timestamp: The time of the value; set by this session with ``timestamping/enabled``, else by the
-                first router.
-            allowed_destination: Whether this session, others, or both may get it.
-            source_info: The source of the value, and its sequence number there.
+            timestamp: The time of the publication; set by this session with ``timestamping/enabled``, else by
+                the first router.
+            timestamp_instrumentation: The points at which the message is stamped on its way; none if left
+                out.
+            allowed_destination: Whether messages go to this session, to others, or to both.
+            source_info: The source of the message, and its sequence number there.
 
         Raises:
             KeyExprError: The key expression is not legal.
@@ -1794,10 +1900,12 @@ class Session:
             priority: The priority in queues; ``DATA`` if left out.
             express: Send without batching: lower latency, more packets.
             attachment: Bytes beside the payload, up to the size limit of a message.
-            timestamp: The time of the deletion; set by this session with ``timestamping/enabled``, else by
+            timestamp: The time of the publication; set by this session with ``timestamping/enabled``, else by
                 the first router.
-            allowed_destination: Whether this session, others, or both may get it.
-            source_info: The source of the deletion, and its sequence number there.
+            timestamp_instrumentation: The points at which the message is stamped on its way; none if left
+                out.
+            allowed_destination: Whether messages go to this session, to others, or to both.
+            source_info: The source of the message, and its sequence number there.
 
         Raises:
             KeyExprError: The key expression is not legal.
@@ -1832,7 +1940,7 @@ class Session:
 
         Args:
             selector: A key expression, optionally with parameters after a ``?``.
-            handler: A channel or a callback; the default channel if left out.
+            handler: A channel, a callback, or a pair; the default channel if left out.
             target: Which of the matching queryables are asked; the nearest complete one, or all, if left out.
             consolidation: Which of several replies with one key are delivered; the newest of each key if left
                 out.
@@ -1840,16 +1948,19 @@ class Session:
             timeout: Seconds, at least one millisecond; ``queries_default_timeout`` of the configuration, 10
                 s, if left out.
             congestion_control: The behaviour when a queue is full; ``BLOCK`` if left out.
-            priority: The priority in queues.
-            express: Send without batching.
+            priority: The priority in queues; ``DATA`` if left out.
+            express: Send without batching: lower latency, more packets.
             payload: A value for the queryables.
-            encoding: The format of the payload.
-            attachment: Bytes beside the payload.
-            allowed_destination: Whether this session, others, or both are asked.
-            source_info: The source of the query.
+            encoding: The format of the payload, for readers; no conversion takes place. ``zenoh/bytes`` if
+                left out.
+            attachment: Bytes beside the payload, up to the size limit of a message.
+            allowed_destination: Whether messages go to this session, to others, or to both.
+            source_info: The source of the message, and its sequence number there.
             cancellation_token: Ends the query when it is cancelled.
-            budget: Most replies, errors included, before consolidation; the query ends with the last of them.
-                No limit if left out.
+            timestamp_instrumentation: The points at which the message is stamped on its way; none if left
+                out.
+            budget: Most replies of a query, errors included, before consolidation; it ends with the last of
+                them. No limit if left out.
 
         Returns:
             The handler: an iterator over replies that ends with the query. ``handler.end`` is the outcome. On
@@ -2020,7 +2131,7 @@ class Session:
             priority: The priority in queues; ``DATA`` if left out.
             express: Send without batching: lower latency, more packets.
             reliability: The channel of the messages; ``RELIABLE`` if left out.
-            allowed_destination: Whether this session, others, or both may get the messages.
+            allowed_destination: Whether messages go to this session, to others, or to both.
 
         Returns:
             The publisher.
@@ -2059,9 +2170,9 @@ class Session:
             congestion_control: The behaviour when a queue is full; ``BLOCK`` if left out.
             priority: The priority in queues; ``DATA`` if left out.
             express: Send without batching: lower latency, more packets.
-            allowed_destination: Whether this session, others, or both are asked.
-            budget: Most replies of each query, errors included, before consolidation; a query ends with the
-                last of them. No limit if left out.
+            allowed_destination: Whether messages go to this session, to others, or to both.
+            budget: Most replies of a query, errors included, before consolidation; it ends with the last of
+                them. No limit if left out.
 
         Returns:
             The querier.
@@ -2135,7 +2246,7 @@ class Liveliness:
 
         Args:
             key_expr: The keys of interest.
-            handler: A channel or a callback; the default channel if left out.
+            handler: A channel, a callback, or a pair; the default channel if left out.
             timeout: Seconds; ``queries_default_timeout`` of the configuration if left out.
             cancellation_token: Ends the query when it is cancelled.
 
