@@ -1,20 +1,22 @@
 """Writes the stub of the compiled module, ``python/zwire/_zwire.pyi``: ``make stub``.
 
-The inputs, ``rust/zwire-py/stub/*.pyi.in``, are stubs in the syntax of Python. Statements pass unchanged,
-comments on lines of their own are left out, and `__all__` is made from the public names. Besides:
+The inputs, ``rust/zwire-py/stub/*.pyi.in``, are stubs in the syntax of Python, with these abbreviations:
 
 * A class without a decorator is ``@final``.
-* ``name: Type`` in a class is a read-only property, and a string below it its docstring.
+* ``name: Type`` in a class is a read-only property, and a string below it the docstring of that property.
 * ``constants(A, B)`` in a class declares class variables of its own type.
 * A function under ``@template`` is a set of members. ``context()`` in a class inserts those of the template
   ``context``, ``receives(Sample, "sample")`` those of one with parameters: an expression replaces the name of
   its parameter, a text replaces the name in braces in docstrings. ``Class`` is the name of the class. Methods
   that the class has itself take precedence.
 * A parameter without a type has type and default of ``class Arguments``. The section ``Args:`` of a docstring
-  needs an entry only for parameters whose text differs from the one in ``class Arguments``.
+  has entries only for parameters with a text of their own; the other texts are those of ``class Arguments``.
 * ``Raises: KeyExprError, SessionClosed`` takes the texts from ``class Raises``; further entries stand below.
 * ``handler: Handlers[Sample]`` makes three overloads: a channel of zwire, a callback with an object, a
   callback. ``Handler[Sample]`` in the return type becomes the type of that object, and ``None``.
+
+All else passes unchanged, except that docstrings of functions are wrapped anew. Comments on lines of their
+own stay in the inputs, and ``__all__`` is made from the public names.
 """
 
 from __future__ import annotations
@@ -114,7 +116,6 @@ class Stub:
         self.arguments: dict[str, tuple[ast.AnnAssign, str | None]] = {}
         self.raises: dict[str, str] = {}
         self.used: set[str] = {"Class"}
-        self.classes: set[str] = set()
         for each in inputs:
             for node in each.body:
                 self._collect(each, node)
@@ -141,13 +142,13 @@ class Stub:
             for node in source.body:
                 match node:
                     case ast.ClassDef(name="Arguments" | "Raises"):
-                        continue
+                        pass
                     case ast.FunctionDef(decorator_list=[ast.Name(id="template")]):
-                        continue
+                        pass
                     case ast.Import() | ast.ImportFrom() | ast.Expr():
+                        # Blank lines separate groups of imports.
                         blank = "" if node.lineno == 1 or source.lines[node.lineno - 2] else "\n"
                         head.append(blank + source.text_of(node))
-                        continue
                     case ast.ClassDef():
                         names.append(node.name)
                         parts.append(self.class_(source, node))
@@ -172,7 +173,7 @@ class Stub:
         members = node.body
         lines: list[str] = []
         if ast.get_docstring(node):
-            lines.append(source.text_of(members[0]))
+            lines.append(source.text_of(members[0]) + "\n")
             members = members[1:]
         lines += self.members(source, members, node)
         decorators = [f"@{ast.unparse(each)}" for each in node.decorator_list] or ["@final"]
@@ -267,6 +268,8 @@ class Stub:
                 blocks.append("Returns:\n" + fill(section[3], width, "    "))
             else:
                 own = dict(ENTRY.findall(section[3]))
+                if lost := ENTRY.sub("", section[3]).strip():
+                    raise source.error(node, f"{section[1]} has an entry of another form: {lost}")
                 entries = (
                     self._raised(source, node, section[2], own)
                     if section[1] == "Raises"
@@ -379,10 +382,10 @@ def printed(node: ast.FunctionDef, doc: str | None) -> str:
 
 
 def quoted(doc: str | None) -> str:
-    """Return a docstring as the indented body of a function."""
+    """Return a docstring as the indented body of a function, with a blank line behind it."""
     if not doc:
         return "    ..."
-    return textwrap.indent(f'"""{doc}' + ("\n" if "\n" in doc else "") + '"""', "    ")
+    return textwrap.indent(f'"""{doc}' + ("\n" if "\n" in doc else "") + '"""\n', "    ")
 
 
 def fill(text: str, width: int, indent: str = "", further: str | None = None) -> str:

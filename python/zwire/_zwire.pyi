@@ -190,6 +190,7 @@ class _ArrowArray(Protocol):
 @final
 class ArrowBatch:
     """A record batch, exported through the Arrow C interface."""
+
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
     def __arrow_c_schema__(self) -> object: ...
     @property
@@ -201,6 +202,7 @@ class ArrowBatch:
 @final
 class Decoder:
     """Decoder of captures: the Zenoh, ZMTP and ZRE messages in them, as record batches."""
+
     def __new__(
         cls,
         sources: Sequence[str | PathLike[str] | Buffer],
@@ -217,13 +219,17 @@ class Decoder:
     @staticmethod
     def schema() -> object:
         """Return the schema of the batches as a capsule of the Arrow C interface."""
+
     def jsonl(self) -> bytes:
         """Return the next megabyte or so of JSON Lines; empty at the end."""
+
     def text(self) -> bytes:
         """Return the next megabyte or so of readable lines; empty at the end."""
+
     @property
     def position(self) -> int:
         """Bytes of the sources read so far."""
+
     @property
     def size(self) -> int | None:
         """Total bytes of the sources; ``None`` if one of them is a pipe."""
@@ -231,6 +237,7 @@ class Decoder:
 @final
 class FrameDecoder:
     """Decoder of Zenoh frames that were not read from a capture file."""
+
     def __new__(
         cls,
         frames: Iterable[Buffer | tuple[Any, ...]],
@@ -274,6 +281,7 @@ class Config:
             ConfigError: The file cannot be read or a value in it is wrong; the message has line and column,
                 or the path of the key.
         """
+
     @classmethod
     def from_json5(cls, json: str) -> Self: ...
     @classmethod
@@ -301,18 +309,21 @@ def log_has_lines() -> bool: ...
 @final
 class WakeThread:
     """The thread that wakes event loops."""
+
     def __new__(cls) -> Self: ...
     def stop(self) -> None: ...
 
 @final
 class Wakeups:
     """The wake-up state of one event loop."""
+
     def __new__(cls, thread: WakeThread, wake: Callable[[], object]) -> Self: ...
     def take(self) -> list[int]: ...
 
 @final
 class Inbox(Generic[_T]):
     """The receiving end of a channel for an event loop: no call of it blocks."""
+
     def __new__(cls, handler: Handler[_T]) -> Self: ...
     def take(self) -> _T | None: ...
     def count_error(self) -> None: ...
@@ -323,6 +334,7 @@ class Inbox(Generic[_T]):
 @final
 class Pending:
     """A condition other than an item of a channel for which an event loop waits."""
+
     @staticmethod
     def declarations(
         of: Session | Subscriber[Any] | AdvancedSubscriber[Any] | Queryable[Any] | LivelinessToken,
@@ -339,6 +351,7 @@ class Pending:
 @final
 class Stopper:
     """Ends early a call that blocks in another thread."""
+
     def __new__(cls) -> Self: ...
     def run(self, function: Callable[..., _T], *args: Any, **kwargs: Any) -> _T: ...
     def stop(self) -> None: ...
@@ -354,6 +367,7 @@ def without_waiting(
 @final
 class SpoolView:
     """A spool in a folder, read without a lock."""
+
     def __new__(cls, dir: str | PathLike[str]) -> Self: ...
     @property
     def id(self) -> str: ...
@@ -386,6 +400,7 @@ class SpoolView:
 @final
 class SpoolRows:
     """The rows of a range of a spool, batch by batch; its errors are of type ``SpoolError``."""
+
     @staticmethod
     def over(receiver: SpoolReceiver, batches: Iterator[ArrowBatch]) -> SpoolRows: ...
     def __iter__(self) -> Self: ...
@@ -395,6 +410,7 @@ class SpoolRows:
 @final
 class SpoolServer:
     """Server of ranges of a spool: answers with the stored blocks."""
+
     def __new__(cls, dir: str | PathLike[str]) -> Self: ...
     def answer(self, shard: int | None, start: int, stop: int, max_bytes: int) -> SpoolAnswer: ...
     def rest(self) -> None: ...
@@ -402,12 +418,14 @@ class SpoolServer:
 @final
 class SpoolAnswer:
     """The labels and blocks of an answer."""
+
     def __iter__(self) -> Self: ...
     def __next__(self) -> tuple[ZBytes, ZBytes]: ...
 
 @final
 class SpoolReceiver:
     """Builds record batches from received labels and blocks."""
+
     def __new__(
         cls,
         origin: str,
@@ -429,6 +447,7 @@ class SpoolReceiver:
 @final
 class SpoolAppender:
     """Writes rows and batches into a spool."""
+
     def __new__(cls, dir: str | PathLike[str], settings: Mapping[str, object]) -> Self: ...
     def append(self, shard: int | None, row: Mapping[str, object]) -> None: ...
     def append_batch(self, shard: int | None, batch: _ArrowArray) -> int: ...
@@ -440,6 +459,7 @@ class SpoolAppender:
 @final
 class SpoolWriter:
     """Writes messages received from a network into a spool."""
+
     def __new__(
         cls,
         dir: str | PathLike[str],
@@ -472,6 +492,7 @@ class SpoolWriter:
 @final
 class RepliesConfig:
     """The settings of a cache's replies. Only ``express`` has an effect; in eclipse-zenoh none has."""
+
     def __new__(
         cls,
         *,
@@ -483,6 +504,7 @@ class RepliesConfig:
 @final
 class CacheConfig:
     """The cache of an advanced publisher: its newest ``max_samples`` publications, one if that is None."""
+
     def __new__(
         cls, max_samples: int | None = None, *, replies_config: RepliesConfig | None = None
     ) -> Self: ...
@@ -490,6 +512,7 @@ class CacheConfig:
 @final
 class MissDetectionConfig:
     """How subscribers of an advanced publisher detect missed samples; times are in seconds."""
+
     def __new__(
         cls,
         *,
@@ -500,6 +523,7 @@ class MissDetectionConfig:
 @final
 class HistoryConfig:
     """The past samples that an advanced subscriber asks for; ``max_age`` is in seconds."""
+
     def __new__(
         cls,
         *,
@@ -511,6 +535,7 @@ class HistoryConfig:
 @final
 class RecoveryConfig:
     """How an advanced subscriber recovers missed samples; ``periodic_queries`` is in seconds."""
+
     def __new__(
         cls, *, periodic_queries: float | timedelta | None = None, heartbeat: bool | None = None
     ) -> Self: ...
@@ -518,6 +543,7 @@ class RecoveryConfig:
 @final
 class Miss:
     """Consecutive publications that an advanced subscriber has missed."""
+
     @property
     def source(self) -> EntityGlobalId: ...
     @property
@@ -528,6 +554,7 @@ class Miss:
 @final
 class AdvancedPublisher:
     """A publisher that numbers its publications and keeps the newest."""
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     @property
@@ -540,6 +567,7 @@ class AdvancedPublisher:
         Raises:
             UsageError: The publisher is undeclared already.
         """
+
     def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
         """Wait until subscribers exist.
 
@@ -553,6 +581,7 @@ class AdvancedPublisher:
 
         Source: zenoh-behaviour 3.11.
         """
+
     @property
     def encoding(self) -> Encoding: ...
     @property
@@ -579,6 +608,7 @@ class AdvancedPublisher:
 @final
 class AdvancedSubscriber(Generic[_H]):
     """A subscriber that orders samples, asks for missing ones, and reports lost ones."""
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     @property
@@ -591,6 +621,7 @@ class AdvancedSubscriber(Generic[_H]):
         Raises:
             UsageError: The subscriber is undeclared already.
         """
+
     def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all neighbours know of the subscriber: samples they send from then on can arrive.
 
@@ -600,19 +631,23 @@ class AdvancedSubscriber(Generic[_H]):
         Raises:
             TimedOut: The time is over.
         """
+
     @property
     def dropped(self) -> int:
         """Number of samples dropped because the handler was full."""
+
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     @property
     def handler(self) -> _H:
         """The channel, or the object given with the callback."""
+
     def try_recv(self: AdvancedSubscriber[Handler[Sample]]) -> Sample | None:
         """Take the next sample without waiting.
 
         Returns:
             The sample, or ``None`` if none is queued.
         """
+
     def recv(self: AdvancedSubscriber[Handler[Sample]], timeout: float | None = None) -> Sample:
         """Wait for the next sample. Ctrl-C ends the wait.
 
@@ -623,6 +658,7 @@ class AdvancedSubscriber(Generic[_H]):
             TimedOut: No sample came in time.
             SessionClosed: The session is closed, and all samples received before were taken.
         """
+
     def __iter__(self: AdvancedSubscriber[Handler[Sample]]) -> Handler[Sample]: ...
     def recv_many(
         self: AdvancedSubscriber[Handler[Sample]], max_items: int, timeout: float | None = None
@@ -636,6 +672,7 @@ class AdvancedSubscriber(Generic[_H]):
         Returns:
             The samples in their order; an empty list when the time is over.
         """
+
     def recv_batch(
         self: AdvancedSubscriber[Handler[Sample]], max_rows: int = 65536, timeout: float | None = None
     ) -> ArrowBatch:
@@ -656,6 +693,7 @@ class AdvancedSubscriber(Generic[_H]):
         Raises:
             SessionClosed: The session is closed, and all samples received before were taken.
         """
+
     @overload
     def sample_miss_listener(
         self, handler: _RustHandler[Miss] | None = None
@@ -680,6 +718,7 @@ class AdvancedSubscriber(Generic[_H]):
 @final
 class SampleMissListener(Generic[_H]):
     """A listener to samples that an advanced subscriber missed."""
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     def undeclare(self) -> None:
@@ -688,16 +727,19 @@ class SampleMissListener(Generic[_H]):
         Raises:
             UsageError: The listener is undeclared already.
         """
+
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     @property
     def handler(self) -> _H:
         """The channel, or the object given with the callback."""
+
     def try_recv(self: SampleMissListener[Handler[Miss]]) -> Miss | None:
         """Take the next miss without waiting.
 
         Returns:
             The miss, or ``None`` if none is queued.
         """
+
     def recv(self: SampleMissListener[Handler[Miss]], timeout: float | None = None) -> Miss:
         """Wait for the next miss. Ctrl-C ends the wait.
 
@@ -708,6 +750,7 @@ class SampleMissListener(Generic[_H]):
             TimedOut: No miss came in time.
             SessionClosed: The session is closed, and all misses received before were taken.
         """
+
     def __iter__(self: SampleMissListener[Handler[Miss]]) -> Handler[Miss]: ...
 
 def declare_advanced_publisher(
@@ -765,6 +808,7 @@ def declare_advanced_subscriber(
 @final
 class Publisher:
     """A declared publisher."""
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     @property
@@ -777,9 +821,11 @@ class Publisher:
         Raises:
             UsageError: The publisher is undeclared already.
         """
+
     @property
     def matching_status(self) -> MatchingStatus:
         """Whether subscribers exist, as far as neighbours have reported."""
+
     def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
         """Wait until subscribers exist.
 
@@ -793,6 +839,7 @@ class Publisher:
 
         Source: zenoh-behaviour 3.11.
         """
+
     @overload
     def declare_matching_listener(
         self, handler: _RustHandler[MatchingStatus] | None = None
@@ -805,6 +852,7 @@ class Publisher:
         Returns:
             The listener. Its first item is the first change, not the present state: see ``matching_status``.
         """
+
     @overload
     def declare_matching_listener(
         self, handler: _PythonHandler[MatchingStatus, _H]
@@ -849,6 +897,7 @@ class Publisher:
             UsageError: The publisher is undeclared, or was inherited over a fork.
             SessionClosed: The session is closed.
         """
+
     def delete(
         self,
         *,
@@ -875,6 +924,7 @@ class Publisher:
 @final
 class MatchingListener(Generic[_H]):
     """A listener to changes of the matching status."""
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     def undeclare(self) -> None:
@@ -883,16 +933,19 @@ class MatchingListener(Generic[_H]):
         Raises:
             UsageError: The listener is undeclared already.
         """
+
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     @property
     def handler(self) -> _H:
         """The channel, or the object given with the callback."""
+
     def try_recv(self: MatchingListener[Handler[MatchingStatus]]) -> MatchingStatus | None:
         """Take the next change without waiting.
 
         Returns:
             The change, or ``None`` if none is queued.
         """
+
     def recv(self: MatchingListener[Handler[MatchingStatus]], timeout: float | None = None) -> MatchingStatus:
         """Wait for the next change. Ctrl-C ends the wait.
 
@@ -903,11 +956,13 @@ class MatchingListener(Generic[_H]):
             TimedOut: No change came in time.
             SessionClosed: The session is closed, and all changes received before were taken.
         """
+
     def __iter__(self: MatchingListener[Handler[MatchingStatus]]) -> Handler[MatchingStatus]: ...
 
 @final
 class MatchingStatus:
     """Whether a matching subscriber or queryable exists."""
+
     @property
     def matching(self) -> bool: ...
     def __bool__(self) -> bool: ...
@@ -917,6 +972,7 @@ class MatchingStatus:
 @final
 class Subscriber(Generic[_H]):
     """A declared subscriber."""
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     @property
@@ -929,6 +985,7 @@ class Subscriber(Generic[_H]):
         Raises:
             UsageError: The subscriber is undeclared already.
         """
+
     def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all neighbours know of the subscriber: samples they send from then on can arrive.
 
@@ -938,19 +995,23 @@ class Subscriber(Generic[_H]):
         Raises:
             TimedOut: The time is over.
         """
+
     @property
     def dropped(self) -> int:
         """Number of samples dropped because the handler was full."""
+
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     @property
     def handler(self) -> _H:
         """The channel, or the object given with the callback."""
+
     def try_recv(self: Subscriber[Handler[Sample]]) -> Sample | None:
         """Take the next sample without waiting.
 
         Returns:
             The sample, or ``None`` if none is queued.
         """
+
     def recv(self: Subscriber[Handler[Sample]], timeout: float | None = None) -> Sample:
         """Wait for the next sample. Ctrl-C ends the wait.
 
@@ -961,6 +1022,7 @@ class Subscriber(Generic[_H]):
             TimedOut: No sample came in time.
             SessionClosed: The session is closed, and all samples received before were taken.
         """
+
     def __iter__(self: Subscriber[Handler[Sample]]) -> Handler[Sample]: ...
     def recv_many(
         self: Subscriber[Handler[Sample]], max_items: int, timeout: float | None = None
@@ -974,6 +1036,7 @@ class Subscriber(Generic[_H]):
         Returns:
             The samples in their order; an empty list when the time is over.
         """
+
     def recv_batch(
         self: Subscriber[Handler[Sample]], max_rows: int = 65536, timeout: float | None = None
     ) -> ArrowBatch:
@@ -994,6 +1057,7 @@ class Subscriber(Generic[_H]):
         Raises:
             SessionClosed: The session is closed, and all samples received before were taken.
         """
+
     @property
     def replaced(self) -> int: ...
     @property
@@ -1002,6 +1066,7 @@ class Subscriber(Generic[_H]):
 @final
 class Querier:
     """A declared querier."""
+
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
@@ -1015,9 +1080,11 @@ class Querier:
         Raises:
             UsageError: The querier is undeclared already.
         """
+
     @property
     def matching_status(self) -> MatchingStatus:
         """Whether queryables for its target exist, as far as neighbours have reported."""
+
     def wait_matching(self, n: int = 1, timeout: float | None = None) -> None:
         """Wait until queryables for its target exist.
 
@@ -1031,6 +1098,7 @@ class Querier:
 
         Source: zenoh-behaviour 3.11.
         """
+
     @overload
     def declare_matching_listener(
         self, handler: _RustHandler[MatchingStatus] | None = None
@@ -1043,6 +1111,7 @@ class Querier:
         Returns:
             The listener. Its first item is the first change, not the present state: see ``matching_status``.
         """
+
     @overload
     def declare_matching_listener(
         self, handler: _PythonHandler[MatchingStatus, _H]
@@ -1087,6 +1156,7 @@ class Querier:
             UsageError: The querier is undeclared, or was inherited over a fork.
             SessionClosed: The session is closed.
         """
+
     @overload
     def get(
         self,
@@ -1117,6 +1187,7 @@ class Querier:
 @final
 class CancellationToken:
     """Cancels gets: one token may be given to any number of gets."""
+
     def __new__(cls) -> Self: ...
     def cancel(self) -> None:
         """End every running get that was started with this token.
@@ -1124,6 +1195,7 @@ class CancellationToken:
         Returns when the callbacks of those gets have returned for the last time; at once if called within
         such a callback.
         """
+
     @property
     def is_cancelled(self) -> bool:
         """Whether ``cancel`` was called."""
@@ -1137,6 +1209,7 @@ class Query:
     the loop, that received it has answered it and finished, or when the callback raised. Replies sent from
     other threads do not count for that.
     """
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     @property
@@ -1157,6 +1230,7 @@ class Query:
     def timestamp_stack(self) -> TimestampStack | None: ...
     def accepts_replies(self) -> ReplyKeyExpr:
         """Return which keys the querier accepts in replies."""
+
     def reply(
         self,
         key_expr: _IntoKeyExpr,
@@ -1190,6 +1264,7 @@ class Query:
 
         Source: zenoh-behaviour 3.8.
         """
+
     def reply_err(self, payload: _IntoZBytes, *, encoding: _IntoEncoding | None = None) -> None:
         """Reply with an error.
 
@@ -1201,6 +1276,7 @@ class Query:
         Raises:
             UsageError: The query is finished.
         """
+
     def reply_del(
         self,
         key_expr: _IntoKeyExpr,
@@ -1217,12 +1293,14 @@ class Query:
             KeyExprError: The key expression is not legal.
             UsageError: The key does not match the query, or the query is finished.
         """
+
     def drop(self) -> None:
         """Tell the querier that no more replies come. Repeated calls have no effect."""
 
 @final
 class Queryable(Generic[_H]):
     """A declared queryable."""
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     @property
@@ -1235,6 +1313,7 @@ class Queryable(Generic[_H]):
         Raises:
             UsageError: The queryable is undeclared already.
         """
+
     def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all neighbours know of the queryable: queries they send from then on can arrive.
 
@@ -1244,16 +1323,19 @@ class Queryable(Generic[_H]):
         Raises:
             TimedOut: The time is over.
         """
+
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     @property
     def handler(self) -> _H:
         """The channel, or the object given with the callback."""
+
     def try_recv(self: Queryable[Handler[Query]]) -> Query | None:
         """Take the next query without waiting.
 
         Returns:
             The query, or ``None`` if none is queued.
         """
+
     def recv(self: Queryable[Handler[Query]], timeout: float | None = None) -> Query:
         """Wait for the next query. Ctrl-C ends the wait.
 
@@ -1264,6 +1346,7 @@ class Queryable(Generic[_H]):
             TimedOut: No query came in time.
             SessionClosed: The session is closed, and all queries received before were taken.
         """
+
     @property
     def dropped(self) -> int: ...
     @property
@@ -1278,15 +1361,19 @@ class Queryable(Generic[_H]):
 @final
 class Reply:
     """An answer to a get: a sample or an error."""
+
     @property
     def result(self) -> Sample | ReplyError:
         """The sample or the error."""
+
     @property
     def ok(self) -> Sample | None:
         """The sample, or ``None`` if it is an error."""
+
     @property
     def err(self) -> ReplyError | None:
         """The error, or ``None`` if it is a sample."""
+
     @property
     def replier_id(self) -> EntityGlobalId | None:
         """The replying entity, if the reply names it."""
@@ -1294,6 +1381,7 @@ class Reply:
 @final
 class ReplyError:
     """An error reply of a queryable."""
+
     @property
     def payload(self) -> ZBytes: ...
     @property
@@ -1304,24 +1392,28 @@ class ReplyError:
 @final
 class DefaultHandler(Generic[_T]):
     """A channel with the configured capacity."""
+
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __new__(cls) -> Self: ...
 
 @final
 class FifoChannel(Generic[_T]):
     """A channel of ``capacity`` items; when it is full, the sender is slowed down."""
+
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __new__(cls, capacity: int) -> Self: ...
 
 @final
 class RingChannel(Generic[_T]):
     """A channel that keeps the newest ``capacity`` items; it never slows the sender down."""
+
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __new__(cls, capacity: int) -> Self: ...
 
 @final
 class Channel(Generic[_T]):
     """A channel of ``capacity`` items with a named policy for when it is full."""
+
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __new__(
         cls,
@@ -1340,6 +1432,7 @@ class Channel(Generic[_T]):
 @final
 class LatestChannel(Generic[_T]):
     """A channel of the newest item of each key, for at most ``capacity`` keys."""
+
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __new__(cls, capacity: int) -> Self: ...
     @property
@@ -1348,6 +1441,7 @@ class LatestChannel(Generic[_T]):
 @final
 class Callback(Generic[_T]):
     """A callback, optionally with a function for the end of the items and one for its exceptions."""
+
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __new__(
         cls,
@@ -1361,12 +1455,15 @@ class Callback(Generic[_T]):
     @property
     def callback(self) -> Callable[[_T], Any]:
         """The function called with each item."""
+
     @property
     def drop(self) -> Callable[[], Any] | None:
         """The function called when no more items come; ``None`` for none."""
+
     @property
     def indirect(self) -> bool:
         """The value passed in, without effect: a callback never runs in a thread of the network."""
+
     @property
     def on_error(self) -> Callable[[BaseException], Any] | None:
         """The function called with an exception of the callback; ``None``: ``sys.unraisablehook``."""
@@ -1374,6 +1471,7 @@ class Callback(Generic[_T]):
 @final
 class BatchCallback(Generic[_T]):
     """A callback that gets a list of up to ``max_items`` queued items; no wait to fill the list."""
+
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def __new__(
         cls,
@@ -1387,12 +1485,15 @@ class BatchCallback(Generic[_T]):
     @property
     def callback(self) -> Callable[[list[_T]], Any]:
         """The function called with each list of items."""
+
     @property
     def drop(self) -> Callable[[], Any] | None:
         """The function called when no more items come; ``None`` for none."""
+
     @property
     def max_items(self) -> int:
         """Largest number of items in a list."""
+
     @property
     def on_error(self) -> Callable[[BaseException], Any] | None:
         """The function called with an exception of the callback; ``None``: ``sys.unraisablehook``."""
@@ -1400,6 +1501,7 @@ class BatchCallback(Generic[_T]):
 @final
 class Handler(Generic[_T]):
     """The receiving end of a channel."""
+
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     def try_recv(self) -> _T | None:
         """Take the next item without waiting.
@@ -1407,6 +1509,7 @@ class Handler(Generic[_T]):
         Returns:
             The item, or ``None`` if the channel is empty.
         """
+
     def recv(self, timeout: float | None = None) -> _T:
         """Wait for the next item. Ctrl-C ends the wait.
 
@@ -1417,6 +1520,7 @@ class Handler(Generic[_T]):
             TimedOut: No item came in time.
             SessionClosed: The session is closed, and all items received before were taken.
         """
+
     def recv_many(self, max_items: int, timeout: float | None = None) -> list[_T]:
         """Take the queued items in one call; wait for the first item only.
 
@@ -1427,17 +1531,21 @@ class Handler(Generic[_T]):
         Returns:
             The items in their order; an empty list when the time is over.
         """
+
     @property
     def end(self) -> str | None:
         """Outcome of the get that feeds this handler: ``completed``, ``no_queryable``, ``budget_spent``,
         ``timed_out``, ``link_lost`` or ``cancelled``. ``None`` while the get runs, and for other handlers.
         """
+
     @property
     def dropped(self) -> int:
         """Number of items dropped because the channel was full."""
+
     @property
     def replaced(self) -> int:
         """Number of items replaced by newer items of the same key, in a ``LatestChannel``."""
+
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
     def __iter__(self) -> Self: ...
@@ -1446,6 +1554,7 @@ class Handler(Generic[_T]):
 @final
 class SessionInfo:
     """Information about links and neighbours."""
+
     def zid(self) -> ZenohId: ...
     def routers_zid(self) -> list[ZenohId]: ...
     def peers_zid(self) -> list[ZenohId]: ...
@@ -1479,6 +1588,7 @@ class SessionInfo:
 @final
 class Link:
     """An established link."""
+
     @property
     def zid(self) -> ZenohId: ...
     @property
@@ -1505,6 +1615,7 @@ class Link:
 @final
 class LinkEvent:
     """A link that was opened or closed."""
+
     @property
     def kind(self) -> SampleKind: ...
     @property
@@ -1519,6 +1630,7 @@ class LinkEvent:
 @final
 class LinkEventsListener(Generic[_H]):
     """A listener to links that open and close."""
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     def undeclare(self) -> None:
@@ -1527,16 +1639,19 @@ class LinkEventsListener(Generic[_H]):
         Raises:
             UsageError: The listener is undeclared already.
         """
+
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     @property
     def handler(self) -> _H:
         """The channel, or the object given with the callback."""
+
     def try_recv(self: LinkEventsListener[Handler[LinkEvent]]) -> LinkEvent | None:
         """Take the next event without waiting.
 
         Returns:
             The event, or ``None`` if none is queued.
         """
+
     def recv(self: LinkEventsListener[Handler[LinkEvent]], timeout: float | None = None) -> LinkEvent:
         """Wait for the next event. Ctrl-C ends the wait.
 
@@ -1547,11 +1662,13 @@ class LinkEventsListener(Generic[_H]):
             TimedOut: No event came in time.
             SessionClosed: The session is closed, and all events received before were taken.
         """
+
     def __iter__(self: LinkEventsListener[Handler[LinkEvent]]) -> Handler[LinkEvent]: ...
 
 @final
 class Transport:
     """An open session with another node."""
+
     @property
     def zid(self) -> ZenohId: ...
     @property
@@ -1568,6 +1685,7 @@ class Transport:
 @final
 class TransportEvent:
     """A node that connected or disconnected."""
+
     @property
     def kind(self) -> SampleKind: ...
     @property
@@ -1582,6 +1700,7 @@ class TransportEvent:
 @final
 class TransportEventsListener(Generic[_H]):
     """A listener to nodes that connect and disconnect."""
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     def undeclare(self) -> None:
@@ -1590,16 +1709,19 @@ class TransportEventsListener(Generic[_H]):
         Raises:
             UsageError: The listener is undeclared already.
         """
+
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     @property
     def handler(self) -> _H:
         """The channel, or the object given with the callback."""
+
     def try_recv(self: TransportEventsListener[Handler[TransportEvent]]) -> TransportEvent | None:
         """Take the next event without waiting.
 
         Returns:
             The event, or ``None`` if none is queued.
         """
+
     def recv(
         self: TransportEventsListener[Handler[TransportEvent]], timeout: float | None = None
     ) -> TransportEvent:
@@ -1612,11 +1734,13 @@ class TransportEventsListener(Generic[_H]):
             TimedOut: No event came in time.
             SessionClosed: The session is closed, and all events received before were taken.
         """
+
     def __iter__(self: TransportEventsListener[Handler[TransportEvent]]) -> Handler[TransportEvent]: ...
 
 @final
 class Hello:
     """An answer of a node to a search."""
+
     @property
     def whatami(self) -> WhatAmI: ...
     @property
@@ -1664,18 +1788,21 @@ def scout(
 @final
 class Scout(Generic[_H]):
     """A search for nodes."""
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
     @property
     def handler(self) -> _H:
         """The channel, or the object given with the callback."""
+
     def try_recv(self: Scout[Handler[Hello]]) -> Hello | None:
         """Take the next answer without waiting.
 
         Returns:
             The answer, or ``None`` if none is queued.
         """
+
     def recv(self: Scout[Handler[Hello]], timeout: float | None = None) -> Hello:
         """Wait for the next answer. Ctrl-C ends the wait.
 
@@ -1686,10 +1813,12 @@ class Scout(Generic[_H]):
             TimedOut: No answer came in time.
             SessionClosed: The session is closed, and all answers received before were taken.
         """
+
     def __iter__(self: Scout[Handler[Hello]]) -> Handler[Hello]: ...
     @property
     def dropped(self) -> int:
         """Number of answers dropped because the handler was full."""
+
     def stop(self) -> None:
         """End the search. Repeated calls have no effect."""
 
@@ -1724,16 +1853,20 @@ def close_all() -> None:
 @final
 class Session:
     """An open session. A context manager; it closes when no reference is left."""
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     def zid(self) -> ZenohId:
         """Return the id of this node."""
+
     @property
     def id(self) -> EntityGlobalId:
         """The id of this session as an entity: node and number."""
+
     @property
     def info(self) -> SessionInfo:
         """Information about links and neighbours."""
+
     def close(self, timeout: float | None = None) -> None:
         """Close the session: announce it to neighbours, and end every handler and callback.
 
@@ -1746,10 +1879,13 @@ class Session:
         No callback is called after this has returned. Calls that wait for the session raise
         ``SessionClosed``; items received before can still be taken.
         """
+
     def is_closed(self) -> bool:
         """Return whether the session is closed."""
+
     def share(self) -> Session:
         """Return another handle of the same session, as ``zwire.spark.session`` lends them."""
+
     def ready(self, timeout: float | None = None) -> bool:
         """Wait until all neighbours know the declarations of this session.
 
@@ -1759,6 +1895,7 @@ class Session:
         Returns:
             Whether they do: ``False`` when the time is over first. A client waits for its link, too.
         """
+
     def flush(self, timeout: float | None = None) -> None:
         """Wait until all neighbours have taken the publications of this session, best effort excepted.
 
@@ -1769,19 +1906,23 @@ class Session:
             TimedOut: The time is over.
             LinkClosed: The link of a client closed before; publications may be lost.
         """
+
     def new_timestamp(self) -> Timestamp:
         """Return a time stamp of this node's clock, later than all before it.
 
         Source: zenoh-behaviour 3.3.
         """
+
     def stats(self) -> SessionStats:
         """Return counters since the session was opened: messages, bytes, and drops by reason.
 
         Returns:
             Counts by name, such as ``session.dropped.put_no_subscriber`` or ``handler.dropped``.
         """
+
     def listening(self) -> list[str]:
         """Return the endpoints on which this node listens, as ``tcp/address:port``, with the chosen ports."""
+
     def declare_keyexpr(self, key_expr: _IntoKeyExpr) -> KeyExpr:
         """Assign a key expression a number on the links of this session.
 
@@ -1797,12 +1938,14 @@ class Session:
 
         Source: zenoh-behaviour 4.1.
         """
+
     def undeclare(self, obj: KeyExpr | _Declared) -> None:
         """Undo :meth:`declare_keyexpr` for a key expression, or undeclare any other entity of this session.
 
         Raises:
             UsageError: The object is undeclared already, or belongs to another session.
         """
+
     def put(
         self,
         key_expr: _IntoKeyExpr,
@@ -1847,6 +1990,7 @@ class Session:
 
         Source: zenoh-behaviour 3.2 and 2.8.
         """
+
     def put_batch(
         self,
         batch: _ArrowArray,
@@ -1879,6 +2023,7 @@ class Session:
                 published.
             SessionClosed: The session is closed.
         """
+
     def delete(
         self,
         key_expr: _IntoKeyExpr,
@@ -1914,6 +2059,7 @@ class Session:
 
         Source: zenoh-behaviour 3.2.
         """
+
     @overload
     def get(
         self,
@@ -1974,6 +2120,7 @@ class Session:
 
         Source: zenoh-behaviour 3.6 to 3.9.
         """
+
     @overload
     def get(
         self,
@@ -2045,6 +2192,7 @@ class Session:
 
         Source: zenoh-behaviour 3.4.
         """
+
     @overload
     def declare_subscriber(
         self,
@@ -2091,6 +2239,7 @@ class Session:
 
         Source: zenoh-behaviour 3.8.
         """
+
     @overload
     def declare_queryable(
         self,
@@ -2143,6 +2292,7 @@ class Session:
 
         Source: zenoh-behaviour 3.2 and 4.5.
         """
+
     def declare_querier(
         self,
         key_expr: _IntoKeyExpr,
@@ -2184,6 +2334,7 @@ class Session:
 
         Source: zenoh-behaviour 3.6.
         """
+
     def liveliness(self) -> Liveliness:
         """Return the interface to liveliness tokens."""
 
@@ -2205,6 +2356,7 @@ def put_batch(
 @final
 class PutSummary:
     """The result of ``put_batch``."""
+
     @property
     def rows(self) -> int: ...
     @property
@@ -2217,6 +2369,7 @@ class PutSummary:
 @final
 class Liveliness:
     """The liveliness tokens of this session and of others."""
+
     def declare_token(self, key_expr: _IntoKeyExpr) -> LivelinessToken:
         """Declare that a key is alive as long as the token and the session are.
 
@@ -2233,6 +2386,7 @@ class Liveliness:
 
         Source: zenoh-behaviour 3.10.
         """
+
     @overload
     def get(
         self,
@@ -2260,6 +2414,7 @@ class Liveliness:
 
         Source: zenoh-behaviour 3.10.
         """
+
     @overload
     def get(
         self,
@@ -2304,6 +2459,7 @@ class Liveliness:
 
         Source: zenoh-behaviour 3.10.
         """
+
     @overload
     def declare_subscriber(
         self, key_expr: _IntoKeyExpr, handler: _PythonHandler[Sample, _H], *, history: bool | None = None
@@ -2316,6 +2472,7 @@ class Liveliness:
 @final
 class LivelinessToken:
     """A declared token."""
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
     def wait_ready(self, timeout: float | None = None) -> None:
@@ -2327,6 +2484,7 @@ class LivelinessToken:
         Raises:
             TimedOut: The time is over.
         """
+
     def undeclare(self) -> None:
         """Undeclare the token.
 
@@ -2405,6 +2563,7 @@ class Encoding:
 @final
 class EntityGlobalId:
     """The id of a session, publisher, subscriber, queryable or querier."""
+
     def __new__(cls, zid: ZenohId, eid: int) -> Self: ...
     @property
     def zid(self) -> ZenohId: ...
@@ -2416,6 +2575,7 @@ class EntityGlobalId:
 @final
 class KeyExpr:
     """A key expression: a set of keys, written as chunks between slashes, some of them wild."""
+
     def __new__(cls, key_expr: _IntoKeyExpr) -> Self: ...
     @classmethod
     def autocanonize(cls, key_expr: str) -> Self: ...
@@ -2436,6 +2596,7 @@ class KeyExpr:
 @final
 class NTP64:
     """A time since 1970 in units of 2^-32 seconds, until February 2106."""
+
     def __new__(cls, seconds: int, nanos: int) -> Self: ...
     @staticmethod
     def from_int(value: int) -> NTP64: ...
@@ -2458,6 +2619,7 @@ class NTP64:
 @final
 class Parameters:
     """Parameters of a query: ``name=value;name=value|value``."""
+
     def __hash__(self) -> int: ...
     def __new__(cls, parameters: _IntoParameters | None = None) -> Self: ...
     def is_empty(self) -> bool: ...
@@ -2491,6 +2653,7 @@ class QueryConsolidation:
 @final
 class Sample:
     """A value of a key, or its deletion, as subscribers and gets receive it."""
+
     @property
     def key_expr(self) -> KeyExpr: ...
     @property
@@ -2521,6 +2684,7 @@ class Sample:
 @final
 class Selector:
     """The target of a query: a key expression and parameters, written ``key?name=value;name=value``."""
+
     def __hash__(self) -> int: ...
     def __new__(cls, arg: Selector | _IntoKeyExpr, /, parameters: _IntoParameters | None = None) -> Self: ...
     @property
@@ -2536,6 +2700,7 @@ class Selector:
 @final
 class SourceInfo:
     """The source of a sample: the entity that published it, and the sequence number assigned there."""
+
     def __new__(cls, source_id: EntityGlobalId, source_sn: int) -> Self: ...
     @property
     def source_id(self) -> EntityGlobalId: ...
@@ -2547,6 +2712,7 @@ class SourceInfo:
 @final
 class Timestamp:
     """A time and the id of the clock that gave it. Ordered by time, then by id."""
+
     def __new__(cls, time: datetime | NTP64, id: _IntoTimestampId) -> Self: ...
     def get_time(self) -> datetime: ...
     def get_time_as_ntp64(self) -> NTP64: ...
@@ -2565,6 +2731,7 @@ class Timestamp:
 @final
 class TimestampId:
     """The id of the clock behind a timestamp: 1 to 16 bytes, not all zero."""
+
     def __new__(cls, bytes: _IntoTimestampId) -> Self: ...
     def __bytes__(self) -> bytes: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -2577,6 +2744,7 @@ class TimestampId:
 @final
 class TimestampContext:
     """The node in which a timestamp callback runs."""
+
     @property
     def zid(self) -> ZenohId: ...
     @property
@@ -2585,6 +2753,7 @@ class TimestampContext:
 @final
 class TimestampInstrumentation:
     """The points at which a message is stamped; made by a :class:`TimestampInstrumentationBuilder`."""
+
     def is_instrumented(self, point: InterceptionPoint) -> bool: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
@@ -2592,6 +2761,7 @@ class TimestampInstrumentation:
 @final
 class TimestampInstrumentationBuilder:
     """Builder of the points at which messages are stamped; each method returns a changed builder."""
+
     def __new__(cls) -> Self: ...
     def set_send(self, enabled: bool) -> Self: ...
     def set_route(self, enabled: bool) -> Self: ...
@@ -2606,6 +2776,7 @@ class TimestampInstrumentationBuilder:
 @final
 class TimestampStackRecord:
     """A stamp of a message."""
+
     @property
     def point(self) -> InterceptionPoint: ...
     @property
@@ -2620,6 +2791,7 @@ class TimestampStack:
 
     The stack of a reply continues the stack of its query.
     """
+
     @property
     def instrumentation(self) -> TimestampInstrumentation: ...
     @property
@@ -2628,6 +2800,7 @@ class TimestampStack:
 @final
 class WhatAmIMatcher:
     """A set of node roles, written ``"router|peer"``."""
+
     def __new__(cls, matcher: str | None = None) -> Self: ...
     @classmethod
     def empty(cls) -> Self: ...
@@ -2643,6 +2816,7 @@ class WhatAmIMatcher:
 @final
 class ZBytes:
     """Bytes: a payload or an attachment; a read-only buffer."""
+
     def __new__(cls, bytes: _IntoZBytes | None = None) -> Self: ...
     def to_bytes(self) -> bytes: ...
     def to_string(self) -> str: ...
@@ -2662,6 +2836,7 @@ class ZBytes:
 @final
 class ZenohId:
     """The id of a node: up to 128 bits, in lower-case hexadecimal without leading zeros."""
+
     def __new__(cls, text: str) -> Self: ...
     def __bytes__(self) -> bytes: ...
     def __eq__(self, other: object, /) -> bool: ...
@@ -2674,6 +2849,7 @@ class ZenohId:
 @final
 class ZmtpEvent:
     """An event on the connections of a ZMTP socket."""
+
     @property
     def type(self) -> str: ...
     @property
@@ -2693,6 +2869,7 @@ _Message: TypeAlias = _Frame | Sequence[_Frame]
 @disjoint_base
 class ZmtpSocket:
     """The base class of the sockets in ``zwire.zmtp``."""
+
     def __new__(cls, socket_type: str, options: dict[str, Any]) -> Self: ...
     def bind(self, endpoint: str) -> str: ...
     def connect(self, endpoint: str, *, wait: float | None = None) -> str: ...
@@ -2742,6 +2919,7 @@ def zmtp_keypair() -> tuple[str, str]:
 @disjoint_base
 class Event:
     """An event on the network of a ZRE node."""
+
     @property
     def type(self) -> str: ...
     @property
@@ -2756,6 +2934,7 @@ class Event:
 @final
 class Enter(Event):
     """A peer has entered the network."""
+
     @property
     def headers(self) -> dict[str, str]: ...
     def header(self, name: str, default: str | None = None) -> str | None: ...
@@ -2775,24 +2954,28 @@ class Silent(Event):
 @final
 class Join(Event):
     """A peer has joined a group."""
+
     @property
     def group(self) -> str: ...
 
 @final
 class Leave(Event):
     """A peer has left a group."""
+
     @property
     def group(self) -> str: ...
 
 @final
 class Whisper(Event):
     """A message from a peer to this node."""
+
     @property
     def content(self) -> list[bytes]: ...
 
 @final
 class Shout(Event):
     """A message from a peer to a group."""
+
     @property
     def group(self) -> str: ...
     @property
@@ -2801,12 +2984,14 @@ class Shout(Event):
 @final
 class MessagesLost(Event):
     """Messages of a peer did not arrive."""
+
     @property
     def lost(self) -> int: ...
 
 @final
 class Leader(Event):
     """A peer, or this node, was elected leader of a group."""
+
     @property
     def group(self) -> str: ...
 
@@ -2817,6 +3002,7 @@ class Stop(Event):
 @final
 class Shouted:
     """The outcome of a message to a group, per peer."""
+
     @property
     def peers(self) -> dict[str, Delivery]: ...
     @property
@@ -2834,6 +3020,7 @@ _Uuid: TypeAlias = str | UUID
 @disjoint_base
 class ZreNode:
     """The base class of ``zwire.zre.Node``."""
+
     def __new__(cls, settings: dict[str, Any], callback: Callable[[Event], object] | None = None) -> Self: ...
     def start(self) -> None: ...
     def stop(self, linger: float = 1.0) -> None: ...
@@ -2885,6 +3072,7 @@ class ZreNode:
 @final
 class LogRecord:
     """A line of a ZRE/LOG."""
+
     @property
     def level(self) -> str: ...
     @property
@@ -2903,6 +3091,7 @@ class LogRecord:
 @final
 class LogCollector:
     """Collector of ZRE/LOG lines from nodes."""
+
     def __new__(
         cls,
         bind: str = "tcp://*:*",
@@ -2929,6 +3118,7 @@ class LogCollector:
 @final
 class LogSender:
     """Sender of log lines on behalf of a node."""
+
     def __new__(cls, node: str) -> Self: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_args: object, **_kwargs: object) -> None: ...
