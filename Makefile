@@ -229,6 +229,10 @@ fmt: $(VENV)/.installed ## Format Rust and Python
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
+.PHONY: stub
+stub: $(VENV)/.installed ## Write python/zwire/_zwire.pyi from rust/zwire-py/stub
+	$(BIN)/python .ci/stub.py
+
 .PHONY: lint
 lint: house lint-rust lint-py ## Formats, lints, types, stubs; warnings are errors
 
