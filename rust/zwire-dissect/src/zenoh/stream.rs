@@ -146,33 +146,24 @@ impl ZenohStream {
 
     /// Handles at most one batch.
     pub(crate) fn step(&mut self, shared: &mut Shared) -> StreamStep {
+        self.advance(false, shared)
+    }
+
+    /// Handles at most one batch; with `end` no more bytes follow.
+    fn advance(&mut self, end: bool, shared: &mut Shared) -> StreamStep {
         if matches!(self.kind, ZenohCarrier::WebSocket(_)) {
             return self.step_web_socket(shared);
         }
-        for direction in DIRECTIONS {
-            match self.step_half(direction, false, shared) {
-                StreamStep::Done => {}
-                other => return other,
-            }
-        }
-        StreamStep::Done
+        let mut steps = DIRECTIONS.into_iter().map(|direction| self.step_half(direction, end, shared));
+        steps.find(|step| *step != StreamStep::Done).unwrap_or(StreamStep::Done)
     }
 
     /// Handles at most one batch, with the knowledge that no more bytes follow. `Done`: everything was
     /// reported.
     pub(crate) fn finish(&mut self, shared: &mut Shared) -> StreamStep {
-        if matches!(self.kind, ZenohCarrier::WebSocket(_)) {
-            match self.step_web_socket(shared) {
-                StreamStep::Done => {}
-                other => return other,
-            }
-        } else {
-            for direction in DIRECTIONS {
-                match self.step_half(direction, true, shared) {
-                    StreamStep::Done => {}
-                    other => return other,
-                }
-            }
+        match self.advance(true, shared) {
+            StreamStep::Done => {}
+            other => return other,
         }
         if matches!(self.kind, ZenohCarrier::Zenoh) {
             for direction in DIRECTIONS {
