@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zwire.spark._lazy import types
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -12,8 +14,6 @@ if TYPE_CHECKING:
 
 def struct(columns: Iterable[tuple[str, str]]) -> StructType:
     """Give the schema of Spark for names and SQL types."""
-    from pyspark.sql import types
-
     text, octets = types.StringType(), types.BinaryType()
     kinds = {
         "string": text,

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from zwire.spark._lazy import types
+
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
@@ -174,14 +176,10 @@ class _Parser:
 
 def schema_of(record: Record) -> StructType:
     """Return the columns of a message. Sequences of octets are binary."""
-    from pyspark.sql import types
-
     return types.StructType([types.StructField(name, _column(kind)) for name, kind in record.fields])
 
 
 def _column(kind: Kind) -> DataType:
-    from pyspark.sql import types
-
     match kind:
         case Primitive():
             return {
@@ -213,8 +211,6 @@ def record_of(schema: StructType) -> Record:
 
 
 def _kind_of(kind: DataType) -> Kind:
-    from pyspark.sql import types
-
     codes: dict[type[DataType], str] = {
         types.BooleanType: "?",
         types.ByteType: "b",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zwire._lazy import pa
+from zwire.spark._lazy import types
+
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import DataType, StructType
 
 
@@ -15,8 +17,6 @@ def struct_of(schema: str | StructType) -> StructType:
     Raises:
         ValueError: The schema has no columns, or a type that payloads cannot have.
     """
-    from pyspark.sql import types
-
     made = types.StructType.fromDDL(schema) if isinstance(schema, str) else schema
     if not isinstance(made, types.StructType) or not made.fields:
         raise ValueError("the schema of a payload has at least one column")
@@ -31,9 +31,6 @@ def arrow_type(kind: DataType) -> pa.DataType:
     Raises:
         ValueError: The type is not supported: intervals, variants and the like.
     """
-    import pyarrow as pa
-    from pyspark.sql import types
-
     plain = {
         types.StringType: pa.string(),
         types.BinaryType: pa.binary(),
@@ -63,8 +60,6 @@ def arrow_type(kind: DataType) -> pa.DataType:
 
 def _nullable(kind: DataType) -> DataType:
     """Return the same type with all its parts nullable, as payloads may leave any of them out."""
-    from pyspark.sql import types
-
     if isinstance(kind, types.StructType):
         return types.StructType([types.StructField(each.name, _nullable(each.dataType)) for each in kind])
     if isinstance(kind, types.ArrayType):
@@ -80,9 +75,6 @@ def sql_type(kind: pa.DataType) -> DataType:
     Raises:
         ValueError: There is no such type.
     """
-    import pyarrow as pa
-    from pyspark.sql import types
-
     t = pa.types
     for fits, made in (
         (t.is_string, types.StringType()),
