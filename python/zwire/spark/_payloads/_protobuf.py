@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from zwire.spark._lazy import types
 from zwire.spark._payloads._types import signed
+from zwire.spark._types import type_of
 from zwire.typed._codec import library
 from zwire.typed._tree import Misfit
 
@@ -134,17 +135,8 @@ def _single(field: Any, above: tuple[str, ...]) -> DataType:  # noqa: ANN401 - a
         if _stays_bytes(field, above):
             return types.BinaryType()
         return _struct(field.message_type, above)
-    return {
-        "double": types.DoubleType(),
-        "float": types.FloatType(),
-        "int": types.IntegerType(),
-        "bigint": types.LongType(),
-        "unsigned": types.LongType(),
-        "boolean": types.BooleanType(),
-        "string": types.StringType(),
-        "enum": types.StringType(),
-        "binary": types.BinaryType(),
-    }[_NAMES[field.type]]
+    name = _NAMES[field.type]
+    return type_of({"unsigned": "bigint", "enum": "string"}.get(name, name))
 
 
 def _getter(field: Any, above: tuple[str, ...]) -> Step:  # noqa: ANN401 - a descriptor
