@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zwire._lazy import pa, pc
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import pyarrow as pa
 
 REMEMBERED = 65_536
 """Most keys with a cached answer. Beyond it the cache is cleared, so that new keys do not fill the memory."""
@@ -15,8 +15,6 @@ REMEMBERED = 65_536
 
 def unique(column: pa.Array) -> tuple[list[str | None], pa.Array]:
     """Return the distinct texts of a column, and for each row the index of its text, null for a null."""
-    import pyarrow as pa
-
     if not pa.types.is_dictionary(column.type):
         column = column.cast(pa.string()).dictionary_encode()
     return column.dictionary.to_pylist(), column.indices
@@ -37,8 +35,6 @@ class KeyFilter:
 
     def mask(self, keys: pa.Array) -> pa.Array:
         """Return for each key whether it is selected."""
-        import pyarrow as pa
-
         names, indices = unique(keys)
         if len(self._known) > REMEMBERED:
             self._known.clear()
@@ -63,8 +59,6 @@ class KeyFilter:
 
 def payload_bytes(batch: pa.RecordBatch) -> int:
     """Count the bytes of the payloads of a batch."""
-    import pyarrow.compute as pc
-
     if "payload" not in batch.schema.names:
         return 0
     return int(pc.sum(pc.binary_length(batch.column("payload"))).as_py() or 0)

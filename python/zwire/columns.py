@@ -17,12 +17,11 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from zwire._lazy import pa
 from zwire._zwire import column_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    import pyarrow as pa
 
     from zwire.spark._types import StructType
 
@@ -117,8 +116,6 @@ def deprecated(problem: str) -> None:
 
 @functools.cache
 def _arrow(schema: RowSchema) -> pa.Schema:
-    import pyarrow as pa
-
     types = {
         "string": pa.string(),
         "binary": pa.binary(),

@@ -27,10 +27,10 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
+from zwire._lazy import pa, pc
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-
-    import pyarrow as pa
 
     from zwire._zwire import Parameters, ZBytes
 
@@ -235,8 +235,6 @@ class Filter:
         Raises:
             ValueError: There is no column ``attachment``, or it is not binary.
         """
-        import pyarrow as pa
-
         batch = pa.record_batch(batch)
         if "attachment" not in batch.schema.names:
             raise ValueError("the batch has no column 'attachment'")
@@ -406,8 +404,6 @@ class Filter:
 
 def _bare(column: pa.Array) -> memoryview | None:
     """Return the bytes of a column if each cell has the size of an identity."""
-    import pyarrow.compute as pc
-
     if not len(column) or column.null_count:
         return None
     if pc.min_max(pc.binary_length(column)).as_py() != {"min": SIZE, "max": SIZE}:

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from zwire._lazy import pa, pq
 from zwire.capture import Decoder, decode
 from zwire.cli import _options, _progress
 
@@ -140,9 +141,6 @@ def _lines(more: Callable[[], bytes], out: BinaryIO) -> bool:
 
 
 def _table(decoder: Decoder, form: str, out: BinaryIO) -> bool:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     found = False
     open_ = pa.ipc.new_stream if form == "arrow" else pq.ParquetWriter
     with open_(out, pa.schema(decoder)) as writer:

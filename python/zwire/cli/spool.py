@@ -24,13 +24,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from zwire import spool
+from zwire._lazy import pa, pq
 from zwire.cli import _format, _options, _progress
 from zwire.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import pyarrow as pa
 
     from zwire.spool._spooler import Keeper
 
@@ -335,9 +334,6 @@ def _write(kind: str, batches: Iterator[pa.RecordBatch], path: Path) -> int:
         from zwire import recording
 
         return recording.write(batches, path, "mcap").rows
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     make: Any = pq.ParquetWriter if kind == "parquet" else pa.ipc.new_file
     rows, writer = 0, None
     try:
@@ -354,8 +350,6 @@ def _write(kind: str, batches: Iterator[pa.RecordBatch], path: Path) -> int:
 def _batches(
     path: Path, args: argparse.Namespace, step: Callable[[int, int], object] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
     view = spool.open(path)
     if args.gaps:
         yield from map(pa.record_batch, view.gaps())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import zwire.spark as zs
 from zwire.demo.counts import Tally
 from zwire.errors import TimedOut, ZwireError
+from zwire.spark._lazy import f
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,8 +90,6 @@ class Job:
 
     def decode(self, capture: Path) -> Decoded:
         """Decode the capture, and count the fleet's messages into the hub and out of it."""
-        from pyspark.sql import functions as f
-
         columns = ["ts", "src", "dst", "message", "key", "payload", "attachment", "error"]
         hub = self.endpoint.removeprefix("tcp/")
         # mapInArrow; everything behind it is plain Spark.
@@ -132,8 +131,6 @@ class Job:
 
     def ask(self, processes: int, robots: int) -> Answers:
         """Query each robot for its status, from the partitions of an RDD."""
-        from pyspark.sql import functions as f
-
         selectors = [
             f"fleet/{process}/robot-{robot}/status" for process in range(processes) for robot in range(robots)
         ]
@@ -164,7 +161,6 @@ class Job:
     def publish(self) -> Published:
         """Sum up the messages of each robot, compare the sum with its answer, and publish it."""
         from pyspark.sql import Window
-        from pyspark.sql import functions as f
 
         assert self._messages is not None  # noqa: S101 - decoded before
         assert self._answers is not None  # noqa: S101 - asked before
@@ -206,8 +202,6 @@ class Job:
 
     def tracks(self) -> list[Row]:
         """Return the positions of each robot in order, at most a hundred or so of each."""
-        from pyspark.sql import functions as f
-
         assert self._messages is not None  # noqa: S101 - decoded before
         place = f.from_json("text", "x double, y double")
         return (
@@ -221,8 +215,6 @@ class Job:
 
     def rates(self) -> list[Row]:
         """Return bytes and messages of each kind in each tenth of a second, on their way into the hub."""
-        from pyspark.sql import functions as f
-
         assert self._messages is not None  # noqa: S101 - decoded before
         return (
             self._messages.where("way = 'into' and error is null")

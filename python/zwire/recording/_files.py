@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zwire._lazy import pa, pc, pq
 from zwire.columns import RECORD, SAMPLE
 from zwire.errors import RecordingError, SpoolError
 from zwire.recording._rows import COLUMNS, arrow
@@ -11,8 +12,6 @@ from zwire.recording._rows import COLUMNS, arrow
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    import pyarrow as pa
 
     from zwire import spool
 
@@ -142,8 +141,6 @@ def needed(columns: set[str]) -> set[str]:
 
 def _parquet(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
     arrow()
-    import pyarrow.parquet as pq
-
     with pq.ParquetFile(source.path) as file:
         total = file.metadata.num_rows
         size = sum(file.metadata.row_group(at).total_byte_size for at in range(file.metadata.num_row_groups))
@@ -165,8 +162,6 @@ def _arrow(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
 
 
 def _messages(file: pa.OSFile, wanted: set[str]) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
     magic = file.read(8)
     if magic.startswith(b"ARROW1"):
         try:
@@ -210,8 +205,6 @@ def _spool(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
 
 def _pcap(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
     pa = arrow()
-    import pyarrow.compute as pc
-
     from zwire.capture import decode
 
     decoder = decode(source.path, max_rows=MAX_ROWS, max_bytes=MAX_BYTES)
@@ -231,9 +224,6 @@ def _pcap(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
 
 def _published(batch: pa.RecordBatch, wanted: set[str]) -> pa.RecordBatch:
     """Convert the publications in a capture to columns of samples."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     made = {name: batch.column(name) for name in _CAPTURED}
     made["recv_ts"] = batch.column("ts")
     made["link"] = batch.column("src")

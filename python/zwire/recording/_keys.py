@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from zwire._lazy import pa
 from zwire._rows import REMEMBERED, unique
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import pyarrow as pa
 
 _WILD = re.compile(r"\*\*|\$\*|\*")
 
@@ -48,8 +47,6 @@ class Remap:
 
     def column(self, keys: pa.Array) -> pa.Array:
         """Return the new names of a column of keys."""
-        import pyarrow as pa
-
         names, indices = unique(keys)
         if len(self._known) > REMEMBERED:
             self._known.clear()

@@ -6,6 +6,7 @@ import errno
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from zwire._lazy import pa, pc
 from zwire.columns import SAMPLE
 from zwire.errors import RecordingError
 from zwire.recording._rows import COLUMNS, arrow
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import IO
 
-    import pyarrow as pa
     from mcap.reader import McapReader
     from mcap.records import Channel, Message, Schema
 
@@ -182,9 +182,6 @@ class _Rows:
 
     def batch(self) -> pa.RecordBatch:
         """Return the batch of the collected messages, and start the next one."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         channels = pa.array(self._of, pa.int32())
 
         def of_channels(values: list[Any], kind: pa.DataType) -> pa.Array:
@@ -220,17 +217,11 @@ class _Rows:
 
 
 def _micros(nanos: pa.Array) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     return pc.divide(nanos, 1000).cast(pa.int64()).cast(pa.timestamp("us", "UTC"))
 
 
 def _hlc(nanos: pa.Array) -> pa.Array:
     """Return the bits of time stamps; null for times later than 2106."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     second, bits = (pa.scalar(number, pa.uint64()) for number in (1_000_000_000, 32))
     seconds = pc.divide(nanos, second)
     rest = pc.subtract(nanos, pc.multiply(seconds, second))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from zwire._lazy import pa, pc
 from zwire.recording._rows import conform, rising
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    import pyarrow as pa
 
     from zwire._rows import KeyFilter
     from zwire.recording._keys import Remap
@@ -120,9 +119,6 @@ class Player:
         return Due(self._batch.slice(begin, until - begin), behind)
 
     def _fill(self) -> bool:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         ready = next(self._batches, None)
         if ready is None:
             return False
@@ -143,6 +139,4 @@ class Player:
 
 def _shifted(column: pa.Array) -> pa.Array:
     """Shift a column by one row: each row gets the value of the row before, the first one null."""
-    import pyarrow as pa
-
     return pa.concat_arrays([pa.nulls(1, column.type), column.slice(0, len(column) - 1)])

@@ -6,6 +6,7 @@ import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
+from zwire._lazy import pa, pc
 from zwire._rows import KeyFilter
 from zwire.columns import SAMPLE
 from zwire.recording._files import FORMATS, expand, needed
@@ -14,8 +15,6 @@ from zwire.recording._rows import COLUMNS, arrow, conformed, rising, times
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from os import PathLike
-
-    import pyarrow as pa
 
     from zwire.recording._files import Source
 
@@ -77,8 +76,6 @@ class Recording:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yield the batches, without those that the filters leave empty."""
         arrow()
-        import pyarrow as pa
-
         start, stop = _micros(self._start), _micros(self._stop)
         begin: int | None = None
         for batch in self._merged():
@@ -102,8 +99,6 @@ class Recording:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return all batches through the Arrow C interface."""
-        import pyarrow as pa
-
         reader = pa.RecordBatchReader.from_batches(self.schema, iter(self))
         return reader.__arrow_c_stream__(requested_schema)
 
@@ -167,9 +162,6 @@ def _micros(when: When) -> tuple[bool, int] | None:
 def _between(
     when: pa.Array, start: tuple[bool, int] | None, stop: tuple[bool, int] | None, begin: int
 ) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     inside = when.is_valid()
     for limit, within in ((start, pc.greater_equal), (stop, pc.less)):
         if limit is not None:
@@ -180,8 +172,6 @@ def _between(
 
 
 def _like(links: pa.Array, pattern: str) -> pa.Array:
-    import pyarrow.compute as pc
-
     escaped = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_").replace("*", "%")
     return pc.fill_null(pc.match_like(links, escaped), False)
 
@@ -205,9 +195,6 @@ class _Head:
 
     def take(self, until: int) -> tuple[Any, Any]:
         """Return the rows due until a time."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         count = pc.sum(pc.less_equal(self.due, pa.scalar(until, pa.int64()))).as_py()
         taken = self.batch.slice(0, count), self.due.slice(0, count)
         self.batch, self.due = self.batch.slice(count), self.due.slice(count)
@@ -216,9 +203,6 @@ class _Head:
 
 def _merge(streams: list[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of several streams ordered by time; rows of one stream keep their order."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     heads = [_Head(stream) for stream in streams]
     while left := [head for head in heads if head.fill()]:
         # The batch that ends first is taken whole, of the others the rows that are not later.

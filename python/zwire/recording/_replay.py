@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
+from zwire._lazy import pa
 from zwire._rows import KeyFilter, payload_bytes, unique
 from zwire.errors import RowError, TimedOut
 from zwire.recording._keys import Remap
@@ -17,8 +18,6 @@ from zwire.recording._rows import arrow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-
-    import pyarrow as pa
 
     from zwire.recording._play import Ready
     from zwire.zenoh import MatchingStatus, Session
@@ -267,8 +266,6 @@ def _publications(
     batch: pa.RecordBatch, *, congestion: bool, priority: bool, express: bool, stamps: bool
 ) -> pa.RecordBatch:
     """Return the columns for `put_batch`: quality of service unless an option overrides it, and stamps."""
-    import pyarrow as pa
-
     made = {"key": batch.column("key"), "payload": batch.column("payload")}
     for name, wanted in (
         ("encoding", True),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from zwire._lazy import pa, pc
 from zwire._rows import unique
 from zwire.columns import SAMPLE, renamed
 from zwire.errors import RecordingError
@@ -12,8 +13,6 @@ from zwire.typed import _codec
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
-
-    import pyarrow as pa
 
 COLUMNS = SAMPLE.names
 
@@ -69,8 +68,6 @@ def conformed(
 
 
 def _column(batch: pa.RecordBatch, field: pa.Field, recv_ts: datetime | None) -> pa.Array:
-    import pyarrow as pa
-
     names = batch.schema.names
     make = _MADE.get(field.name)
     if make is not None and (found := make(batch)) is not None:
@@ -83,8 +80,6 @@ def _column(batch: pa.RecordBatch, field: pa.Field, recv_ts: datetime | None) ->
 
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
-    import pyarrow as pa
-
     if column.type == field.type:
         return column
     if pa.types.is_uint64(column.type) and pa.types.is_int64(field.type):
@@ -98,9 +93,6 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _kind(batch: pa.RecordBatch) -> pa.Array | None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     names = batch.schema.names
     implied = None
     if "payload" in names:
@@ -117,9 +109,6 @@ def _kind(batch: pa.RecordBatch) -> pa.Array | None:
 
 def _payload(batch: pa.RecordBatch) -> pa.Array | None:
     """Return the payloads, null for deletions."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if "payload" not in batch.schema.names:
         return None
     payload = _cast(batch.column("payload"), SAMPLE.arrow().field("payload"))
@@ -130,8 +119,6 @@ def _payload(batch: pa.RecordBatch) -> pa.Array | None:
 
 
 def _congestion(batch: pa.RecordBatch) -> pa.Array | None:
-    import pyarrow.compute as pc
-
     names = batch.schema.names
     if "congestion" in names:
         return _named(batch.column("congestion"), _CONGESTION, "congestion")
@@ -148,8 +135,6 @@ def _timestamp(batch: pa.RecordBatch) -> pa.Array | None:
     name = next(found, None)
     if name is not None:
         return _cast(batch.column(name), field)
-    import pyarrow as pa
-
     return pa.nulls(batch.num_rows, field.type)
 
 
@@ -162,8 +147,6 @@ _MADE: dict[str, Callable[[pa.RecordBatch], pa.Array | None]] = {
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow as pa
-
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
@@ -171,8 +154,6 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _named(column: pa.Array, values: dict[str, str], name: str) -> pa.Array:
     """Map a few names to values."""
-    import pyarrow as pa
-
     names, indices = unique(column)
     unknown = [text for text in names if text is not None and text not in values]
     if unknown:
@@ -185,9 +166,6 @@ def times(batch: pa.RecordBatch) -> pa.Array:
 
     The time is ``recv_ts``, or else ``timestamp``.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     found = pa.nulls(batch.num_rows, pa.int64())
     for name in ("recv_ts", "timestamp"):
         if found.null_count and name in batch.schema.names:
@@ -201,8 +179,6 @@ def rising(batch: pa.RecordBatch, last: int | None) -> pa.Array:
     A row without a time goes with the one before it, and the first ones go with the first row that has
     one.
     """
-    import pyarrow.compute as pc
-
     found = times(batch)
     if found.null_count:
         found = pc.fill_null(pc.fill_null_forward(found), last or pc.min(found).as_py() or 0)

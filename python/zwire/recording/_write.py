@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from zwire._lazy import pa, pq
 from zwire._rows import payload_bytes
 from zwire.columns import SAMPLE
 from zwire.recording._files import by_name
@@ -15,9 +16,6 @@ from zwire.recording._rows import arrow, conform
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from os import PathLike
-
-    import pyarrow as pa
-    import pyarrow.parquet as pq
 
     from zwire.recording._mcap import McapSchema
 
@@ -98,8 +96,6 @@ def write(
 
 @contextmanager
 def _parquet(path: Any, rows: pa.Schema, compress: bool) -> Iterator[Callable[[Any], Any]]:  # noqa: ANN401
-    import pyarrow.parquet as pq
-
     with pq.ParquetWriter(path, rows, compression="zstd" if compress else "none") as writer:
         group = _Group(writer)
         try:
@@ -124,8 +120,6 @@ class _Group:
             self.write()
 
     def write(self) -> None:
-        import pyarrow as pa
-
         if self._rows:
             self._writer.write_table(pa.Table.from_batches(self._batches), row_group_size=self._rows)
         self._batches, self._rows, self._bytes = [], 0, 0
@@ -133,8 +127,6 @@ class _Group:
 
 @contextmanager
 def _arrow(path: Any, rows: pa.Schema, compress: bool) -> Iterator[Callable[[Any], Any]]:  # noqa: ANN401
-    import pyarrow as pa
-
     options = pa.ipc.IpcWriteOptions(compression="zstd" if compress else None)
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, rows, options=options) as writer:
         yield writer.write_batch

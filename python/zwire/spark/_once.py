@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zwire.spark._lazy import f
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -29,8 +31,6 @@ def once(df: DataFrame, watermark: str = "10 minutes", *, time: str = "recv_ts")
     Raises:
         ValueError: A column is missing.
     """
-    from pyspark.sql import functions as f
-
     needed = [*_NEEDED, "spool"] if not df.isStreaming else [*_NEEDED, "spool", time]
     missing = [name for name in needed if name not in df.columns]
     if missing:

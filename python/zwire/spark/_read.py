@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 from urllib.parse import unquote, urlsplit
 
+from zwire._lazy import pa
 from zwire.errors import DecodeError
 from zwire.spark import schema
 from zwire.spark._checked import Checked, choice
@@ -16,8 +17,6 @@ from zwire.spark._checked import Checked, choice
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
-
-    import pyarrow as pa
 
     from zwire.capture import Decoder, IntoFrame, Source
 
@@ -136,8 +135,6 @@ def read(options: DecodeOptions, captures: Iterable[Capture]) -> Iterator[pa.Rec
 
 def read_frames(options: DecodeOptions, frames: Iterable[IntoFrame]) -> Iterator[pa.RecordBatch]:
     """Yield the messages in the frames of a partition, in bounded memory."""
-    import pyarrow as pa
-
     from zwire.capture import decode_frames
 
     stream = options.frames == "stream"
@@ -147,8 +144,6 @@ def read_frames(options: DecodeOptions, frames: Iterable[IntoFrame]) -> Iterator
 
 
 def _read(options: DecodeOptions, capture: Capture) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
     name, content = capture
     problem: DecodeError | OSError | None = None
     path = None
@@ -187,8 +182,6 @@ def _read(options: DecodeOptions, capture: Capture) -> Iterator[pa.RecordBatch]:
 
 
 def _named(batch: pa.RecordBatch, name: str | None) -> pa.RecordBatch:
-    import pyarrow as pa
-
     wanted = schema.DECODE.arrow()
     names = pa.repeat(pa.scalar(name, pa.string()), batch.num_rows)
     return pa.RecordBatch.from_arrays([*batch.columns, names], schema=wanted)

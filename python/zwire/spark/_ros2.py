@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zwire.spark._lazy import f
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -43,8 +45,6 @@ def ros2(
     Raises:
         ValueError: A column is missing, or exists already.
     """
-    from pyspark.sql import functions as f
-
     kinds = dict(df.dtypes)
     if kinds.get(key) != "string":
         raise ValueError(f"there is no column {key!r} of type string")
@@ -73,8 +73,6 @@ def ros2(
 
 
 def _by_layout(octets: Column, which: int, read: Callable[[Column, int], Column]) -> Column:
-    from pyspark.sql import functions as f
-
     found = []
     for size, mark, *places in _LAYOUTS:
         fits = f.length(octets) == size
@@ -87,8 +85,6 @@ def _by_layout(octets: Column, which: int, read: Callable[[Column, int], Column]
 
 def _number(octets: Column, at: int) -> Column:
     """Read eight octets as a little-endian number."""
-    from pyspark.sql import functions as f
-
     digits = f.hex(f.substring(octets, at, 8))
     turned = f.concat(*(f.substring(digits, place, 2) for place in range(15, 0, -2)))
     return f.conv(turned, 16, -10).cast("bigint")

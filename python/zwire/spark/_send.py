@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
+from zwire._lazy import pa, pc
 from zwire._rows import payload_bytes
 from zwire.errors import LinkClosed, RowError, SessionClosed, TimedOut
 from zwire.spark import schema
@@ -21,8 +22,6 @@ from zwire.spark._settings import settings, value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-    import pyarrow as pa
 
     from zwire.spark._settings import IntoConfig
     from zwire.zenoh import CongestionControl, Priority
@@ -221,9 +220,6 @@ def _with_deletions(batch: pa.RecordBatch) -> pa.RecordBatch:
     payload = batch.column("payload")
     if not payload.null_count:
         return batch
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     kind = pc.if_else(payload.is_null(), pa.scalar("del"), pa.scalar("put"))
     return pa.RecordBatch.from_arrays([*batch.columns, kind], names=[*batch.schema.names, "kind"])
 

@@ -6,9 +6,11 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Unpack
 
+from zwire._lazy import pa
 from zwire.capture import Frame
 from zwire.spark import schema
 from zwire.spark._ask import GetOptions, Question, ask, get_options
+from zwire.spark._lazy import f
 from zwire.spark._read import Capture, DecodeOptions, decode_options, read, read_frames
 from zwire.spark._send import PutOptions, check_columns, put_options, send
 from zwire.spark._tell import TellOptions, check_told, tell, tell_options, told_rows
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from os import PathLike
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from zwire.spark._ask import GetKeywords, ReplyRow
@@ -36,8 +37,6 @@ class _Put:
     options: PutOptions
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         summary = send(self.options, batches)
         yield pa.RecordBatch.from_pylist([summary._asdict()], schema=schema.SUMMARY.arrow())
 
@@ -69,8 +68,6 @@ def put(df: DataFrame, config: IntoConfig, **options: Unpack[PutKeywords]) -> Da
     Raises:
         ValueError: A column or an option is wrong. Rows are checked in the tasks.
     """
-    from pyspark.sql import functions as f
-
     made = put_options(config, **options)
     check_columns(df.columns, key=made.key)
     # Cast here, since type errors of Spark are hard to read: an integer literal is an int, not a tinyint.
@@ -121,8 +118,6 @@ class _Get:
     def _joined(
         self, batch: pa.RecordBatch, asked: list[int], replies: list[ReplyRow | None]
     ) -> pa.RecordBatch:
-        import pyarrow as pa
-
         wanted = schema.REPLY.arrow()
         nothing = (None,) * len(wanted)
         cells = zip(*(nothing if reply is None else reply for reply in replies), strict=True)
@@ -198,8 +193,6 @@ class _Decode:
         return (batch.select(self.columns) for batch in read(self.options, self._captures(batches)))
 
     def _captures(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Capture]:
-        import pyarrow as pa
-
         for batch in batches:
             column = batch.column(self.column)
             if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
@@ -237,8 +230,6 @@ _FRAME_NAMES = ("src", "dst", "ts")
 
 
 def _seconds(column: pa.Array) -> list[float | None]:
-    import pyarrow as pa
-
     micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64()).to_pylist()
     return [None if cell is None else cell / 1e6 for cell in micros]
 
@@ -336,8 +327,6 @@ class _Tell:
     to: str | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         summary = tell(self.options, told_rows(batches, self.to))
         yield pa.RecordBatch.from_pylist([summary._asdict()], schema=schema.TOLD.arrow())
 

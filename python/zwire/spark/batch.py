@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from zwire._lazy import pa
 from zwire.spark import schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    import pyarrow as pa
     from pyspark import RDD
 
     from zwire.spark.schema import RowSchema
@@ -60,8 +60,6 @@ class Batch:
         return f"<Batch {len(self)} rows: {', '.join(self._batch.schema.names)}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        import pyarrow as pa
-
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self._batch.schema) as writer:
             writer.write_batch(self._batch)
@@ -69,8 +67,6 @@ class Batch:
 
 
 def _from_ipc(data: bytes) -> Batch:
-    import pyarrow as pa
-
     # Some writers encode a batch without rows as a stream of its schema alone.
     with pa.ipc.open_stream(data) as reader:
         return Batch(next(iter(reader), pa.RecordBatch.from_pylist([], schema=reader.schema)))
@@ -141,8 +137,6 @@ def _cells(row: Row) -> Iterable[Any]:
 
 
 def _from_rows(rows: list[Row], columns: RowSchema, done: int) -> pa.RecordBatch:
-    import pyarrow as pa
-
     if isinstance(rows[0], dict):
         rows = [_present(row, columns) for row in rows]
         names = [name for name in columns.names if any(name in row for row in rows)]
@@ -173,8 +167,6 @@ def _from_rows(rows: list[Row], columns: RowSchema, done: int) -> pa.RecordBatch
 
 def _which(name: str, kind: pa.DataType, column: Sequence[Any], rows: list[Row], done: int) -> str:
     """Find the cell that Arrow did not accept."""
-    import pyarrow as pa
-
     for number, cell in enumerate(column):
         try:
             pa.array([cell], kind)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from zwire._lazy import pa
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from os import PathLike
@@ -176,7 +178,6 @@ def payload_schema(
     Raises:
         ValueError: None of them decodes, or their types contradict each other; names the column.
     """
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from zwire.spark._payloads import _trees

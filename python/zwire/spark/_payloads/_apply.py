@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from zwire._lazy import pa
 from zwire.errors import PayloadError
 from zwire.spark._payloads._types import arrow_type
 from zwire.typed._arrow import ArrowCodec
@@ -15,7 +16,6 @@ from zwire.typed._values import problem
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from zwire.spark._payloads._msg import Record
@@ -83,8 +83,6 @@ def arrow_codec() -> ArrowCodec:
 
 def _table_reader(schema: StructType) -> Reader:
     """Return a reader of a payload as a table with the columns of a schema."""
-    import pyarrow as pa
-
     codec = arrow_codec()
     wanted = pa.schema([pa.field(each.name, arrow_type(each.dataType)) for each in schema])
 
@@ -152,8 +150,6 @@ class _Batch:
     """A batch being built: values in lists, with tables between them."""
 
     def __init__(self, spec: Spec, readers: _Readers, batch: pa.RecordBatch) -> None:
-        import pyarrow as pa
-
         self.pa = pa
         self.spec, self.readers, self.batch = spec, readers, batch
         self.fields = [pa.field(spec.prefix + each.name, arrow_type(each.dataType)) for each in spec.schema]

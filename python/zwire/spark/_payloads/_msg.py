@@ -10,6 +10,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from zwire.spark._lazy import types
+from zwire.spark._types import type_of
+
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
@@ -174,25 +177,13 @@ class _Parser:
 
 def schema_of(record: Record) -> StructType:
     """Return the columns of a message. Sequences of octets are binary."""
-    from pyspark.sql import types
-
     return types.StructType([types.StructField(name, _column(kind)) for name, kind in record.fields])
 
 
 def _column(kind: Kind) -> DataType:
-    from pyspark.sql import types
-
     match kind:
         case Primitive():
-            return {
-                "boolean": types.BooleanType(),
-                "tinyint": types.ByteType(),
-                "smallint": types.ShortType(),
-                "int": types.IntegerType(),
-                "bigint": types.LongType(),
-                "float": types.FloatType(),
-                "double": types.DoubleType(),
-            }[_COLUMNS[kind.code]]
+            return type_of(_COLUMNS[kind.code])
         case Text():
             return types.StringType()
         case Several(item=Primitive(code="B")):
@@ -213,19 +204,10 @@ def record_of(schema: StructType) -> Record:
 
 
 def _kind_of(kind: DataType) -> Kind:
-    from pyspark.sql import types
-
-    codes: dict[type[DataType], str] = {
-        types.BooleanType: "?",
-        types.ByteType: "b",
-        types.ShortType: "h",
-        types.IntegerType: "i",
-        types.LongType: "q",
-        types.FloatType: "f",
-        types.DoubleType: "d",
-    }
-    if type(kind) in codes:
-        return Primitive(codes[type(kind)])
+    # Signed numbers only: a wider column may hold an unsigned one.
+    codes = {name: code for code, name in _COLUMNS.items() if code not in "BHIQ"}
+    if kind.simpleString() in codes:
+        return Primitive(codes[kind.simpleString()])
     if isinstance(kind, types.StringType):
         return Text()
     if isinstance(kind, types.BinaryType):

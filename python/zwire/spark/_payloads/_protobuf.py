@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zwire.spark._lazy import types
 from zwire.spark._payloads._types import signed
+from zwire.spark._types import type_of
 from zwire.typed._codec import library
 from zwire.typed._tree import Misfit
 
@@ -105,8 +107,6 @@ def _is_map(field: Any) -> bool:  # noqa: ANN401 - a descriptor
 
 
 def _struct(described: Any, above: tuple[str, ...]) -> StructType:  # noqa: ANN401 - a descriptor
-    from pyspark.sql import types
-
     inner = (*above, described.full_name)
     fields = [types.StructField(field.name, _type(field, inner)) for field in described.fields]
     if not fields:
@@ -115,8 +115,6 @@ def _struct(described: Any, above: tuple[str, ...]) -> StructType:  # noqa: ANN4
 
 
 def _type(field: Any, above: tuple[str, ...]) -> DataType:  # noqa: ANN401 - a descriptor
-    from pyspark.sql import types
-
     if _is_map(field):
         parts = field.message_type.fields_by_name
         return types.MapType(_single(parts["key"], above), _single(parts["value"], above))
@@ -131,25 +129,14 @@ def _stays_bytes(field: Any, above: tuple[str, ...]) -> bool:  # noqa: ANN401 - 
 
 
 def _single(field: Any, above: tuple[str, ...]) -> DataType:  # noqa: ANN401 - a descriptor
-    from pyspark.sql import types
-
     if field.type in (_MESSAGE, _GROUP):
         if field.message_type.full_name == _TIMESTAMP:
             return types.TimestampType()
         if _stays_bytes(field, above):
             return types.BinaryType()
         return _struct(field.message_type, above)
-    return {
-        "double": types.DoubleType(),
-        "float": types.FloatType(),
-        "int": types.IntegerType(),
-        "bigint": types.LongType(),
-        "unsigned": types.LongType(),
-        "boolean": types.BooleanType(),
-        "string": types.StringType(),
-        "enum": types.StringType(),
-        "binary": types.BinaryType(),
-    }[_NAMES[field.type]]
+    name = _NAMES[field.type]
+    return type_of({"unsigned": "bigint", "enum": "string"}.get(name, name))
 
 
 def _getter(field: Any, above: tuple[str, ...]) -> Step:  # noqa: ANN401 - a descriptor

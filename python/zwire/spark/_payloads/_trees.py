@@ -6,6 +6,7 @@ from datetime import date, datetime
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, cast
 
+from zwire.spark._lazy import types
 from zwire.typed._formats import CODECS
 from zwire.typed._tree import Converter, Misfit, Wire, scalars, wanted
 
@@ -63,8 +64,6 @@ def tree_reader(name: str, schema: StructType) -> Callable[[bytes], list[Any]]:
 
 
 def _has_free_keys(kind: DataType) -> bool:
-    from pyspark.sql import types
-
     if isinstance(kind, types.MapType):
         return not isinstance(kind.keyType, types.StringType) or _has_free_keys(kind.valueType)
     if isinstance(kind, types.ArrayType):
@@ -97,8 +96,6 @@ def _columns(schema: StructType, wire: Wire) -> Callable[[Any], list[Any]]:
 
 def _step(kind: DataType, wire: Wire) -> Step:
     """Return a function that converts a non-null value of a type for Arrow."""
-    from pyspark.sql import types
-
     if isinstance(kind, types.StructType):
         names, load = kind.fieldNames(), _columns(kind, wire)
         return lambda tree: dict(zip(names, load(tree), strict=True))

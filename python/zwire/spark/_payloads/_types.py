@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zwire._lazy import pa
+from zwire.spark._lazy import types
+from zwire.spark._types import type_of
+
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import DataType, StructType
 
 
@@ -15,8 +18,6 @@ def struct_of(schema: str | StructType) -> StructType:
     Raises:
         ValueError: The schema has no columns, or a type that payloads cannot have.
     """
-    from pyspark.sql import types
-
     made = types.StructType.fromDDL(schema) if isinstance(schema, str) else schema
     if not isinstance(made, types.StructType) or not made.fields:
         raise ValueError("the schema of a payload has at least one column")
@@ -31,9 +32,6 @@ def arrow_type(kind: DataType) -> pa.DataType:
     Raises:
         ValueError: The type is not supported: intervals, variants and the like.
     """
-    import pyarrow as pa
-    from pyspark.sql import types
-
     plain = {
         types.StringType: pa.string(),
         types.BinaryType: pa.binary(),
@@ -63,8 +61,6 @@ def arrow_type(kind: DataType) -> pa.DataType:
 
 def _nullable(kind: DataType) -> DataType:
     """Return the same type with all its parts nullable, as payloads may leave any of them out."""
-    from pyspark.sql import types
-
     if isinstance(kind, types.StructType):
         return types.StructType([types.StructField(each.name, _nullable(each.dataType)) for each in kind])
     if isinstance(kind, types.ArrayType):
@@ -74,42 +70,35 @@ def _nullable(kind: DataType) -> DataType:
     return kind
 
 
+_HELD_BY = {
+    # A column known only by nulls becomes text.
+    "string": "string large_string string_view null",
+    "binary": "binary large_binary binary_view fixed_size_binary",
+    "boolean": "boolean",
+    "tinyint": "int8",
+    "smallint": "int16 uint8",
+    "int": "int32 uint16",
+    "bigint": "int64 uint32",
+    "float": "float16 float32",
+    "double": "float64",
+}
+"""Types of Arrow by the SQL type that holds all of their values."""
+
+
 def sql_type(kind: pa.DataType) -> DataType:
     """Return the type of SQL that holds all values of an Arrow type.
 
     Raises:
         ValueError: There is no such type.
     """
-    import pyarrow as pa
-    from pyspark.sql import types
-
     t = pa.types
-    for fits, made in (
-        (t.is_string, types.StringType()),
-        (t.is_large_string, types.StringType()),
-        (t.is_string_view, types.StringType()),
-        (t.is_binary, types.BinaryType()),
-        (t.is_large_binary, types.BinaryType()),
-        (t.is_binary_view, types.BinaryType()),
-        (t.is_fixed_size_binary, types.BinaryType()),
-        (t.is_boolean, types.BooleanType()),
-        (t.is_int8, types.ByteType()),
-        (t.is_int16, types.ShortType()),
-        (t.is_uint8, types.ShortType()),
-        (t.is_int32, types.IntegerType()),
-        (t.is_uint16, types.IntegerType()),
-        (t.is_int64, types.LongType()),
-        (t.is_uint32, types.LongType()),
-        (t.is_uint64, types.DecimalType(20, 0)),
-        (t.is_float16, types.FloatType()),
-        (t.is_float32, types.FloatType()),
-        (t.is_float64, types.DoubleType()),
-        (t.is_date, types.DateType()),
-        # A column known only by nulls becomes text.
-        (t.is_null, types.StringType()),
-    ):
-        if fits(kind):
-            return made
+    for name, fits in _HELD_BY.items():
+        if any(getattr(t, f"is_{each}")(kind) for each in fits.split()):
+            return type_of(name)
+    if t.is_uint64(kind):
+        return types.DecimalType(20, 0)
+    if t.is_date(kind):
+        return types.DateType()
     if t.is_timestamp(kind):
         return types.TimestampNTZType() if kind.tz is None else types.TimestampType()
     if t.is_decimal(kind) and kind.precision <= 38 and kind.scale >= 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
+from zwire._lazy import pa, pc
 from zwire.columns import deprecated, renamed
 from zwire.spark import schema
 from zwire.spark.sources._writers import plain
@@ -12,7 +13,6 @@ from zwire.spark.sources._writers import plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
 _OCTETS = ("string", "binary")
@@ -82,9 +82,6 @@ def to_put(batch: pa.RecordBatch, ids: Sequence[str] = ()) -> pa.RecordBatch:
     Raises:
         ValueError: A number is out of range; the message names the column.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     names, columns = [], []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if name in ids:
@@ -105,9 +102,6 @@ def to_put(batch: pa.RecordBatch, ids: Sequence[str] = ()) -> pa.RecordBatch:
 
 
 def _chosen(name: str, column: pa.Array, words: list[str]) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     bounds = pc.min_max(column).as_py()
     for number in bounds.values():
         if number is not None and not 0 <= number < len(words):

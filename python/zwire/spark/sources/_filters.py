@@ -9,10 +9,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from zwire._lazy import pa, pc
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import pyarrow as pa
     from pyspark.sql.datasource import Filter
 
     from zwire.spark.schema import RowSchema
@@ -100,9 +101,6 @@ def _fits(value: Any, kind: str) -> bool:  # noqa: ANN401 - whatever SQL compare
 
 def _mask(each: Any, batch: pa.RecordBatch) -> pa.Array:  # noqa: ANN401 - a filter of any class
     """Return true, false or null for each row."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     name = type(each).__name__
     if name == "Not":
         return pc.invert(_mask(each.child, batch))

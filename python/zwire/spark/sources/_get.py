@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from zwire._lazy import pa
 from zwire.spark import schema as rows
 from zwire.spark._ask import CONSOLIDATIONS, TARGETS, Question, get_options, stream
 from zwire.spark.batch import BYTES, ROWS
@@ -15,7 +16,6 @@ from zwire.spark.sources._rows import chosen
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    import pyarrow as pa
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
@@ -104,8 +104,6 @@ class GetReader(DataSourceReader):
             yield self._batch(found, partition.selector)
 
     def _batch(self, found: list[ReplyRow], selector: str) -> pa.RecordBatch:
-        import pyarrow as pa
-
         wanted = self.columns.arrow()
         columns: list[Any] = []
         for field in wanted:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql.datasource import InputPartition
 
 from zwire import spool
+from zwire._lazy import pa
 from zwire.errors import OffsetOutOfRange, SpoolCorrupt, SpoolError, SpoolMismatch
 from zwire.spark import schema as rows
 from zwire.spark.sources._filters import Filters
@@ -21,8 +22,6 @@ from zwire.spark.sources._offsets import GAPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    import pyarrow as pa
 
     from zwire.spark.schema import RowSchema
     from zwire.spark.sources._offsets import Offsets, Places
@@ -129,8 +128,6 @@ class Log:
 
     def read(self, span: Span, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Read some columns of rows; the id of the spool is not among them."""
-        import pyarrow as pa
-
         if self.gaps:
             for batch in self.view.gaps(span.start, span.stop):
                 yield pa.record_batch(batch).select(list(columns))
@@ -315,8 +312,6 @@ class Reading(NamedTuple):
                 return
 
     def _made(self, batch: pa.RecordBatch, span: Span, filters: Filters) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         if SPOOL in self.columns.names or SPOOL in filters.columns:
             batch = batch.append_column(SPOOL, pa.repeat(pa.scalar(span.spool), batch.num_rows))
         batch = filters.apply(batch)

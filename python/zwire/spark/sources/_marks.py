@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zwire._lazy import pa, pc
 from zwire.idempotence import SIZE, Identity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
-
-    import pyarrow as pa
 
 
 class Marks:
@@ -36,8 +35,6 @@ class Marks:
             ValueError: An identifying column holds null or a negative number.
         """
         import numpy as np
-        import pyarrow as pa
-        import pyarrow.compute as pc
 
         count = batch.num_rows
         heads = np.zeros(count, np.dtype([("same", "V28"), ("partition", ">u4"), ("row", ">u8")]))
@@ -65,8 +62,6 @@ class Marks:
 
 
 def _numbers(batch: pa.RecordBatch, name: str, limit: int) -> object:
-    import pyarrow.compute as pc
-
     column = batch.column(name)
     if column.null_count:
         raise ValueError(f"column {name!r} of idColumns holds null")

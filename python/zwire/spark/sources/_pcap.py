@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from zwire._lazy import pa, pc
 from zwire._rows import KeyFilter
 from zwire.spark import schema as rows
 from zwire.spark._read import Capture, decode_options, read
@@ -19,7 +20,6 @@ from zwire.spark.sources._rows import chosen
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    import pyarrow as pa
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
@@ -86,9 +86,6 @@ class Wanted:
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the selected rows."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         masks = []
         ts = batch.column("ts")
         if self.start is not None:
@@ -160,8 +157,6 @@ class PushingPcapReader(PcapReader):
         return left
 
     def _files(self) -> list[File]:
-        import pyarrow as pa
-
         files = super()._files()
         about = Filters(each for each in self.filters.filters if column_of(each) == "file")
         names = pa.RecordBatch.from_pydict({"file": pa.array([file.path for file in files], pa.string())})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader
 
+from zwire._lazy import pa
 from zwire.errors import OffsetOutOfRange
 from zwire.spark._read import local_path
 from zwire.spark.sources._filters import Filters, column_of, split
@@ -20,7 +21,6 @@ from zwire.spark.sources._rows import chosen
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    import pyarrow as pa
     from pyspark.sql.datasource import Filter, InputPartition
     from pyspark.sql.types import StructType
 
@@ -247,8 +247,6 @@ class PushingSpoolReader(SpoolReader):
         return left
 
     def _narrow(self, logs: Logs, start: Places, end: Places) -> None:
-        import pyarrow as pa
-
         if self.reading.table == "gaps":
             return  # in a log of gaps, shards and offsets are those of the missing rows
         about = Filters(each for each in self.filters.filters if column_of(each) in (SPOOL, "shard"))
