@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from types import TracebackType
 
 __all__ = ["Beginning", "Context", "Ready"]
 
@@ -21,12 +20,7 @@ class _Left(ABC):
     async def _leave(self) -> None:
         """End the object; repeated calls have no effect."""
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._leave()
 
 

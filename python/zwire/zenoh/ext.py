@@ -93,6 +93,11 @@ class _Fixed(int):
     width_bytes: int
     signed: bool
 
+    def __init_subclass__(cls, *, width_bytes: int | None = None, signed: bool = False) -> None:
+        super().__init_subclass__()
+        if width_bytes is not None:
+            cls.width_bytes, cls.signed = width_bytes, signed
+
     def __new__(cls, i: int) -> Self:
         """Check the range."""
         bits = 8 * cls.width_bytes - cls.signed
@@ -101,74 +106,44 @@ class _Fixed(int):
         return super().__new__(cls, i)
 
 
-class Int8(_Fixed):
+class Int8(_Fixed, width_bytes=1, signed=True):
     """A signed integer of 8 bits."""
 
-    width_bytes: int = 1
-    signed: bool = True
 
-
-class Int16(_Fixed):
+class Int16(_Fixed, width_bytes=2, signed=True):
     """A signed integer of 16 bits."""
 
-    width_bytes: int = 2
-    signed: bool = True
 
-
-class Int32(_Fixed):
+class Int32(_Fixed, width_bytes=4, signed=True):
     """A signed integer of 32 bits; also the form of a plain ``int``."""
 
-    width_bytes: int = 4
-    signed: bool = True
 
-
-class Int64(_Fixed):
+class Int64(_Fixed, width_bytes=8, signed=True):
     """A signed integer of 64 bits."""
 
-    width_bytes: int = 8
-    signed: bool = True
 
-
-class Int128(_Fixed):
+class Int128(_Fixed, width_bytes=16, signed=True):
     """A signed integer of 128 bits."""
 
-    width_bytes: int = 16
-    signed: bool = True
 
-
-class UInt8(_Fixed):
+class UInt8(_Fixed, width_bytes=1, signed=False):
     """An unsigned integer of 8 bits."""
 
-    width_bytes: int = 1
-    signed: bool = False
 
-
-class UInt16(_Fixed):
+class UInt16(_Fixed, width_bytes=2, signed=False):
     """An unsigned integer of 16 bits."""
 
-    width_bytes: int = 2
-    signed: bool = False
 
-
-class UInt32(_Fixed):
+class UInt32(_Fixed, width_bytes=4, signed=False):
     """An unsigned integer of 32 bits."""
 
-    width_bytes: int = 4
-    signed: bool = False
 
-
-class UInt64(_Fixed):
+class UInt64(_Fixed, width_bytes=8, signed=False):
     """An unsigned integer of 64 bits."""
 
-    width_bytes: int = 8
-    signed: bool = False
 
-
-class UInt128(_Fixed):
+class UInt128(_Fixed, width_bytes=16, signed=False):
     """An unsigned integer of 128 bits."""
-
-    width_bytes: int = 16
-    signed: bool = False
 
 
 class Float32(float):
