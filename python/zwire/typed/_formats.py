@@ -70,6 +70,7 @@ class _Own(NamedTuple):
     decode: Callable[[ZBytes], Any]
 
 
+@lru_cache(maxsize=1024)
 def _own_struct(module: str, model: Any) -> _Own:  # noqa: ANN401
     msgspec = library(module, "msgspec")
     return _Own(msgspec.encode, lambda payload: _shape.convert(msgspec.decode, payload, model))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import typing
 from functools import lru_cache
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zwire.typed._shape import init_fields
@@ -54,7 +53,7 @@ def _form(model: Any, around: tuple[Any, ...]) -> Form:  # noqa: ANN401
         item = _form(arguments[0], around)
 
         def dump(values: Any) -> list[Any]:  # noqa: ANN401
-            return each_of(repeat(item.dump), _of(origin, values))
+            return each_of(item.dump, _of(origin, values))
 
         return Form(origin[item.type], dump, lambda value: origin(map(item.load, value)))
     if origin is dict:

@@ -12,8 +12,6 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
-from itertools import repeat
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -37,6 +35,8 @@ if TYPE_CHECKING:
     from zwire.typed._tree import Step
 
 __all__ = [
+    "LISTS",
+    "MAPS",
     "adapter",
     "convert",
     "converter",
@@ -48,7 +48,7 @@ __all__ = [
     "validate",
 ]
 
-_LISTS: dict[Any, Any] = {
+LISTS: dict[Any, Any] = {
     list: list,
     abc.Sequence: list,
     abc.Iterable: list,
@@ -57,10 +57,7 @@ _LISTS: dict[Any, Any] = {
     abc.Set: frozenset,
     frozenset: frozenset,
 }
-_MAPS = (dict, abc.Mapping, abc.MutableMapping)
-
-# Looked up at each message: the converter of a recursive type is completed after those of its parts.
-_LOAD, _DUMP = attrgetter("load"), attrgetter("dump")
+MAPS = (dict, abc.Mapping, abc.MutableMapping)
 
 
 @lru_cache(maxsize=1024)
@@ -125,13 +122,13 @@ class _Compiler:
             return literal(arguments)
         if origin in (typing.Union, types.UnionType):
             return self.union(tp, [self.of(member) for member in arguments])
-        if origin in _LISTS:
-            return self.items(_LISTS[origin], self.of(arguments[0] if arguments else Any))
+        if origin in LISTS:
+            return self.items(LISTS[origin], self.of(arguments[0] if arguments else Any))
         if tp is tuple or (origin is tuple and arguments[1:] == (Ellipsis,)):
             return self.items(tuple, self.of(arguments[0] if arguments else Any))
         if origin is tuple:
             return self.record(tuple, arguments)
-        if origin in _MAPS:
+        if origin in MAPS:
             key, item = arguments or (Any, Any)
             return self.mapping(key, self.of(item))
         self.closed &= tp not in self.making
@@ -161,35 +158,39 @@ class _Compiler:
         def load(value: Any) -> Any:  # noqa: ANN401
             if type(value) is not list and type(value) is not tuple:
                 raise wanted("list", value)
-            out = each_of(repeat(item.load), value)
+            out = each_of(item.load, value)
             return out if make is list else make(out)
 
         def dump(value: Any) -> list[Any]:  # noqa: ANN401
             # An array of numpy is iterable as well; a text must not become a list of letters.
             if isinstance(value, str | bytes | bytearray | dict) or not isinstance(value, abc.Iterable):
                 raise wanted("list", value)
-            return each_of(repeat(item.dump), value)
+            return each_of(item.dump, value)
 
         return Converter(load, dump, ("list", "tuple"))
 
     def record(self, make: Any, hints: Iterable[Any]) -> Converter:  # noqa: ANN401
         parts = [self.of(hint) for hint in hints]
 
-        def checked(values: Any) -> Any:  # noqa: ANN401
+        def each(values: Any, step: str) -> list[Any]:  # noqa: ANN401
             if not isinstance(values, list | tuple):
                 raise wanted("list", values)
             if len(values) != len(parts):
                 raise Misfit(f"{len(parts)} items expected, not {len(values)}")
-            return values
+            out: list[Any] = []
+            try:
+                for part, value in zip(parts, values, strict=True):
+                    out.append(getattr(part, step)(value))
+            except Misfit as problem:
+                problem.steps.append(len(out))
+                raise
+            return out
 
         def load(value: Any) -> Any:  # noqa: ANN401
-            out = each_of(map(_LOAD, parts), checked(value))
+            out = each(value, "load")
             return tuple(out) if make is tuple else make(*out)
 
-        def dump(value: Any) -> list[Any]:  # noqa: ANN401
-            return each_of(map(_DUMP, parts), checked(value))
-
-        return Converter(load, dump, ("list", "tuple"))
+        return Converter(load, lambda value: each(value, "dump"), ("list", "tuple"))
 
     def mapping(self, key_type: Any, item: Converter) -> Converter:  # noqa: ANN401
         key = self.key(key_type)
@@ -309,8 +310,16 @@ class _Compiler:
             if type(value) is not dict:
                 raise wanted("map", value)
             _all_there(value, required)
-            # Unknown names are ignored, so that a model can grow.
-            values = named((name, part.load, value[name]) for name, part in parts.items() if name in value)
+            values: dict[str, Any] = {}
+            name = ""
+            try:
+                # Unknown names are ignored, so that a model can grow.
+                for name, part in parts.items():
+                    if name in value:
+                        values[name] = part.load(value[name])
+            except Misfit as problem:
+                problem.steps.append(name)
+                raise
             if by_key:
                 return values
             try:

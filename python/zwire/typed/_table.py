@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections import abc
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -96,6 +95,8 @@ def _column(tp: Any) -> _Column:  # noqa: ANN401
 
 
 def _find(tp: Any, around: tuple[Any, ...]) -> _Column:  # noqa: ANN401
+    import pyarrow as pa
+
     plain = _plain()
     if tp in plain:
         return plain[tp]
@@ -120,9 +121,17 @@ def _find(tp: Any, around: tuple[Any, ...]) -> _Column:  # noqa: ANN401
             if tp in around:
                 raise TypeError(f"{tp.__name__} contains itself, which no column can")
             return _struct(tp, fields, (*around, tp))
-    found = _parts(origin, arguments, around)
-    if found is not None:
-        return found
+    uniform = origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis
+    if uniform or origin in _shape.LISTS:
+        item = _find(arguments[0], around)
+        each = item.convert
+        element = pa.field("item", item.type, nullable=item.nullable)
+        return _Column(pa.list_(element), list if each is None else lambda values: [each(v) for v in values])
+    if origin in _shape.MAPS:
+        key, value = (_find(part, around) for part in arguments)
+        of_key, of_value = key.convert or _same, value.convert or _same
+        kind = pa.map_(key.type, pa.field("value", value.type, nullable=value.nullable))
+        return _Column(kind, lambda items: [(of_key(k), of_value(v)) for k, v in items.items()])
     raise TypeError(f"{getattr(tp, '__name__', tp)} has no column in Arrow")
 
 
@@ -146,30 +155,12 @@ def _plain() -> dict[Any, _Column]:
     }
 
 
-def _parts(origin: Any, arguments: tuple[Any, ...], around: tuple[Any, ...]) -> _Column | None:  # noqa: ANN401
-    """Find the column of lists and maps."""
-    import pyarrow as pa
-
-    uniform = origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis
-    if uniform or origin in (list, set, frozenset, abc.Sequence, abc.Iterable, abc.Collection, abc.Set):
-        item = _find(arguments[0], around)
-        each = item.convert
-        element = pa.field("item", item.type, nullable=item.nullable)
-        return _Column(pa.list_(element), list if each is None else lambda values: [each(v) for v in values])
-    if origin in (dict, abc.Mapping, abc.MutableMapping):
-        key, value = (_find(part, around) for part in arguments)
-        of_key, of_value = key.convert or _same, value.convert or _same
-        kind = pa.map_(key.type, pa.field("value", value.type, nullable=value.nullable))
-        return _Column(kind, lambda items: [(of_key(k), of_value(v)) for k, v in items.items()])
-    return None
-
-
 def _fields(cls: Any) -> list[str] | None:  # noqa: ANN401
     """List the names of the fields of a model; ``None`` if it has none."""
     if _shape.is_struct(cls):
         return list(cls.__struct_fields__)
     if dataclasses.is_dataclass(cls):
-        return [item.name for item in dataclasses.fields(cls) if item.init]
+        return _shape.init_fields(cls)
     if _shape.is_pydantic(cls):
         return list(cls.model_fields)
     if _shape.is_typed_dict(cls):

@@ -117,12 +117,12 @@ def wanted(what: str, value: object) -> Misfit:
     return Misfit(f"{what} expected, not {kind(value)}")
 
 
-def each_of(steps: Iterable[Step], values: Iterable[Any]) -> list[Any]:
-    """Convert each value by its step; an error says which one it was."""
+def each_of(step: Step, values: Iterable[Any]) -> list[Any]:
+    """Convert each value; an error says which one it was."""
     out: list[Any] = []
     try:
-        for step, value in zip(steps, values, strict=False):
-            out.append(step(value))
+        for value in values:
+            out.append(step(value))  # noqa: PERF401 - the length says where it failed
     except Misfit as problem:
         problem.steps.append(len(out))
         raise

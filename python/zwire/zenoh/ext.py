@@ -91,7 +91,12 @@ class _Fixed(int):
     """An integer that is serialized with a fixed width."""
 
     width_bytes: int
-    signed: bool = True
+    signed: bool
+
+    def __init_subclass__(cls, *, width_bytes: int | None = None, signed: bool = False) -> None:
+        super().__init_subclass__()
+        if width_bytes is not None:
+            cls.width_bytes, cls.signed = width_bytes, signed
 
     def __new__(cls, i: int) -> Self:
         """Check the range."""
@@ -101,70 +106,44 @@ class _Fixed(int):
         return super().__new__(cls, i)
 
 
-class _Unsigned(_Fixed):
-    """Such an integer that is not negative."""
-
-    signed = False
-
-
-class Int8(_Fixed):
+class Int8(_Fixed, width_bytes=1, signed=True):
     """A signed integer of 8 bits."""
 
-    width_bytes: int = 1
 
-
-class Int16(_Fixed):
+class Int16(_Fixed, width_bytes=2, signed=True):
     """A signed integer of 16 bits."""
 
-    width_bytes: int = 2
 
-
-class Int32(_Fixed):
+class Int32(_Fixed, width_bytes=4, signed=True):
     """A signed integer of 32 bits; also the form of a plain ``int``."""
 
-    width_bytes: int = 4
 
-
-class Int64(_Fixed):
+class Int64(_Fixed, width_bytes=8, signed=True):
     """A signed integer of 64 bits."""
 
-    width_bytes: int = 8
 
-
-class Int128(_Fixed):
+class Int128(_Fixed, width_bytes=16, signed=True):
     """A signed integer of 128 bits."""
 
-    width_bytes: int = 16
 
-
-class UInt8(_Unsigned):
+class UInt8(_Fixed, width_bytes=1, signed=False):
     """An unsigned integer of 8 bits."""
 
-    width_bytes: int = 1
 
-
-class UInt16(_Unsigned):
+class UInt16(_Fixed, width_bytes=2, signed=False):
     """An unsigned integer of 16 bits."""
 
-    width_bytes: int = 2
 
-
-class UInt32(_Unsigned):
+class UInt32(_Fixed, width_bytes=4, signed=False):
     """An unsigned integer of 32 bits."""
 
-    width_bytes: int = 4
 
-
-class UInt64(_Unsigned):
+class UInt64(_Fixed, width_bytes=8, signed=False):
     """An unsigned integer of 64 bits."""
 
-    width_bytes: int = 8
 
-
-class UInt128(_Unsigned):
+class UInt128(_Fixed, width_bytes=16, signed=False):
     """An unsigned integer of 128 bits."""
-
-    width_bytes: int = 16
 
 
 class Float32(float):
