@@ -31,9 +31,6 @@ THREADS = {
 }
 # Files of the binding that do not use PyO3, relative to its `src/`.
 WITHOUT_PYTHON = {
-    "capture/columns.rs": "Arrow columns of dissected messages, which the binding alone hands out",
-    "capture/source.rs": "input of the decoder: a file or bytes of Python, read without the interpreter",
-    "capture/zmtp.rs": "Arrow columns of ZMTP, as above",
     "capture/mod.rs": "list of modules",
     "loops/mod.rs": "list of modules",
     "zenoh/mod.rs": "list of modules",

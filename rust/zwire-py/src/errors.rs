@@ -6,7 +6,7 @@ use crate::loops::{ending, once::Once};
 use pyo3::{
     exceptions::{
         PyBlockingIOError, PyBufferError, PyIndexError, PyKeyboardInterrupt, PyOSError, PyRuntimeError,
-        PyTypeError, PyUnicodeDecodeError,
+        PyTypeError, PyUnicodeDecodeError, PyValueError,
     },
     prelude::*,
     types::{IntoPyDict, PyBytes, PyDict, PyType},
@@ -365,6 +365,14 @@ pub(crate) fn row(py: Python<'_>, row: usize, key: Option<&str>, problem: &str) 
     let _ = dict.set_item("key", key);
     let _ = dict.set_item("reason", problem);
     raise(row_error(py), message, Some(dict))
+}
+
+/// Converts the refusal of a batch of the program.
+pub(crate) fn columns(error: zwire_columns::Error) -> PyErr {
+    match error {
+        zwire_columns::Error::Type(problem) => PyTypeError::new_err(problem),
+        zwire_columns::Error::Value(problem) => PyValueError::new_err(problem),
+    }
 }
 
 /// Converts a decoding error.

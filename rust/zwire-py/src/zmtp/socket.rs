@@ -1,11 +1,11 @@
 //! `zwire.zmtp`: ZeroMQ sockets.
 
 use crate::{
-    arrow::ArrowBatch,
+    arrow::{ArrowBatch, import_array, take_batch},
     errors,
     loops::{interrupt::Interrupt, timeout::seconds},
     zenoh::zbytes::{self, PyZBytes},
-    zmtp::{arrow, options},
+    zmtp::options,
 };
 use bytes::Bytes;
 use core::time::Duration;
@@ -15,9 +15,10 @@ use pyo3::{
     types::{PyBytes, PyDict, PyList, PyString, PyTuple},
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Weak},
 };
+use zwire_columns::zmtp;
 use zwire_engine::{
     RecvError,
     zmtp::{Event, EventKind, Received, Socket, SocketError},
@@ -299,7 +300,7 @@ impl PySocket {
         let head = self::head(head)?;
         let arrow = messages.hasattr("__arrow_c_array__")?;
         let (taken, result) = if arrow {
-            let mut messages = arrow::messages(messages, head)?;
+            let mut messages = zmtp::messages(&import_array(messages)?, head).map_err(errors::columns)?;
             self.run(py, |socket, interrupted| Ok(socket.send_many(&mut messages, timeout, interrupted)))?
         } else {
             if messages.is_instance_of::<PyBytes>() || messages.is_instance_of::<PyString>() {
@@ -358,8 +359,16 @@ impl PySocket {
     #[pyo3(signature = (max_rows=65536, timeout=None))]
     fn recv_batch(&self, py: Python<'_>, max_rows: usize, timeout: Option<f64>) -> PyResult<ArrowBatch> {
         self.receives(py)?;
+        let queue = self.socket.inbox();
+        if queue.is_empty() {
+            self.socket.flush();
+        }
         let router = self.kind == SocketType::Router;
-        arrow::recv_batch(py, &self.socket, router, max_rows, timeout)
+        let batch = |all: &VecDeque<Received>| {
+            let identities = router.then(|| all.iter().map(|received| &received.identity));
+            zmtp::batch(all.iter().map(|received| &received.message), identities)
+        };
+        take_batch(py, queue, max_rows, timeout, batch, |error| errors::recv(py, error, timeout))
     }
 
     /// Subscribes to messages with a first frame that begins with ``prefix``; two subscriptions have to be
