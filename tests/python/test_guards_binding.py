@@ -25,7 +25,6 @@ CLOCKS = {
 }
 # Files of the binding that may start a thread, relative to its `src/`: all of these threads call Python.
 THREADS = {
-    "loops/pool.rs": "threads that run callbacks of the program",
     "loops/waking.rs": "thread that wakes event loops through `call_soon_threadsafe`",
     "log.rs": "thread that hands log records to `logging`",
 }
