@@ -48,7 +48,10 @@ pub fn batch(samples: &VecDeque<Sample>) -> Result<RecordBatch, String> {
     let columns: Vec<ArrayRef> = vec![
         Arc::new(texts(samples, alike.key, alike.key_bytes, |sample| sample.key.as_str())),
         Arc::new(payload),
-        Arc::new(texts(samples, alike.kind, rows * 3, |sample| kind_name(sample.kind))),
+        Arc::new(texts(samples, alike.kind, rows * 3, |sample| match sample.kind {
+            SampleKind::Put => "put",
+            SampleKind::Delete => "del",
+        })),
         Arc::new(encodings(samples, alike.encoding)),
         Arc::new(timestamp.with_timezone("UTC")),
         Arc::new(attachment),
@@ -153,11 +156,4 @@ fn encodings(samples: &VecDeque<Sample>, alike: bool) -> StringArray {
         column.append_value(&last.1);
     }
     column.finish()
-}
-
-const fn kind_name(kind: SampleKind) -> &'static str {
-    match kind {
-        SampleKind::Put => "put",
-        SampleKind::Delete => "del",
-    }
 }

@@ -1,14 +1,7 @@
 //! Time stamps of the rows of a batch that is published.
 
 use crate::reader::{Binaries, Error};
-use arrow_array::{
-    Array, ArrayRef, PrimitiveArray, RecordBatch,
-    cast::AsArray as _,
-    types::{
-        ArrowPrimitiveType, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
-        TimestampNanosecondType, TimestampSecondType, UInt64Type,
-    },
-};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
 use core::time::Duration;
@@ -22,8 +15,11 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn new<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>) -> Self {
-        Self { values: array.values().inner().clone().into(), nulls: array.nulls().cloned() }
+    /// Wraps a column whose values have 64 bits.
+    fn new(column: &ArrayRef) -> Self {
+        let data = column.to_data();
+        let values = ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len());
+        Self { values, nulls: column.nulls().cloned() }
     }
 
     fn get(&self, row: usize) -> Option<i64> {
@@ -46,13 +42,7 @@ impl Times {
         let DataType::Timestamp(unit, Some(_)) = column.data_type() else {
             return Err(Error::column(name, column.data_type(), "a timestamp with a time zone"));
         };
-        let numbers = match unit {
-            TimeUnit::Second => Numbers::new(column.as_primitive::<TimestampSecondType>()),
-            TimeUnit::Millisecond => Numbers::new(column.as_primitive::<TimestampMillisecondType>()),
-            TimeUnit::Microsecond => Numbers::new(column.as_primitive::<TimestampMicrosecondType>()),
-            TimeUnit::Nanosecond => Numbers::new(column.as_primitive::<TimestampNanosecondType>()),
-        };
-        Ok(Self { name, unit: *unit, numbers })
+        Ok(Self { name, unit: *unit, numbers: Numbers::new(column) })
     }
 
     fn get(&self, row: usize) -> Result<Option<Ntp64>, String> {
@@ -93,8 +83,7 @@ impl Stamps {
             (timestamp, ts) => timestamp.or(ts),
         };
         let bits = |column: &ArrayRef| match column.data_type() {
-            DataType::Int64 => Ok(Numbers::new(column.as_primitive::<Int64Type>())),
-            DataType::UInt64 => Ok(Numbers::new(column.as_primitive::<UInt64Type>())),
+            DataType::Int64 | DataType::UInt64 => Ok(Numbers::new(column)),
             other => Err(Error::column("hlc", other, "int64 or uint64")),
         };
         let bits = batch.column_by_name("hlc").map(bits).transpose()?;

@@ -41,9 +41,10 @@ impl Source {
 }
 
 /// Failure while captures are read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// A source cannot be read.
+    #[error("{}{error}", prefix(path))]
     Io {
         /// Its cause.
         error: io::Error,
@@ -51,6 +52,7 @@ pub enum CaptureError {
         path: Option<PathBuf>,
     },
     /// A source is no capture.
+    #[error("{}{error}", prefix(path))]
     Capture {
         /// Its cause.
         error: DecodeError,
@@ -58,27 +60,17 @@ pub enum CaptureError {
         path: Option<PathBuf>,
     },
     /// The columns do not fit together.
+    #[error("{0}")]
     Arrow(ArrowError),
     /// The caller asked to stop.
+    #[error("interrupted")]
     Interrupted,
 }
 
-impl core::fmt::Display for CaptureError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let (path, problem): (_, &dyn core::fmt::Display) = match self {
-            Self::Io { error, path } => (path, error),
-            Self::Capture { error, path } => (path, error),
-            Self::Arrow(error) => (&None, error),
-            Self::Interrupted => (&None, &"interrupted"),
-        };
-        match path {
-            Some(path) => write!(f, "{}: {problem}", path.display()),
-            None => problem.fmt(f),
-        }
-    }
+/// Prefix of an error with the path of its source.
+fn prefix(path: &Option<PathBuf>) -> String {
+    path.as_ref().map_or_else(String::new, |path| format!("{}: ", path.display()))
 }
-
-impl core::error::Error for CaptureError {}
 
 /// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

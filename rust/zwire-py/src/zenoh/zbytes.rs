@@ -41,7 +41,7 @@ pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Bytes> {
 
 /// As [`extract`], for optional arguments.
 pub(crate) fn extract_option(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Bytes>> {
-    obj.filter(|obj| !obj.is_none()).map(extract).transpose()
+    obj.map(extract).transpose()
 }
 
 /// Bytes of a buffer; `None` if the object is not one.

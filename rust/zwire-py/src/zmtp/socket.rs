@@ -23,11 +23,7 @@ use zwire_engine::{
     RecvError,
     zmtp::{Event, EventKind, Received, Socket, SocketError},
 };
-use zwire_proto::zmtp::{
-    crypto::{KeyPair, SecretKey},
-    link::Message,
-    wire::SocketType,
-};
+use zwire_proto::zmtp::{link::Message, wire::SocketType};
 
 /// Longest message that is sent without releasing the interpreter lock: copying it takes a few
 /// microseconds.
@@ -144,7 +140,7 @@ fn message(py: Python<'_>, head: &[Bytes], obj: &Bound<'_, PyAny>) -> PyResult<M
 }
 
 fn head(head: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Bytes>> {
-    let Some(head) = head.filter(|head| !head.is_none()) else { return Ok(Vec::new()) };
+    let Some(head) = head else { return Ok(Vec::new()) };
     if head.is_instance_of::<PyList>() || head.is_instance_of::<PyTuple>() {
         return head.try_iter()?.map(|item| frame(&item?)).collect();
     }
@@ -221,7 +217,7 @@ impl PySocket {
         crate::log::attach(py)?;
         let kind = SocketType::from_name(socket_type.as_bytes());
         let kind = kind.ok_or_else(|| errors::invalid(py, format!("no socket type {socket_type:?}")))?;
-        let (options, linger) = options::extract(py, kind, options)?;
+        let (options, linger) = options::extract(kind, options)?;
         let socket = Socket::open(options).map_err(|error| errors::socket(py, &error))?;
         let socket = Arc::new(socket);
         let mut open = OPEN.lock();
@@ -474,10 +470,6 @@ impl PySocket {
 
 /// Makes a pair of CURVE keys, public and secret, as Z85 of 40 characters.
 #[pyfunction]
-pub(crate) fn zmtp_keypair(py: Python<'_>) -> PyResult<(String, String)> {
-    let mut secret = [0; 32];
-    getrandom::fill(&mut secret).map_err(|_| errors::usage(py, "the system gives no random numbers"))?;
-    let text = |key: &[u8; 32]| String::from_utf8_lossy(&zwire_proto::zre::z85::encode_key(key)).into_owned();
-    let public = KeyPair::of(SecretKey::new(secret)).public.0;
-    Ok((text(&public), text(&secret)))
+pub(crate) fn zmtp_keypair() -> PyResult<(String, String)> {
+    crate::zre::settings::keypair()
 }
