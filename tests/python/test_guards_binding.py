@@ -25,15 +25,11 @@ CLOCKS = {
 }
 # Files of the binding that may start a thread, relative to its `src/`: all of these threads call Python.
 THREADS = {
-    "loops/pool.rs": "threads that run callbacks of the program",
     "loops/waking.rs": "thread that wakes event loops through `call_soon_threadsafe`",
     "log.rs": "thread that hands log records to `logging`",
 }
 # Files of the binding that do not use PyO3, relative to its `src/`.
 WITHOUT_PYTHON = {
-    "capture/columns.rs": "Arrow columns of dissected messages, which the binding alone hands out",
-    "capture/source.rs": "input of the decoder: a file or bytes of Python, read without the interpreter",
-    "capture/zmtp.rs": "Arrow columns of ZMTP, as above",
     "capture/mod.rs": "list of modules",
     "loops/mod.rs": "list of modules",
     "zenoh/mod.rs": "list of modules",

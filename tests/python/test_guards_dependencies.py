@@ -16,7 +16,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PRODUCT = ("zwire-proto", "zwire-dissect", "zwire-engine", "zwire-spool", "zwire-recorder", "zwire-py")
+PRODUCT = (
+    "zwire-proto",
+    "zwire-dissect",
+    "zwire-engine",
+    "zwire-spool",
+    "zwire-columns",
+    "zwire-recorder",
+    "zwire-py",
+)
 WITHOUT_IO = ("zwire-proto", "zwire-dissect")
 
 # Runtimes, sockets, randomness and Python: not available to the protocol crate.
@@ -28,6 +36,10 @@ NOT_IN_DISSECT = re.compile(rf"(?!zwire-dissect)(?:{NOT_IN_PROTO.pattern})|zwire
 # Not available to the spool crate: the same, and protocols. `getrandom` comes with the hasher of Arrow.
 NOT_IN_SPOOL = re.compile(
     r"tokio.*|mio|async-.*|smol|socket2|getifaddrs|rand|rand_.*|fastrand|quinn.*|rustls.*|pyo3.*|zwire-.*"
+)
+# Not available to the columns: runtimes, sockets and Python. `getrandom` comes with the hasher of Arrow.
+NOT_IN_COLUMNS = re.compile(
+    r"tokio.*|mio|async-.*|smol|socket2|getifaddrs|rand|rand_.*|fastrand|pyo3.*|zwire-engine|zwire-recorder|zwire-py"
 )
 # The product has its own wire code: other implementations of the protocols are test oracles only.
 NOT_IN_PRODUCT = re.compile(r"zenoh.*|zmq.*|zeromq.*|rzmq|libzmq.*|libsodium.*|sodiumoxide")
@@ -116,6 +128,12 @@ def test_the_spool_reaches_no_socket_no_randomness_no_protocol_and_no_python():
     tree = dependencies("zwire-spool")
     assert {"arrow-ipc", "crc32c"} <= tree, "the guard has read the wrong tree"
     assert forbidden(tree, NOT_IN_SPOOL) == []
+
+
+def test_the_columns_reach_no_runtime_no_socket_and_no_python():
+    tree = dependencies("zwire-columns")
+    assert {"zwire-proto", "zwire-dissect", "zwire-spool"} <= tree, "the guard has read the wrong tree"
+    assert forbidden(tree, NOT_IN_COLUMNS) == []
 
 
 @pytest.mark.parametrize("crate", PRODUCT)

@@ -8,7 +8,7 @@ use zwire_proto::{
     Text,
     error::DecodeError,
     zenoh::{
-        CongestionControl, Encoding, Timestamp,
+        Encoding, Timestamp,
         wire::{
             Close, Consolidation, Declaration, Hello, Init, InterestMode, Join, NetworkMessage, Open, Push,
             PushBody, QueryTarget, Reply, Response, ResponseBody, Scout, TransportOam, WireExpr,
@@ -416,11 +416,7 @@ impl Record {
     #[must_use]
     pub const fn congestion(&self) -> Option<&'static str> {
         match &self.message {
-            Message::Network(message) => Some(match message.qos().congestion() {
-                CongestionControl::Drop => "drop",
-                CongestionControl::Block => "block",
-                CongestionControl::BlockFirst => "block_first",
-            }),
+            Message::Network(message) => Some(message.qos().congestion().name()),
             _ => None,
         }
     }

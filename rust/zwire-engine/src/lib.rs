@@ -23,7 +23,7 @@ pub use net::{
     tls::{TlsFailure, TlsSettingsError},
 };
 pub use rt::{
-    clock, queue,
+    callbacks, clock, pool, queue,
     queue::{Queue, RecvError},
     runtime,
     watch::{Missed, Waker, Watch},

@@ -39,6 +39,11 @@ pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Config> {
     checked(py, Config::from_json5(&text))
 }
 
+/// As [`extract`], for optional arguments: the defaults.
+pub(crate) fn extract_option(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Config> {
+    obj.map_or_else(|| Ok(Config::default()), extract)
+}
+
 /// Converts a Python value to JSON; a value without JSON form raises the ValueError or TypeError of the
 /// `json` module.
 fn to_json(value: &Bound<'_, PyAny>) -> PyResult<String> {
@@ -72,7 +77,7 @@ impl PyConfig {
     #[new]
     #[pyo3(signature = (tree=None))]
     fn new(tree: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        tree.filter(|tree| !tree.is_none()).map_or_else(|| Ok(Config::default()), extract).map(Self::of)
+        extract_option(tree).map(Self::of)
     }
 
     /// The defaults, overridden by the file named by `ZENOH_CONFIG`, or else by `ZENOH_SESSION_CONFIG_URI`,
@@ -164,16 +169,10 @@ impl PyConfig {
         1
     }
 
-    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let py = other.py();
-        match other.cast::<Self>() {
-            // Locked one after the other: both may be the same object.
-            Ok(other) => {
-                let other = other.get().0.lock().clone();
-                Ok((*self.0.lock() == other).into_pyobject(py)?.to_owned().into_any().unbind())
-            }
-            Err(_) => Ok(py.NotImplemented()),
-        }
+    fn __eq__(&self, other: &Self) -> bool {
+        // Locked one after the other: both may be the same object.
+        let other = other.0.lock().clone();
+        *self.0.lock() == other
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {

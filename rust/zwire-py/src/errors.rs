@@ -6,10 +6,10 @@ use crate::loops::{ending, once::Once};
 use pyo3::{
     exceptions::{
         PyBlockingIOError, PyBufferError, PyIndexError, PyKeyboardInterrupt, PyOSError, PyRuntimeError,
-        PyTypeError, PyUnicodeDecodeError,
+        PyTypeError, PyUnicodeDecodeError, PyValueError,
     },
     prelude::*,
-    types::{IntoPyDict, PyBytes, PyDict, PyType},
+    types::{PyBytes, PyDict, PyType},
 };
 use std::path::Path;
 use zwire_engine::{
@@ -71,8 +71,14 @@ fn raise(class: PyResult<&Bound<'_, PyType>>, message: String, fields: Option<Bo
     }
 }
 
-fn fields<'py>(py: Python<'py>, name: &str, value: impl IntoPyObject<'py>) -> Option<Bound<'py, PyDict>> {
-    [(name, value)].into_py_dict(py).ok()
+/// Attributes of an exception.
+macro_rules! fields {
+    ($py:expr, $($name:ident = $value:expr),+) => {{
+        let fields = PyDict::new($py);
+        // A missing attribute is None; setting one in a fresh dictionary does not fail.
+        $(let _ = fields.set_item(stringify!($name), $value);)+
+        Some(fields)
+    }};
 }
 
 /// Converts an error of the engine.
@@ -95,20 +101,15 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
         Error::Connect { endpoint, reason } | Error::Bind { endpoint, reason } => {
             no_link(py, message, Some(endpoint), reason)
         }
-        Error::Listen { endpoint, .. } => raise(connect_error(py), message, fields(py, "endpoint", endpoint)),
+        Error::Listen { endpoint, .. } => raise(connect_error(py), message, fields!(py, endpoint = endpoint)),
         Error::NobodyFound { failures, .. } => match failures.last() {
             Some((endpoint, reason)) => no_link(py, message, Some(endpoint), reason),
-            None => raise(connect_error(py), message, fields(py, "endpoint", None::<&str>)),
+            None => raise(connect_error(py), message, fields!(py, endpoint = None::<&str>)),
         },
         Error::TimedOut { after, .. } => {
-            raise(timed_out(py), message, fields(py, "seconds", after.as_secs_f64()))
+            raise(timed_out(py), message, fields!(py, seconds = after.as_secs_f64()))
         }
-        Error::LinkLost => {
-            let dict = PyDict::new(py);
-            let _ = dict.set_item("reason", "link-lost");
-            let _ = dict.set_item("by_peer", true);
-            raise(link_closed(py), message, Some(dict))
-        }
+        Error::LinkLost => raise(link_closed(py), message, fields!(py, reason = "link-lost", by_peer = true)),
         // The check that asked to stop has an exception pending, which its caller raises instead.
         Error::Interrupted => PyKeyboardInterrupt::new_err(()),
         Error::Key(error) => key_expr(py, error),
@@ -122,7 +123,7 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
 fn no_link(py: Python<'_>, message: String, endpoint: Option<&str>, reason: &ConnectReason) -> PyErr {
     let (class, word) = match reason {
         ConnectReason::TlsSettings(error) => {
-            return raise(config_error(py), message, fields(py, "path", error.path()));
+            return raise(config_error(py), message, fields!(py, path = error.path()));
         }
         ConnectReason::Tls(failure) if failure.is_authentication() => {
             (authentication_error(py), failure.word())
@@ -166,13 +167,10 @@ fn no_link(py: Python<'_>, message: String, endpoint: Option<&str>, reason: &Con
         | ConnectReason::Protocol(_)
         | ConnectReason::Connected(_)
         | ConnectReason::NoEndpoint => {
-            return raise(connect_error(py), message, fields(py, "endpoint", endpoint));
+            return raise(connect_error(py), message, fields!(py, endpoint = endpoint));
         }
     };
-    let dict = PyDict::new(py);
-    let _ = dict.set_item("endpoint", endpoint);
-    let _ = dict.set_item("reason", word);
-    raise(class, message, Some(dict))
+    raise(class, message, fields!(py, endpoint = endpoint, reason = word))
 }
 
 /// Converts an error of a ZeroMQ socket.
@@ -182,7 +180,7 @@ pub(crate) fn socket(py: Python<'_>, error: &SocketError) -> PyErr {
         SocketError::Engine(error) => engine(py, error),
         SocketError::Full | SocketError::Nobody => raise(queue_full(py), message, None),
         SocketError::Unreachable { identity } => {
-            raise(unreachable_peer(py), message, fields(py, "identity", PyBytes::new(py, identity)))
+            raise(unreachable_peer(py), message, fields!(py, identity = PyBytes::new(py, identity)))
         }
         SocketError::NotConnected { endpoint, reason } => close_reason(py, endpoint, reason),
         SocketError::NoIdentity | SocketError::NoSuchEndpoint(_) | SocketError::Subscriptions(_) => {
@@ -243,10 +241,9 @@ pub(crate) fn close_word(reason: &CloseReason) -> &'static str {
 pub(crate) fn close_reason(py: Python<'_>, endpoint: &str, reason: &CloseReason) -> PyErr {
     let class = match reason {
         CloseReason::Local | CloseReason::Peer | CloseReason::Silent | CloseReason::Protocol(_) => {
-            let dict = PyDict::new(py);
-            let _ = dict.set_item("reason", close_word(reason));
-            let _ = dict.set_item("by_peer", matches!(reason, CloseReason::Peer));
-            return raise(link_closed(py), reason.to_string(), Some(dict));
+            let by_peer = matches!(reason, CloseReason::Peer);
+            let fields = fields!(py, reason = close_word(reason), by_peer = by_peer);
+            return raise(link_closed(py), reason.to_string(), fields);
         }
         // A status of ZAP; other words are about the sockets.
         CloseReason::Handshake(ZmtpHandshakeError::Peer { reason })
@@ -270,18 +267,16 @@ pub(crate) fn close_reason(py: Python<'_>, endpoint: &str, reason: &CloseReason)
         | CloseReason::HandshakeTimeout(_)
         | CloseReason::TooMany => {
             let message = format!("could not connect to {endpoint}: {reason}");
-            return raise(connect_error(py), message, fields(py, "endpoint", endpoint));
+            return raise(connect_error(py), message, fields!(py, endpoint = endpoint));
         }
     };
-    let dict = PyDict::new(py);
-    let _ = dict.set_item("endpoint", endpoint);
-    let _ = dict.set_item("reason", close_word(reason));
-    raise(class, format!("not connected to {endpoint}: {reason}"), Some(dict))
+    let fields = fields!(py, endpoint = endpoint, reason = close_word(reason));
+    raise(class, format!("not connected to {endpoint}: {reason}"), fields)
 }
 
 /// Error for an invalid option; `path` names it.
 pub(crate) fn option(py: Python<'_>, name: &str, problem: &str) -> PyErr {
-    raise(config_error(py), format!("{name}: {problem}"), fields(py, "path", name))
+    raise(config_error(py), format!("{name}: {problem}"), fields!(py, path = name))
 }
 
 /// Converts the reason why a queue returned no item.
@@ -289,7 +284,7 @@ pub(crate) fn recv(py: Python<'_>, error: RecvError, seconds: Option<f64>) -> Py
     match error {
         RecvError::Timeout => {
             let message = format!("nothing came within {} s", seconds.unwrap_or_default());
-            raise(timed_out(py), message, fields(py, "seconds", seconds))
+            raise(timed_out(py), message, fields!(py, seconds = seconds))
         }
         RecvError::Closed => {
             ending::stay_at_exit(py);
@@ -301,15 +296,12 @@ pub(crate) fn recv(py: Python<'_>, error: RecvError, seconds: Option<f64>) -> Py
 
 /// Converts an error of the configuration.
 pub(crate) fn config(py: Python<'_>, error: &ConfigError) -> PyErr {
-    let dict = PyDict::new(py);
-    // A missing attribute is None; setting one in a fresh dictionary does not fail.
-    if let ConfigError::UnknownKey { path, nearest } = error.innermost() {
-        let _ = dict.set_item("path", path);
-        let _ = dict.set_item("nearest", nearest);
-    } else if let Some(path) = error.path() {
-        let _ = dict.set_item("path", path);
-    }
-    raise(config_error(py), error.to_string(), Some(dict))
+    let fields = if let ConfigError::UnknownKey { path, nearest } = error.innermost() {
+        fields!(py, path = path, nearest = nearest)
+    } else {
+        error.path().and_then(|path| fields!(py, path = path))
+    };
+    raise(config_error(py), error.to_string(), fields)
 }
 
 /// Converts the refusal of a command.
@@ -329,7 +321,7 @@ fn node(py: Python<'_>, error: &NodeError) -> PyErr {
     let message = error.to_string();
     match error {
         NodeError::UnknownPeer { peer } => {
-            raise(unknown_peer(py), message, fields(py, "peer", peer.to_string()))
+            raise(unknown_peer(py), message, fields!(py, peer = peer.to_string()))
         }
         NodeError::Stopped | NodeError::NotInGroup { .. } => raise(usage_error(py), message, None),
         NodeError::NoAddress
@@ -344,14 +336,9 @@ fn node(py: Python<'_>, error: &NodeError) -> PyErr {
     }
 }
 
-/// Error for an invalid setting; `path` names it.
-pub(crate) fn setting(py: Python<'_>, path: &str, problem: &str) -> PyErr {
-    raise(config_error(py), format!("{path}: {problem}"), fields(py, "path", path))
-}
-
 /// Converts an illegal key expression.
 pub(crate) fn key_expr(py: Python<'_>, error: &KeyExprError) -> PyErr {
-    raise(key_expr_error(py), error.to_string(), fields(py, "offset", error.offset))
+    raise(key_expr_error(py), error.to_string(), fields!(py, offset = error.offset))
 }
 
 /// Error for a row of a batch that cannot be published.
@@ -360,28 +347,21 @@ pub(crate) fn row(py: Python<'_>, row: usize, key: Option<&str>, problem: &str) 
         Some(key) => format!("row {row}, key {key:?}: {problem}"),
         None => format!("row {row}: {problem}"),
     };
-    let dict = PyDict::new(py);
-    let _ = dict.set_item("row", row);
-    let _ = dict.set_item("key", key);
-    let _ = dict.set_item("reason", problem);
-    raise(row_error(py), message, Some(dict))
+    raise(row_error(py), message, fields!(py, row = row, key = key, reason = problem))
 }
 
-/// Converts a decoding error.
-pub(crate) fn decode(py: Python<'_>, error: &DecodeError) -> PyErr {
-    let dict = PyDict::new(py);
-    let _ = dict.set_item("reading", error.reading);
-    let _ = dict.set_item("offset", error.offset);
-    raise(decode_error(py), error.to_string(), Some(dict))
+/// Converts the refusal of a batch of the program.
+pub(crate) fn columns(error: zwire_columns::Error) -> PyErr {
+    match error {
+        zwire_columns::Error::Type(problem) => PyTypeError::new_err(problem),
+        zwire_columns::Error::Value(problem) => PyValueError::new_err(problem),
+    }
 }
 
-/// Error for a file that is no capture.
+/// Error for bytes that cannot be decoded, or for a file that is no capture.
 pub(crate) fn capture(py: Python<'_>, error: &DecodeError, path: Option<&Path>) -> PyErr {
-    let Some(path) = path else { return decode(py, error) };
-    let dict = PyDict::new(py);
-    let _ = dict.set_item("reading", error.reading);
-    let _ = dict.set_item("offset", error.offset);
-    raise(decode_error(py), format!("{}: {error}", path.display()), Some(dict))
+    let message = path.map_or_else(|| error.to_string(), |path| format!("{}: {error}", path.display()));
+    raise(decode_error(py), message, fields!(py, reading = error.reading, offset = error.offset))
 }
 
 /// Converts an error of a spool.
@@ -395,17 +375,15 @@ pub(crate) fn spool(py: Python<'_>, error: &SpoolError) -> PyErr {
         SpoolError::Mismatch { .. } => spool_mismatch(py),
         SpoolError::Io { .. } | SpoolError::Row { .. } | SpoolError::Usage(_) => spool_error(py),
     };
-    let dict = PyDict::new(py);
     let shard = error.shard().map(|shard| match shard {
         Shard::Data(number) => i64::from(number),
         Shard::Gaps => -1,
     });
-    let _ = dict.set_item("shard", shard);
-    let _ = dict.set_item("offset", error.offset());
-    if let Some(offset) = error.resumes() {
-        let _ = dict.set_item("resumes", offset);
-    }
-    raise(class, error.to_string(), Some(dict))
+    let fields = match error.resumes() {
+        Some(resumes) => fields!(py, shard = shard, offset = error.offset(), resumes = resumes),
+        None => fields!(py, shard = shard, offset = error.offset()),
+    };
+    raise(class, error.to_string(), fields)
 }
 
 /// Error for a file that cannot be read.

@@ -7,6 +7,7 @@ mod config;
 mod errors;
 mod log;
 mod loops;
+mod options;
 mod spool;
 mod stats;
 mod zenoh;

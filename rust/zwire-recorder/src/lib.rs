@@ -6,7 +6,7 @@
 //! | `taker` | thread of one source: takes items from its queue and appends rows |
 //! | `shared` | state of all threads: shards, gap log, retention, housekeeping |
 //! | `numbers` | sequence numbers of publishers: missing and duplicate samples |
-//! | `rows`, `samples`, [`zre`] | conversion of queue items to rows |
+//! | `rows`, `samples`, `zre` | conversion of queue items to rows |
 //! | [`append`] | rows and batches written by a program, without a network |
 //! | [`range`] | ranges of a spool, served to readers on a network |
 //!
@@ -25,7 +25,7 @@ mod taker;
 #[cfg(test)]
 mod tests;
 mod time;
-pub mod zre;
+mod zre;
 
 pub use append::{Appender, Cell};
 pub use error::{Error, Result};

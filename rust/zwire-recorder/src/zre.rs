@@ -1,7 +1,6 @@
 //! Events of a ZRE network, and log records of its nodes, as rows.
 
 use crate::{rows::Rows, time::micros};
-use bytes::Bytes;
 use std::{
     borrow::Cow,
     collections::{BTreeMap, VecDeque},
@@ -16,45 +15,6 @@ use zwire_spool::{Error, Gap, Layout, ShardWriter, Value};
 
 /// Most peers remembered after they have left; beyond it the oldest are forgotten.
 const MAX_GONE: usize = 4096;
-
-/// Name of an event, as in zyre.
-#[must_use]
-pub const fn word(kind: &EventKind) -> &'static str {
-    match kind {
-        EventKind::Enter { .. } => "ENTER",
-        EventKind::Exit => "EXIT",
-        EventKind::Evasive => "EVASIVE",
-        EventKind::Silent => "SILENT",
-        EventKind::Join { .. } => "JOIN",
-        EventKind::Leave { .. } => "LEAVE",
-        EventKind::Whisper { .. } => "WHISPER",
-        EventKind::Shout { .. } => "SHOUT",
-        EventKind::MessagesLost { .. } => "MESSAGES_LOST",
-        EventKind::Leader { .. } => "LEADER",
-        EventKind::Stop => "STOP",
-    }
-}
-
-/// Group of an event, if the event has one.
-#[must_use]
-pub fn group(kind: &EventKind) -> Option<&str> {
-    match kind {
-        EventKind::Join { group }
-        | EventKind::Leave { group }
-        | EventKind::Shout { group, .. }
-        | EventKind::Leader { group } => Some(group),
-        _ => None,
-    }
-}
-
-/// Frames of a message.
-#[must_use]
-pub fn content(kind: &EventKind) -> Option<&[Bytes]> {
-    match kind {
-        EventKind::Whisper { content } | EventKind::Shout { content, .. } => Some(content),
-        _ => None,
-    }
-}
 
 /// Protocol version of a generation; 1 for generations without a version number in their messages.
 fn version(generation: Generation) -> i64 {
@@ -162,22 +122,20 @@ impl Rows for Events {
         if matches!(event.kind, EventKind::MessagesLost { .. } | EventKind::Stop) {
             return Ok(None);
         }
-        let frames = content(&event.kind);
-        let headers: Option<Vec<(&str, &str)>> = match &event.kind {
-            EventKind::Enter { headers } => {
-                Some(headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect())
-            }
-            _ => None,
-        };
+        let frames = event.kind.content();
+        let headers: Option<Vec<(&str, &str)>> = event
+            .kind
+            .headers()
+            .map(|headers| headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect());
         let status = match &event.kind {
             EventKind::Enter { .. } | EventKind::Join { .. } | EventKind::Leave { .. } => event.status,
             _ => None,
         };
         let value = |column: &&'static str| match *column {
-            "event" => Value::Text(word(&event.kind)),
+            "event" => Value::Text(event.kind.name()),
             "peer" => Value::Bytes(event.peer.as_bytes()),
             "peer_name" => Value::Text(event.name.as_str()),
-            "group" => group(&event.kind).into(),
+            "group" => event.kind.group().into(),
             "headers" => headers.as_deref().map_or(Value::Null, Value::Map),
             "content" => frames.map_or(Value::Null, Value::List),
             "status" => status.map(i64::from).into(),

@@ -1,6 +1,8 @@
-//! Runtime of the process, clocks, queues to the application, and waits with deadlines.
+//! Runtime of the process, clocks, queues to the application, threads of its callbacks, and waits with deadlines.
 
+pub mod callbacks;
 pub mod clock;
+pub mod pool;
 pub mod queue;
 pub mod runtime;
 pub(crate) mod timer;

@@ -19,7 +19,7 @@ use zwire_proto::{
     Now,
     zre::{
         Uuid,
-        node::{DealerId, EventKind, Interface, ZreEvent, ZreNode as Machine},
+        node::{DealerId, Interface, ZreEvent, ZreNode as Machine},
         wire::{Beacon, IdentityForm},
     },
 };
@@ -35,10 +35,7 @@ pub struct NodeEvent {
 
 impl Weigh for NodeEvent {
     fn weight(&self) -> usize {
-        let content = match &self.event.kind {
-            EventKind::Whisper { content } | EventKind::Shout { content, .. } => content.as_slice(),
-            _ => &[],
-        };
+        let content = self.event.kind.content().unwrap_or_default();
         size_of::<Self>() + content.iter().map(|frame| frame.len() + size_of::<Bytes>()).sum::<usize>()
     }
 }

@@ -116,6 +116,27 @@ pub enum CongestionControl {
     BlockFirst,
 }
 
+impl CongestionControl {
+    /// All values.
+    pub const ALL: [Self; 3] = [Self::Drop, Self::Block, Self::BlockFirst];
+
+    /// Name in rows and configurations.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Drop => "drop",
+            Self::Block => "block",
+            Self::BlockFirst => "block_first",
+        }
+    }
+
+    /// Value by name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|value| value.name() == name)
+    }
+}
+
 /// Channel of the transport that carries the message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Reliability {

@@ -3,18 +3,12 @@
 //! Frames are taken from a Python iterator some at a time, and decoded without the interpreter's lock.
 
 use crate::{
-    arrow::ArrowBatch,
-    capture::{
-        columns::{Columns, End},
-        decoder::{STREAM_NAME, check_bounds},
-    },
+    arrow::{ArrowBatch, schema_capsule, stream_capsule},
     errors,
     zenoh::zbytes,
 };
-use arrow_array::{RecordBatch, RecordBatchReader, ffi_stream::FFI_ArrowArrayStream};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_array::RecordBatch;
 use core::{
-    net::{Ipv6Addr, SocketAddr},
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -23,11 +17,12 @@ use pyo3::{
     prelude::*,
     types::{PyCapsule, PyIterator, PyTuple},
 };
-use std::{
-    collections::{HashMap, HashSet, VecDeque},
-    sync::Arc,
+use std::sync::Arc;
+use zwire_columns::{
+    ArrowError,
+    capture::{self, FrameRows, Limits},
 };
-use zwire_dissect::{Frame, FrameDissector, Framing, Record};
+use zwire_dissect::Framing;
 
 /// Most frames that are taken from Python at once.
 const FRAMES_AT_ONCE: usize = 1024;
@@ -35,106 +30,9 @@ const FRAMES_AT_ONCE: usize = 1024;
 /// Approximate number of bytes of frames that are taken from Python at once.
 const BYTES_AT_ONCE: usize = 1 << 20;
 
-/// Number of names from which on those without a session are forgotten.
-const MANY_NAMES: usize = 1 << 16;
-
-/// Placeholder for an end without a name.
-const NOBODY: SocketAddr = SocketAddr::new(core::net::IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
-
-/// Names of the ends of sessions, and the addresses that stand for them internally.
-struct Names {
-    addresses: HashMap<Arc<str>, SocketAddr>,
-    names: HashMap<SocketAddr, Arc<str>>,
-    /// Number of names that are not addresses, so far.
-    count: u64,
-    /// Number of names at which unused ones are next looked for.
-    many: usize,
-}
-
-impl Names {
-    fn new() -> Self {
-        Self { addresses: HashMap::new(), names: HashMap::new(), count: 0, many: MANY_NAMES }
-    }
-
-    fn address(&mut self, name: &str) -> SocketAddr {
-        if let Some(address) = self.addresses.get(name) {
-            return *address;
-        }
-        let address = name.parse().unwrap_or_else(|_| {
-            self.count += 1;
-            // The discard prefix (RFC 6666), from which no host has an address.
-            let [a, b, c, d] = [48, 32, 16, 0].map(|shift| (self.count >> shift) as u16);
-            SocketAddr::from((Ipv6Addr::new(0x100, 0, 0, 0, a, b, c, d), 0))
-        });
-        let name: Arc<str> = name.into();
-        self.names.insert(address, name.clone());
-        self.addresses.insert(name, address);
-        address
-    }
-
-    fn end(&self, address: Option<SocketAddr>) -> Option<End> {
-        let address = address.filter(|address| *address != NOBODY)?;
-        Some(self.names.get(&address).map_or(End::Address(address), |name| End::Name(name.clone())))
-    }
-
-    /// Forgets names that are not needed, if there are many.
-    fn clean(&mut self, needed: impl Iterator<Item = SocketAddr>) {
-        if self.addresses.len() < self.many {
-            return;
-        }
-        let needed: HashSet<_> = needed.collect();
-        self.addresses.retain(|_, address| needed.contains(address));
-        self.names.retain(|address, _| needed.contains(address));
-        self.many = MANY_NAMES.max(2 * self.addresses.len());
-    }
-}
-
-struct State {
-    dissector: FrameDissector,
-    columns: Columns,
-    names: Names,
-    /// Finished batches.
-    ready: VecDeque<RecordBatch>,
-    ended: bool,
-}
-
-impl State {
-    /// Decodes the frames taken so far. Returns a full batch, or the last one at the end.
-    fn batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
-        while self.ready.is_empty() {
-            let Self { dissector, columns, names, ready, .. } = self;
-            let records = dissector.poll_records();
-            if records.is_empty() {
-                if self.ended && !self.columns.is_empty() {
-                    return self.columns.finish().map(Some);
-                }
-                return Ok(None);
-            }
-            for record in records {
-                append(columns, names, record, ready)?;
-            }
-        }
-        Ok(self.ready.pop_front())
-    }
-}
-
-fn append(
-    columns: &mut Columns,
-    names: &Names,
-    record: &Record,
-    ready: &mut VecDeque<RecordBatch>,
-) -> Result<(), ArrowError> {
-    let (src, dst) = (names.end(record.src), names.end(record.dst));
-    if !columns.append_between(record, src.clone(), dst.clone()) {
-        ready.push_back(columns.finish()?);
-        columns.append_between(record, src, dst);
-    }
-    Ok(())
-}
-
 struct Inner {
     frames: Py<PyIterator>,
-    state: Mutex<State>,
+    rows: Mutex<FrameRows>,
     /// Set while frames are taken: the iterator runs Python code, which may call this decoder again.
     busy: AtomicBool,
 }
@@ -151,9 +49,12 @@ impl Inner {
 
     fn take(&self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
         loop {
-            let batch = py.detach(|| self.state.lock().batch());
+            let (batch, ended) = py.detach(|| {
+                let mut rows = self.rows.lock();
+                (rows.batch(), rows.is_ended())
+            });
             let batch = batch.map_err(|error| errors::invalid(py, error.to_string()))?;
-            if batch.is_some() || self.state.lock().ended {
+            if batch.is_some() || ended {
                 return Ok(batch);
             }
             self.pull(py)?;
@@ -167,23 +68,14 @@ impl Inner {
         let mut frames = self.frames.bind(py).clone();
         while count < FRAMES_AT_ONCE && bytes < BYTES_AT_ONCE {
             let Some(frame) = frames.next() else {
-                let mut state = self.state.lock();
-                state.ended = true;
-                state.dissector.finish();
+                self.rows.lock().finish();
                 return Ok(());
             };
-            let frame = frame.and_then(|frame| RawFrame::of(&frame))?;
+            let RawFrame { data, src, dst, time } = RawFrame::of(&frame?)?;
             count += 1;
-            bytes += frame.data.len();
-            let mut state = self.state.lock();
-            let State { dissector, names, .. } = &mut *state;
-            let [src, dst] = [&frame.src, &frame.dst]
-                .map(|name| name.as_deref().map_or(NOBODY, |name| names.address(name)));
-            dissector.push(Frame { time: frame.time, src, dst, data: frame.data });
+            bytes += data.len();
+            self.rows.lock().push(data, src.as_deref(), dst.as_deref(), time);
         }
-        let mut state = self.state.lock();
-        let State { dissector, names, .. } = &mut *state;
-        names.clean(dissector.ends());
         Ok(())
     }
 }
@@ -271,16 +163,10 @@ impl FrameDecoder {
         max_rows: usize,
         max_bytes: usize,
     ) -> PyResult<Self> {
-        check_bounds(py, max_rows, max_bytes)?;
-        let state = State {
-            dissector: FrameDissector::new(if stream { Framing::Stream } else { Framing::Batch }),
-            columns: Columns::new(max_rows, max_bytes),
-            names: Names::new(),
-            ready: VecDeque::new(),
-            ended: false,
-        };
-        let frames = frames.try_iter()?.unbind();
-        Ok(Self { inner: Arc::new(Inner { frames, state: Mutex::new(state), busy: AtomicBool::new(false) }) })
+        let limits = Limits::new(max_rows, max_bytes).map_err(|problem| errors::invalid(py, problem))?;
+        let framing = if stream { Framing::Stream } else { Framing::Batch };
+        let (rows, busy) = (Mutex::new(FrameRows::new(framing, limits)), AtomicBool::new(false));
+        Ok(Self { inner: Arc::new(Inner { frames: frames.try_iter()?.unbind(), rows, busy }) })
     }
 
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -300,38 +186,21 @@ impl FrameDecoder {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         // The protocol allows to ignore a requested schema.
         let _ = requested_schema;
-        let stream = FFI_ArrowArrayStream::new(Box::new(Batches(self.inner.clone())));
-        PyCapsule::new_with_value(py, stream, STREAM_NAME)
+        let inner = self.inner.clone();
+        stream_capsule(py, capture::schema(), move || {
+            let batch = Python::attach(|py| inner.next(py));
+            batch.map_err(|error| ArrowError::ExternalError(error.to_string().into())).transpose()
+        })
     }
 
     /// The Arrow C interface: a capsule with the schema.
     #[staticmethod]
     fn schema(py: Python<'_>) -> PyResult<Bound<'_, PyCapsule>> {
-        crate::arrow::schema_capsule(py, &Columns::schema())
+        schema_capsule(py, &capture::schema())
     }
 
     /// The Arrow C interface: a capsule with the schema.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         Self::schema(py)
-    }
-}
-
-/// Remaining batches of a decoder, for readers in other languages.
-struct Batches(Arc<Inner>);
-
-impl Iterator for Batches {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        Python::attach(|py| {
-            let batch = self.0.next(py);
-            batch.map_err(|error| ArrowError::ExternalError(error.to_string().into())).transpose()
-        })
-    }
-}
-
-impl RecordBatchReader for Batches {
-    fn schema(&self) -> SchemaRef {
-        Columns::schema()
     }
 }

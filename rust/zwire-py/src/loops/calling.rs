@@ -1,31 +1,31 @@
 //! Callbacks: pass items from a queue of the engine to a function of the user.
 //!
-//! They run in the threads of the [pool](crate::loops::pool). A turn takes the interpreter lock once for many
+//! They run in the threads of the [pool](zwire_engine::pool). A turn takes the interpreter lock once for many
 //! items.
 
 use crate::{
     errors,
-    loops::{
-        ending::call,
-        item::Item,
-        pool::{Pool, Task, Turn, Work},
-    },
+    loops::{ending::call, item::Item},
     zenoh::open_query::{End, Handed},
 };
-use core::{
-    cell::RefCell,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
-    time::Duration,
-};
-use parking_lot::{Condvar, Mutex};
+use core::time::Duration;
+use parking_lot::Mutex;
 use pyo3::{
     prelude::*,
     types::{PyList, PyTuple},
 };
 use std::{collections::VecDeque, sync::Arc, thread};
+pub(crate) use zwire_engine::callbacks::{CallbackGroup as Group, CallbackLife as Life};
 use zwire_engine::{
     Queue, clock,
-    queue::{INTERRUPT_PERIOD, Rest},
+    pool::{CallbackPool, Host, PoolTask, Turn, Work},
+    queue::Rest,
+};
+
+/// The interpreter of this process.
+static HOST: Host = Host {
+    enter: |work| Python::try_attach(|_| work()).is_some(),
+    leave: |wait| Python::attach(|py| py.detach(wait)),
 };
 
 /// Most items that one turn passes on, one by one.
@@ -36,149 +36,6 @@ const BATCH_BYTES: usize = 8 << 20;
 
 /// Time for which the exit of the interpreter waits for running callbacks.
 const EXIT_PATIENCE: Duration = Duration::from_millis(500);
-
-/// All callbacks of one session.
-#[derive(Default)]
-pub(crate) struct Group {
-    counts: Mutex<Counts>,
-    changed: Condvar,
-    /// Set when no more calls are to be made.
-    cancelled: AtomicBool,
-    /// Number of exceptions raised by them.
-    errors: AtomicU64,
-}
-
-#[derive(Default)]
-struct Counts {
-    /// Number of callbacks that have not ended.
-    live: usize,
-    /// Number of those that are closing their session right now: waiting for their end would be a
-    /// deadlock.
-    closing: usize,
-}
-
-impl Group {
-    /// Number of callbacks that have not ended, except those that wait in `finish` themselves.
-    fn others(counts: &Counts) -> usize {
-        counts.live.saturating_sub(counts.closing)
-    }
-
-    /// Waits for the callbacks of a closed session until `end`, or until `interrupted` returns true.
-    /// After that no more calls are made, but a running one continues. Returns the number of callbacks
-    /// left.
-    pub(crate) fn finish(
-        self: &Arc<Self>,
-        end: Option<Duration>,
-        interrupted: &mut dyn FnMut() -> bool,
-    ) -> usize {
-        let within =
-            CURRENT.with_borrow(|life| life.as_ref().is_some_and(|life| Arc::ptr_eq(&life.group, self)));
-        if within {
-            self.count(|counts| counts.closing += 1);
-        }
-        loop {
-            let now = clock::mono();
-            let mut counts = self.counts.lock();
-            if Self::others(&counts) == 0 || end.is_some_and(|end| now >= end) {
-                break;
-            }
-            let slice = end.map_or(INTERRUPT_PERIOD, |end| (end - now).min(INTERRUPT_PERIOD));
-            self.changed.wait_for(&mut counts, slice);
-            drop(counts);
-            if interrupted() {
-                break;
-            }
-        }
-        self.cancelled.store(true, Ordering::Release);
-        let left = Self::others(&self.counts.lock());
-        if within {
-            self.count(|counts| counts.closing -= 1);
-        }
-        left
-    }
-
-    /// Number of exceptions raised by callbacks of the session.
-    pub(crate) fn errors(&self) -> u64 {
-        self.errors.load(Ordering::Relaxed)
-    }
-
-    /// Counts an exception.
-    pub(crate) fn count_error(&self) {
-        self.errors.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn count(&self, change: impl FnOnce(&mut Counts)) {
-        change(&mut self.counts.lock());
-        self.changed.notify_all();
-    }
-}
-
-/// State of one callback, for code that ends it early or waits for its end.
-#[derive(Default)]
-pub(crate) struct Life {
-    group: Arc<Group>,
-    /// Set when no more calls are to be made.
-    cancelled: AtomicBool,
-    /// Number of exceptions that it has raised.
-    errors: AtomicU64,
-    over: Mutex<bool>,
-    ended: Condvar,
-}
-
-thread_local! {
-    /// State of the callback that this thread runs.
-    static CURRENT: RefCell<Option<Arc<Life>>> = const { RefCell::new(None) };
-}
-
-impl Life {
-    /// State of a callback in a group.
-    pub(crate) fn of(group: &Arc<Group>) -> Arc<Self> {
-        Arc::new(Self { group: group.clone(), ..Self::default() })
-    }
-
-    /// Ends the callback: only `drop` is still called; a running call continues.
-    pub(crate) fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Release);
-    }
-
-    fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Acquire) || self.group.cancelled.load(Ordering::Acquire)
-    }
-
-    /// Number of exceptions that the callback has raised.
-    pub(crate) fn errors(&self) -> u64 {
-        self.errors.load(Ordering::Relaxed)
-    }
-
-    /// Waits until the last call has returned; within the callback itself it returns at once. False if
-    /// `interrupted` returned true.
-    pub(crate) fn wait(self: &Arc<Self>, interrupted: &mut dyn FnMut() -> bool) -> bool {
-        if CURRENT.with_borrow(|life| life.as_ref().is_some_and(|life| Arc::ptr_eq(life, self))) {
-            return true;
-        }
-        loop {
-            {
-                let mut over = self.over.lock();
-                if !*over {
-                    self.ended.wait_for(&mut over, INTERRUPT_PERIOD);
-                }
-                if *over {
-                    return true;
-                }
-            }
-            if interrupted() {
-                return false;
-            }
-        }
-    }
-
-    fn end(&self) {
-        if !core::mem::replace(&mut *self.over.lock(), true) {
-            self.group.count(|counts| counts.live -= 1);
-        }
-        self.ended.notify_all();
-    }
-}
 
 /// Callables given by the user.
 pub(crate) struct Called {
@@ -230,8 +87,7 @@ impl Called {
         life: &Life,
     ) -> Option<R> {
         let result = result.map_err(|error| {
-            life.errors.fetch_add(1, Ordering::Relaxed);
-            life.group.count_error();
+            life.count_error();
             self.tell(py, error);
         });
         let how = if result.is_ok() { End::Returned } else { End::Raised };
@@ -266,26 +122,9 @@ struct Calls<T: Item> {
     life: Arc<Life>,
 }
 
-/// Guard that sets [`CURRENT`] while a callback runs.
-struct Current;
-
-impl Current {
-    fn set(life: &Arc<Life>) -> Self {
-        CURRENT.set(Some(life.clone()));
-        Self
-    }
-}
-
-impl Drop for Current {
-    fn drop(&mut self) {
-        CURRENT.set(None);
-    }
-}
-
-impl<T: Item> Work for Calls<T> {
-    fn turn(&self, py: Python<'_>) -> Turn {
+impl<T: Item> Calls<T> {
+    fn take_turn(&self, py: Python<'_>) -> Turn {
         let Some(called) = self.called.lock().clone() else { return Turn::Over };
-        let _current = Current::set(&self.life);
         let mut items = self.queue.take_many(called.batch.unwrap_or(BATCH), BATCH_BYTES, usize::MAX);
         called.call(py, &mut items, &self.life);
         self.queue.give_back(items);
@@ -303,6 +142,13 @@ impl<T: Item> Work for Calls<T> {
             }
         }
     }
+}
+
+impl<T: Item> Work for Calls<T> {
+    fn turn(&self) -> Turn {
+        // The thread is attached already.
+        Python::attach(|py| self.life.run(|| self.take_turn(py)))
+    }
 
     fn abandon(&self) {
         self.queue.set_waker(None);
@@ -318,11 +164,11 @@ pub(crate) fn start<T: Item>(
     life: Arc<Life>,
 ) -> PyResult<()> {
     let work = Calls { queue: queue.clone(), called: Mutex::new(Some(Arc::new(called))), life: life.clone() };
-    life.group.count(|counts| counts.live += 1);
-    match Pool::here().employ(Box::new(work)) {
+    life.begin();
+    match CallbackPool::here(&HOST).employ(Box::new(work)) {
         Ok(task) => {
             // The queue holds the work, so it lives as long as items may come.
-            queue.set_waker(Some(Arc::new(move || Task::announce(&task))));
+            queue.set_waker(Some(Arc::new(move || PoolTask::announce(&task))));
             Ok(())
         }
         Err(source) => {
@@ -339,7 +185,7 @@ pub(crate) fn start<T: Item>(
 /// see [`Stay`].
 pub(crate) fn wait_for_end(py: Python<'_>) {
     py.detach(|| {
-        let pool = Pool::here();
+        let pool = CallbackPool::here(&HOST);
         let end = clock::mono() + EXIT_PATIENCE;
         while !pool.is_quiet() && clock::mono() < end {
             thread::sleep(Duration::from_millis(1));

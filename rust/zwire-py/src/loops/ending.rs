@@ -1,11 +1,11 @@
 //! Calls of Python functions, and threads that are still in such a call when the interpreter ends.
 
-use crate::loops::pool;
 use pyo3::{ffi, prelude::*, types::PyTuple};
 use std::{
     sync::OnceLock,
     thread::{self, ThreadId},
 };
+use zwire_engine::pool;
 
 /// Thread that ends the interpreter; set when the end begins.
 static EXIT: OnceLock<ThreadId> = OnceLock::new();

@@ -19,10 +19,6 @@ fn duration(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(problem)
 }
 
-fn option<'py>(value: Option<&'py Bound<'py, PyAny>>) -> Option<&'py Bound<'py, PyAny>> {
-    value.filter(|value| !value.is_none())
-}
-
 /// Options for the replies of a cache.
 ///
 /// Replies always take the priority and the congestion control of the query: otherwise their end could
@@ -90,7 +86,7 @@ impl MissDetectionConfig {
         heartbeat: Option<&Bound<'_, PyAny>>,
         sporadic_heartbeat: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        Ok(Self(match (option(heartbeat), option(sporadic_heartbeat)) {
+        Ok(Self(match (heartbeat, sporadic_heartbeat) {
             (None, None) => None,
             (Some(period), None) => Some(HeartbeatMode::Periodic(duration("heartbeat", period)?)),
             (None, Some(period)) => Some(HeartbeatMode::Sporadic(duration("sporadic_heartbeat", period)?)),
@@ -118,7 +114,7 @@ impl HistoryConfig {
         max_samples: Option<u64>,
         max_age: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let max_age = option(max_age).map(|age| duration("max_age", age)).transpose()?;
+        let max_age = max_age.map(|age| duration("max_age", age)).transpose()?;
         Ok(Self(History { late: detect_late_publishers.unwrap_or(false), max_samples, max_age }))
     }
 }
@@ -136,7 +132,7 @@ impl RecoveryConfig {
     #[new]
     #[pyo3(signature = (*, periodic_queries=None, heartbeat=None))]
     fn new(periodic_queries: Option<&Bound<'_, PyAny>>, heartbeat: Option<bool>) -> PyResult<Self> {
-        Ok(Self(match (option(periodic_queries), heartbeat.unwrap_or(false)) {
+        Ok(Self(match (periodic_queries, heartbeat.unwrap_or(false)) {
             (Some(period), false) => Recovery::Periodic(duration("periodic_queries", period)?),
             (None, true) => Recovery::Heartbeat,
             _ => {

@@ -93,13 +93,7 @@ impl AdvancedSubscriber {
     ) -> PyResult<Py<Subscriber>> {
         let Receiver { declared, key, .. } = slf.as_super().get();
         let key = keys::of_all_publishers(key).map_err(|error| errors::key_expr(py, &error))?;
-        let handler = HandlerArg::parse(py, handler)?;
-        let (token, engine_handler) = (key.clone(), handler.engine());
-        let history = history.unwrap_or(false);
-        let (id, queue) = declared
-            .session
-            .run(py, move |engine, _| engine.declare_liveliness_subscriber(token, history, engine_handler))?;
-        Subscriber::new(py, declared.session.clone(), id, key, queue, handler)
+        Subscriber::of_tokens(py, &declared.session, key, handler, history)
     }
 
     /// Takes up to `max_items` samples at once; waits for the first one only, and returns an empty list at the

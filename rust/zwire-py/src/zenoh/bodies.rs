@@ -79,8 +79,6 @@ pub(crate) fn query_body(
     payload: Option<&Bound<'_, PyAny>>,
     encoding: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Option<QueryBody>> {
-    let payload = payload.filter(|p| !p.is_none());
-    let encoding = encoding.filter(|e| !e.is_none());
     if payload.is_none() && encoding.is_none() {
         return Ok(None);
     }
@@ -93,10 +91,7 @@ pub(crate) fn query_body(
 
 /// Parameters given with a get of a querier.
 pub(crate) fn parameters(given: Option<&Bound<'_, PyAny>>) -> PyResult<Text> {
-    match given {
-        Some(given) if !given.is_none() => Ok(crate::zenoh::parameters::extract(given)?.text().clone()),
-        _ => Ok(Text::EMPTY),
-    }
+    given.map_or(Ok(Text::EMPTY), |given| Ok(crate::zenoh::parameters::extract(given)?.text().clone()))
 }
 
 /// Keys of replies that a query accepts.

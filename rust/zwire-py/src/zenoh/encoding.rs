@@ -32,7 +32,7 @@ pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Encoding> {
 
 /// As [`extract`], for optional arguments: the default is `zenoh/bytes`.
 pub(crate) fn extract_option(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Encoding>> {
-    obj.filter(|obj| !obj.is_none()).map(extract).transpose()
+    obj.map(extract).transpose()
 }
 
 /// Refuses an encoding that does not fit into a message.

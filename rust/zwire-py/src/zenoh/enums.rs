@@ -119,12 +119,13 @@ enumeration!(PyInterceptionPoint, "InterceptionPoint", Point {
 });
 
 /// Consolidation of replies to a get: a `ConsolidationMode` as an object. Methods accept either.
-#[pyclass(name = "QueryConsolidation", module = "zwire.zenoh", frozen, skip_from_py_object)]
-#[derive(Clone, Copy)]
+#[pyclass(name = "QueryConsolidation", module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PyQueryConsolidation(Consolidation);
 
-/// Extracts the mode of a `ConsolidationMode` or a `QueryConsolidation`.
-pub(crate) fn consolidation(obj: &Bound<'_, PyAny>) -> PyResult<Consolidation> {
+/// Extracts the mode of a `ConsolidationMode` or a `QueryConsolidation`; automatic if left out.
+pub(crate) fn consolidation(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Consolidation> {
+    let Some(obj) = obj else { return Ok(Consolidation::Auto) };
     match obj.cast::<PyQueryConsolidation>() {
         Ok(consolidation) => Ok(consolidation.get().0),
         Err(_) => Ok(obj.extract::<PyConsolidationMode>()?.0),
@@ -153,18 +154,6 @@ impl PyQueryConsolidation {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(format!("QueryConsolidation({})", self.mode().into_pyobject(py)?.repr()?))
-    }
-
-    fn __hash__(&self) -> isize {
-        self.0 as isize
-    }
-
-    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let py = other.py();
-        match other.cast::<Self>() {
-            Ok(other) => Ok((self.0 == other.get().0).into_pyobject(py)?.to_owned().into_any().unbind()),
-            Err(_) => Ok(py.NotImplemented()),
-        }
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (PyConsolidationMode,)) {

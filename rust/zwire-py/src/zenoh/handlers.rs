@@ -251,12 +251,9 @@ pub(crate) fn check_sync(callback: &Bound<'_, PyAny>) -> PyResult<()> {
 impl HandlerArg {
     /// Parses `None`, a channel, a callable, a callback class, or a tuple of callable and handler.
     pub(crate) fn parse(py: Python<'_>, arg: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        let Some(arg) = arg.filter(|arg| !arg.is_none()) else {
+        let Some(arg) = arg.filter(|arg| !arg.is_instance_of::<DefaultHandler>()) else {
             return Ok(Self::Channel(EngineHandler::Default));
         };
-        if arg.is_instance_of::<DefaultHandler>() {
-            return Ok(Self::Channel(EngineHandler::Default));
-        }
         if let Ok(fifo) = arg.cast::<FifoChannel>() {
             return Ok(Self::Channel(EngineHandler::Fifo(fifo.get().0)));
         }
@@ -280,25 +277,14 @@ impl HandlerArg {
     }
 
     fn called(py: Python<'_>, arg: &Bound<'_, PyAny>) -> PyResult<Called> {
-        let clone = |object: &Option<Py<PyAny>>| object.as_ref().map(|object| object.clone_ref(py));
-        let called = if let Ok(callback) = arg.cast::<Callback>() {
-            let Callback { callback, drop, on_error, .. } = callback.get();
-            Called {
-                callback: callback.clone_ref(py),
-                drop: clone(drop),
-                on_error: clone(on_error),
-                batch: None,
-            }
-        } else if let Ok(batch) = arg.cast::<BatchCallback>() {
-            let BatchCallback { callback, drop, max_items, on_error } = batch.get();
-            Called {
-                callback: callback.clone_ref(py),
-                drop: clone(drop),
-                on_error: clone(on_error),
-                batch: Some(*max_items),
-            }
+        let (callback, drop, on_error, batch) = if let Ok(given) = arg.cast::<Callback>() {
+            let Callback { callback, drop, on_error, .. } = given.get();
+            (callback, drop.as_ref(), on_error.as_ref(), None)
+        } else if let Ok(given) = arg.cast::<BatchCallback>() {
+            let BatchCallback { callback, drop, max_items, on_error } = given.get();
+            (callback, drop.as_ref(), on_error.as_ref(), Some(*max_items))
         } else if arg.is_callable() {
-            Called::new(arg.clone().unbind())
+            (arg.as_unbound(), None, None, None)
         } else {
             let kind = arg.get_type().name()?;
             // A type error, but eclipse-zenoh raises `ValueError`.
@@ -306,8 +292,9 @@ impl HandlerArg {
                 "handler must be a channel, a callable or a tuple of a callable and a handler, not {kind}"
             )));
         };
-        check_sync(called.callback.bind(py))?;
-        Ok(called)
+        check_sync(callback.bind(py))?;
+        let clone = |object: &Py<PyAny>| object.clone_ref(py);
+        Ok(Called { callback: clone(callback), drop: drop.map(clone), on_error: on_error.map(clone), batch })
     }
 
     /// Queue policy for the engine.

@@ -38,7 +38,10 @@ impl Liveliness {
     ) -> PyResult<Py<PyAny>> {
         let key = keyexpr::extract(key_expr)?;
         let handler = HandlerArg::parse(py, handler)?;
-        reply::start_liveliness(py, &self.0, key, seconds(timeout)?, handler, cancellation_token)
+        let timeout = seconds(timeout)?;
+        reply::start(py, &self.0, handler, cancellation_token, move |engine, handler, _| {
+            engine.liveliness_get(key, timeout, handler)
+        })
     }
 
     /// Subscribes to tokens: PUT when one appears, DELETE when it is gone.
@@ -50,14 +53,7 @@ impl Liveliness {
         handler: Option<&Bound<'_, PyAny>>,
         history: Option<bool>,
     ) -> PyResult<Py<Subscriber>> {
-        let key = keyexpr::extract(key_expr)?;
-        let handler = HandlerArg::parse(py, handler)?;
-        let (declared, engine_handler) = (key.clone(), handler.engine());
-        let history = history.unwrap_or(false);
-        let (id, queue) = self.0.run(py, move |engine, _| {
-            engine.declare_liveliness_subscriber(declared, history, engine_handler)
-        })?;
-        Subscriber::new(py, self.0.clone(), id, key, queue, handler)
+        Subscriber::of_tokens(py, &self.0, keyexpr::extract(key_expr)?, handler, history)
     }
 }
 

@@ -20,7 +20,6 @@ pub(crate) mod open_query;
 pub(crate) mod parameters;
 pub(crate) mod publisher;
 pub(crate) mod put_batch;
-pub(crate) mod put_stamps;
 pub(crate) mod querier;
 pub(crate) mod queryable;
 pub(crate) mod receiver;

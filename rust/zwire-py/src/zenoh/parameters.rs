@@ -38,7 +38,7 @@ pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Parameters> {
 
 /// As [`extract`], for optional arguments.
 pub(crate) fn extract_option(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Parameters>> {
-    obj.filter(|obj| !obj.is_none()).map(extract).transpose()
+    obj.map(extract).transpose()
 }
 
 impl PyParameters {
@@ -128,16 +128,8 @@ impl PyParameters {
         2
     }
 
-    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let py = other.py();
-        match other.cast::<Self>() {
-            // Locked one after the other: both may be the same object.
-            Ok(other) => {
-                let other = other.get().copy();
-                Ok((self.copy() == other).into_pyobject(py)?.to_owned().into_any().unbind())
-            }
-            Err(_) => Ok(py.NotImplemented()),
-        }
+    fn __eq__(&self, other: &Self) -> bool {
+        self.copy() == other.copy()
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (String,)) {

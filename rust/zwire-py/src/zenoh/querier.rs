@@ -88,7 +88,14 @@ impl Querier {
             stamps: stamps::wanted(py, &declared.session, timestamp_instrumentation)?,
             ..Get::new(slf.as_super().get().key.clone())
         };
-        reply::start(py, &declared.session, get, HandlerArg::parse(py, handler)?, cancellation_token)
+        let handler = HandlerArg::parse(py, handler)?;
+        reply::start(
+            py,
+            &declared.session,
+            handler,
+            cancellation_token,
+            move |engine, handler, interrupted| engine.get(get, handler, interrupted),
+        )
     }
 
     /// Listens for changes of the matching status.

@@ -16,9 +16,9 @@ use crate::{
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use std::sync::{Arc, Weak};
-use zwire_engine::Replies;
+use zwire_engine::{Error, Handler as EngineHandler, Replies, Session as Engine};
 use zwire_proto::zenoh::{
-    session::{Get, GetId, Reply as Proto, ReplyError as ProtoError},
+    session::{GetId, Reply as Proto, ReplyError as ProtoError},
     wire::TsStack,
 };
 
@@ -257,33 +257,17 @@ fn attach(
     }
 }
 
-/// Starts a get: returns a channel of replies, or the handler given with the callback.
+/// Starts a get by a command of the engine: returns a channel of replies, or the handler given with the callback.
 pub(crate) fn start(
     py: Python<'_>,
     session: &Handle,
-    get: Get,
     handler: HandlerArg,
     token: Option<&Bound<'_, CancellationToken>>,
+    get: impl FnOnce(&Engine, EngineHandler, &mut dyn FnMut() -> bool) -> Result<(GetId, Replies), Error> + Send,
 ) -> PyResult<Py<PyAny>> {
     check_token(py, token)?;
     let engine_handler = handler.engine();
     let (id, replies) =
-        session.run(py, move |engine, interrupted| engine.get(get, engine_handler, interrupted))?;
-    attach(py, session, handler, token, (id, &replies))
-}
-
-/// Starts a get of liveliness tokens.
-pub(crate) fn start_liveliness(
-    py: Python<'_>,
-    session: &Handle,
-    key: zwire_proto::zenoh::KeyExpr,
-    timeout: Option<core::time::Duration>,
-    handler: HandlerArg,
-    token: Option<&Bound<'_, CancellationToken>>,
-) -> PyResult<Py<PyAny>> {
-    check_token(py, token)?;
-    let engine_handler = handler.engine();
-    let (id, replies) =
-        session.run(py, move |engine, _| engine.liveliness_get(key, timeout, engine_handler))?;
+        session.run(py, move |engine, interrupted| get(engine, engine_handler, interrupted))?;
     attach(py, session, handler, token, (id, &replies))
 }

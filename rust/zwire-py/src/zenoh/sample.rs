@@ -29,13 +29,11 @@ pub(crate) struct PySourceInfo(pub(crate) SourceInfo);
 
 /// Extracts an optional `SourceInfo`.
 pub(crate) fn source_info(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<SourceInfo>> {
-    let Some(obj) = obj.filter(|obj| !obj.is_none()) else {
-        return Ok(None);
-    };
-    match obj.cast::<PySourceInfo>() {
-        Ok(info) => Ok(Some(info.get().0)),
+    let of = |obj: &Bound<'_, PyAny>| match obj.cast::<PySourceInfo>() {
+        Ok(value) => Ok(value.get().0),
         Err(_) => Err(errors::wrong_type("a SourceInfo", obj)),
-    }
+    };
+    obj.map(of).transpose()
 }
 
 #[pymethods]
@@ -190,16 +188,8 @@ impl PySample {
         hasher.finish()
     }
 
-    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let py = other.py();
-        match other.cast::<Self>() {
-            Ok(other) => {
-                let other = other.get();
-                let equal = self.sample == other.sample && self.bytes() == other.bytes();
-                Ok(equal.into_pyobject(py)?.to_owned().into_any().unbind())
-            }
-            Err(_) => Ok(py.NotImplemented()),
-        }
+    fn __eq__(&self, other: &Self) -> bool {
+        self.sample == other.sample && self.bytes() == other.bytes()
     }
 
     /// Constructor for pickle. Older pickles have no stack.

@@ -141,7 +141,7 @@ impl Scout {
 
 /// Parses `None`, a role, a matcher, or its text.
 fn roles(py: Python<'_>, what: Option<&Bound<'_, PyAny>>) -> PyResult<Roles> {
-    let Some(what) = what.filter(|what| !what.is_none()) else {
+    let Some(what) = what else {
         return Ok([WhatAmI::Router, WhatAmI::Peer, WhatAmI::Client].into_iter().collect());
     };
     let roles = if let Ok(matcher) = what.cast::<PyWhatAmIMatcher>() {
@@ -174,10 +174,7 @@ pub(crate) fn scout(
     crate::log::attach(py)?;
     let handler = HandlerArg::parse(py, handler)?;
     let roles = roles(py, what)?;
-    let config = match config.filter(|config| !config.is_none()) {
-        Some(config) => crate::config::extract(config)?,
-        None => zwire_engine::Config::default(),
-    };
+    let config = crate::config::extract_option(config)?;
     let queued = handler.engine();
     let listing = py.detach(|| scouting::scout(&config, roles, queued));
     let listing = Arc::new(listing.map_err(|error| errors::engine(py, &error))?);

@@ -108,16 +108,8 @@ impl PySelector {
         3
     }
 
-    fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let py = other.py();
-        match other.cast::<Self>() {
-            // Locked one after the other: both may be the same object.
-            Ok(other) => {
-                let other = other.get().copy();
-                Ok((self.copy() == other).into_pyobject(py)?.to_owned().into_any().unbind())
-            }
-            Err(_) => Ok(py.NotImplemented()),
-        }
+    fn __eq__(&self, other: &Self) -> bool {
+        self.copy() == other.copy()
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (String,)) {

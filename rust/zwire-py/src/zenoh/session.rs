@@ -32,7 +32,7 @@ use zwire_proto::zenoh::{
         Barrier, EntityId, Get, Publication, PublisherOptions, QuerierOptions, QueryableOptions,
         SubscriberOptions,
     },
-    wire::{Consolidation, QueryTarget},
+    wire::QueryTarget,
 };
 
 /// Sessions that the exit of the interpreter has to close.
@@ -72,18 +72,13 @@ pub(crate) fn open(
     timestamp_callback: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Session> {
     crate::log::attach(py)?;
-    let config = match config.filter(|config| !config.is_none()) {
-        Some(config) => crate::config::extract(config)?,
-        None => zwire_engine::Config::default(),
-    };
+    let config = crate::config::extract_option(config)?;
     let mut interrupt = Interrupt::default();
     let result = py.detach(|| Engine::open(&config, &mut || interrupt.check()));
     interrupt.raise()?;
     let engine = result.map_err(|error| errors::engine(py, &error))?;
-    let stamper = timestamp_callback
-        .filter(|callback| !callback.is_none())
-        .map(|callback| stamps::Callback::install(callback, &engine))
-        .transpose()?;
+    let stamper =
+        timestamp_callback.map(|callback| stamps::Callback::install(callback, &engine)).transpose()?;
     let (keys, callbacks) = (Mutex::default(), Arc::default());
     let session = Arc::new(SessionRef { engine, keys, callbacks, stamper });
     let mut open = OPEN.lock();
@@ -362,10 +357,7 @@ impl Session {
         let get = Get {
             parameters,
             target: target.map_or(QueryTarget::BestMatching, |t| t.0),
-            consolidation: consolidation
-                .map(enums::consolidation)
-                .transpose()?
-                .unwrap_or(Consolidation::Auto),
+            consolidation: enums::consolidation(consolidation)?,
             budget: bodies::budget(py, budget)?,
             timeout: seconds(timeout)?,
             qos: qos(Qos::REQUEST, congestion_control, priority, express),
@@ -377,7 +369,10 @@ impl Session {
             stamps: stamps::wanted(py, &self.0, timestamp_instrumentation)?,
             ..Get::new(key)
         };
-        reply::start(py, &self.0, get, HandlerArg::parse(py, handler)?, cancellation_token)
+        let handler = HandlerArg::parse(py, handler)?;
+        reply::start(py, &self.0, handler, cancellation_token, move |engine, handler, interrupted| {
+            engine.get(get, handler, interrupted)
+        })
     }
 
     /// Declares a subscriber for a key expression.
@@ -470,10 +465,7 @@ impl Session {
         let key = keyexpr::extract(key_expr)?;
         let options = QuerierOptions {
             target: target.map_or(QueryTarget::BestMatching, |t| t.0),
-            consolidation: consolidation
-                .map(enums::consolidation)
-                .transpose()?
-                .unwrap_or(Consolidation::Auto),
+            consolidation: enums::consolidation(consolidation)?,
             budget: bodies::budget(py, budget)?,
             timeout: seconds(timeout)?,
             qos: qos(Qos::REQUEST, congestion_control, priority, express),

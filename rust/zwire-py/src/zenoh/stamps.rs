@@ -71,7 +71,7 @@ pub(crate) fn wanted(
     session: &Handle,
     given: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Option<Box<Stamps>>> {
-    let Some(given) = given.filter(|given| !given.is_none()) else { return Ok(None) };
+    let Some(given) = given else { return Ok(None) };
     let Ok(given) = given.cast::<PyTimestampInstrumentation>() else {
         return Err(errors::wrong_type("a TimestampInstrumentation", given));
     };

@@ -33,6 +33,22 @@ impl Subscriber {
         Py::new(py, (Self { queue }, base))
     }
 
+    /// Subscribes to liveliness tokens.
+    pub(crate) fn of_tokens(
+        py: Python<'_>,
+        session: &Handle,
+        key: KeyExpr,
+        handler: Option<&Bound<'_, PyAny>>,
+        history: Option<bool>,
+    ) -> PyResult<Py<Self>> {
+        let handler = HandlerArg::parse(py, handler)?;
+        let (declared, engine_handler, history) = (key.clone(), handler.engine(), history.unwrap_or(false));
+        let (id, queue) = session.run(py, move |engine, _| {
+            engine.declare_liveliness_subscriber(declared, history, engine_handler)
+        })?;
+        Self::new(py, session.clone(), id, key, queue, handler)
+    }
+
     /// Key and queue, for a thread of the recorder that takes the samples.
     pub(crate) fn source(slf: &Bound<'_, Self>) -> (KeyExpr, Arc<Queue<Sample>>) {
         (slf.as_super().get().key.clone(), slf.get().queue.clone())

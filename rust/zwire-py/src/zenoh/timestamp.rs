@@ -199,13 +199,11 @@ pub(crate) struct PyTimestamp(pub(crate) Timestamp);
 
 /// Extracts an optional `Timestamp`.
 pub(crate) fn extract_option(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Timestamp>> {
-    let Some(obj) = obj.filter(|obj| !obj.is_none()) else {
-        return Ok(None);
-    };
-    match obj.cast::<PyTimestamp>() {
-        Ok(timestamp) => Ok(Some(timestamp.get().0)),
+    let of = |obj: &Bound<'_, PyAny>| match obj.cast::<PyTimestamp>() {
+        Ok(value) => Ok(value.get().0),
         Err(_) => Err(errors::wrong_type("a Timestamp", obj)),
-    }
+    };
+    obj.map(of).transpose()
 }
 
 #[pymethods]

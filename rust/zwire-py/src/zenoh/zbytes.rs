@@ -47,7 +47,7 @@ pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Bytes> {
 
 /// As [`extract`], for optional arguments.
 pub(crate) fn extract_option(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Bytes>> {
-    obj.filter(|obj| !obj.is_none()).map(extract).transpose()
+    obj.map(extract).transpose()
 }
 
 /// Extracts a payload: as [`extract`], or a list or tuple of buffers, which are not joined. Errors call

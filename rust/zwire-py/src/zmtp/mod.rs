@@ -1,5 +1,4 @@
 //! Sockets of ZMTP.
 
-pub(crate) mod arrow;
 pub(crate) mod options;
 pub(crate) mod socket;

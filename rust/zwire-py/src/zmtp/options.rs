@@ -1,6 +1,6 @@
 //! Conversion of keyword arguments of sockets to options of the engine.
 
-use crate::{errors, zenoh::zbytes};
+use crate::{options::Options, zenoh::zbytes};
 use bytes::Bytes;
 use core::time::Duration;
 use pyo3::{
@@ -15,58 +15,16 @@ use zwire_proto::zmtp::{
     wire::{Metadata, Property, SocketType},
 };
 
-/// Dictionary of options; errors name the option.
-struct Options<'a, 'py>(&'a Bound<'py, PyDict>);
-
-impl<'py> Options<'_, 'py> {
-    /// The value of an option, unless it is missing or None.
-    fn get(&self, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(self.0.get_item(name)?.filter(|value| !value.is_none()))
-    }
-
-    fn wrong(&self, name: &str, problem: &str) -> PyErr {
-        // Error texts use the name without direction, because users set both directions at once.
-        let both = name.strip_prefix("send_").or_else(|| name.strip_prefix("receive_"));
-        errors::option(self.0.py(), both.unwrap_or(name), problem)
-    }
-
-    fn value<T: for<'a> FromPyObject<'a, 'py>>(&self, name: &str, wanted: &str) -> PyResult<Option<T>> {
-        let Some(value) = self.get(name)? else { return Ok(None) };
-        value.extract().map(Some).map_err(|_| self.wrong(name, &format!("expected {wanted}")))
-    }
-
-    fn flag(&self, name: &str) -> PyResult<bool> {
-        Ok(self.value(name, "True or False")?.unwrap_or_default())
-    }
-
-    fn count(&self, name: &str) -> PyResult<Option<usize>> {
-        let count = self.value::<usize>(name, "a number of at least 1")?;
-        if count == Some(0) {
-            return Err(self.wrong(name, "expected a number of at least 1"));
-        }
-        Ok(count)
-    }
-
-    fn seconds(&self, name: &str) -> PyResult<Option<Duration>> {
-        let wanted = "seconds of at least 0";
-        let Some(seconds) = self.value::<f64>(name, wanted)? else { return Ok(None) };
-        Duration::try_from_secs_f64(seconds)
-            .map(Some)
-            .map_err(|_| self.wrong(name, &format!("expected {wanted}, not {seconds}")))
-    }
-
-    /// Reads a CURVE key: 32 bytes, or Z85.
-    fn key(&self, name: &str) -> PyResult<Option<[u8; 32]>> {
-        let Some(value) = self.get(name)? else { return Ok(None) };
-        let raw = zbytes::extract(&value)?;
-        let key = <[u8; 32]>::try_from(&raw[..]).ok().or_else(|| zwire_proto::zre::z85::decode_key(&raw));
-        key.map(Some).ok_or_else(|| self.wrong(name, "expected a key of 32 bytes or of 40 characters of Z85"))
-    }
+/// Reads a CURVE key: 32 bytes, or Z85.
+fn key(from: &Options<'_, '_>, name: &str) -> PyResult<Option<[u8; 32]>> {
+    let Some(value) = from.get(name)? else { return Ok(None) };
+    let raw = zbytes::extract(&value)?;
+    let key = <[u8; 32]>::try_from(&raw[..]).ok().or_else(|| zwire_proto::zre::z85::decode_key(&raw));
+    key.map(Some).ok_or_else(|| from.wrong(name, "expected a key of 32 bytes or of 40 characters of Z85"))
 }
 
 /// Extracts the options, and the time limit for closing.
 pub(crate) fn extract(
-    py: Python<'_>,
     socket_type: SocketType,
     options: &Bound<'_, PyDict>,
 ) -> PyResult<(SocketOptions, Option<Duration>)> {
@@ -75,10 +33,8 @@ pub(crate) fn extract(
     let handshake = &mut to.connection.handshake;
     if let Some(identity) = from.get("identity")? {
         let identity = zbytes::extract(&identity)?;
-        *handshake = handshake
-            .clone()
-            .with_identity(identity)
-            .map_err(|error| from.wrong("identity", &error.to_string()))?;
+        *handshake =
+            handshake.clone().with_identity(identity).map_err(|error| from.wrong("identity", error))?;
     }
     if let Some(metadata) = from.get("metadata")? {
         for (name, value) in metadata.extract::<std::collections::BTreeMap<String, Vec<u8>>>()? {
@@ -88,7 +44,7 @@ pub(crate) fn extract(
             handshake.properties.push(Property { name: name.into(), value: value.into() });
         }
     }
-    match from.value::<String>("version", "\"3.1\" or \"3.0\"")?.as_deref() {
+    match from.take::<String>("version")?.as_deref() {
         None | Some("3.1") => {}
         Some("3.0") => handshake.version = Version::V3_0,
         Some(_) => return Err(from.wrong("version", "expected \"3.1\" or \"3.0\"")),
@@ -97,61 +53,39 @@ pub(crate) fn extract(
     to.authenticator = from.get("authenticator")?.map(|callable| authenticator(callable.unbind()));
 
     let (tx, rx) = (&mut to.connection.tx, &mut to.connection.rx);
-    if let Some(messages) = from.count("send_high_water_mark")? {
-        tx.max_messages = messages;
-    }
-    if let Some(bytes) = from.count("send_high_water_bytes")? {
-        tx.max_bytes = bytes;
-    }
-    if let Some(messages) = from.count("receive_high_water_mark")? {
-        to.max_received = messages;
-    }
-    if let Some(bytes) = from.count("receive_high_water_bytes")? {
-        to.max_received_bytes = bytes;
-    }
-    if let Some(bytes) = from.count("max_message_size")? {
-        rx.max_message_size = bytes;
-    }
-    let heartbeat = match from.seconds("heartbeat")? {
+    from.set("send_high_water_mark", &mut tx.max_messages)?;
+    from.set("send_high_water_bytes", &mut tx.max_bytes)?;
+    from.set("receive_high_water_mark", &mut to.max_received)?;
+    from.set("receive_high_water_bytes", &mut to.max_received_bytes)?;
+    from.set("max_message_size", &mut rx.max_message_size)?;
+    let heartbeat = match from.take("heartbeat")? {
         None => tx.heartbeat,
         Some(Duration::ZERO) => None,
         Some(interval) => Some(Heartbeat::every(interval, MISSED)),
     };
-    let heartbeat = match (heartbeat, from.seconds("heartbeat_timeout")?) {
+    let heartbeat = match (heartbeat, from.take("heartbeat_timeout")?) {
         (Some(heartbeat), Some(timeout)) => Some(Heartbeat { timeout, ttl: timeout, ..heartbeat }),
         (heartbeat, _) => heartbeat,
     };
-    let also_to_3_0 = from.flag("heartbeat_to_3_0")?;
+    let also_to_3_0 = from.take("heartbeat_to_3_0")?.unwrap_or_default();
     let heartbeat = heartbeat.map(|heartbeat| Heartbeat { also_to_3_0, ..heartbeat });
     (tx.heartbeat, rx.heartbeat) = (heartbeat, heartbeat);
-    if let Some(limit) = from.seconds("handshake_timeout")? {
-        to.connection.handshake_timeout = limit;
-    }
-    if let Some(count) = from.count("max_connections")? {
-        to.connection.max_connections = count;
-    }
-    if let Some(count) = from.count("max_handshakes")? {
-        to.connection.max_handshakes = count;
-    }
-    if let Some(first) = from.seconds("reconnect")? {
-        to.reconnect.first = first;
-    }
-    if let Some(max) = from.seconds("reconnect_max")? {
-        to.reconnect.max = max;
-    }
-    to.immediate = from.flag("immediate")?;
-    to.handover = from.flag("handover")?;
-    to.mandatory = from.flag("mandatory")?;
-    let linger = from.seconds("linger")?;
-    let _ = py;
-    Ok((to, linger))
+    from.set("handshake_timeout", &mut to.connection.handshake_timeout)?;
+    from.set("max_connections", &mut to.connection.max_connections)?;
+    from.set("max_handshakes", &mut to.connection.max_handshakes)?;
+    from.set("reconnect", &mut to.reconnect.first)?;
+    from.set("reconnect_max", &mut to.reconnect.max)?;
+    from.set("immediate", &mut to.immediate)?;
+    from.set("handover", &mut to.handover)?;
+    from.set("mandatory", &mut to.mandatory)?;
+    Ok((to, from.take("linger")?))
 }
 
 /// Security settings. Random parts are made anew for each connection.
 fn security(from: &Options<'_, '_>) -> PyResult<Security> {
-    let server_key = from.key("server_key")?;
-    let secret = from.key("secret_key")?;
-    let public = from.key("public_key")?;
+    let server_key = key(from, "server_key")?;
+    let secret = key(from, "secret_key")?;
+    let public = key(from, "public_key")?;
     let asks = from.get("authenticator")?.is_some();
     let plain = from.get("plain")?;
     if let Some(plain) = plain {

@@ -1,11 +1,11 @@
 //! `zwire.zmtp`: ZeroMQ sockets.
 
 use crate::{
-    arrow::ArrowBatch,
+    arrow::{ArrowBatch, import_array, take_batch},
     errors,
     loops::{interrupt::Interrupt, timeout::seconds},
     zenoh::zbytes::{self, PyZBytes},
-    zmtp::{arrow, options},
+    zmtp::options,
 };
 use bytes::Bytes;
 use core::time::Duration;
@@ -15,18 +15,15 @@ use pyo3::{
     types::{PyBytes, PyDict, PyList, PyString, PyTuple},
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, Weak},
 };
+use zwire_columns::zmtp;
 use zwire_engine::{
     RecvError,
     zmtp::{Event, EventKind, Received, Socket, SocketError},
 };
-use zwire_proto::zmtp::{
-    crypto::{KeyPair, SecretKey},
-    link::Message,
-    wire::SocketType,
-};
+use zwire_proto::zmtp::{link::Message, wire::SocketType};
 
 /// Longest message that is sent without releasing the interpreter lock: copying it takes a few
 /// microseconds.
@@ -143,7 +140,7 @@ fn message(py: Python<'_>, head: &[Bytes], obj: &Bound<'_, PyAny>) -> PyResult<M
 }
 
 fn head(head: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Bytes>> {
-    let Some(head) = head.filter(|head| !head.is_none()) else { return Ok(Vec::new()) };
+    let Some(head) = head else { return Ok(Vec::new()) };
     if head.is_instance_of::<PyList>() || head.is_instance_of::<PyTuple>() {
         return head.try_iter()?.map(|item| frame(&item?)).collect();
     }
@@ -220,7 +217,7 @@ impl PySocket {
         crate::log::attach(py)?;
         let kind = SocketType::from_name(socket_type.as_bytes());
         let kind = kind.ok_or_else(|| errors::invalid(py, format!("no socket type {socket_type:?}")))?;
-        let (options, linger) = options::extract(py, kind, options)?;
+        let (options, linger) = options::extract(kind, options)?;
         let socket = Socket::open(options).map_err(|error| errors::socket(py, &error))?;
         let socket = Arc::new(socket);
         let mut open = OPEN.lock();
@@ -299,7 +296,7 @@ impl PySocket {
         let head = self::head(head)?;
         let arrow = messages.hasattr("__arrow_c_array__")?;
         let (taken, result) = if arrow {
-            let mut messages = arrow::messages(messages, head)?;
+            let mut messages = zmtp::messages(&import_array(messages)?, head).map_err(errors::columns)?;
             self.run(py, |socket, interrupted| Ok(socket.send_many(&mut messages, timeout, interrupted)))?
         } else {
             if messages.is_instance_of::<PyBytes>() || messages.is_instance_of::<PyString>() {
@@ -358,8 +355,16 @@ impl PySocket {
     #[pyo3(signature = (max_rows=65536, timeout=None))]
     fn recv_batch(&self, py: Python<'_>, max_rows: usize, timeout: Option<f64>) -> PyResult<ArrowBatch> {
         self.receives(py)?;
+        let queue = self.socket.inbox();
+        if queue.is_empty() {
+            self.socket.flush();
+        }
         let router = self.kind == SocketType::Router;
-        arrow::recv_batch(py, &self.socket, router, max_rows, timeout)
+        let batch = |all: &VecDeque<Received>| {
+            let identities = router.then(|| all.iter().map(|received| &received.identity));
+            zmtp::batch(all.iter().map(|received| &received.message), identities)
+        };
+        take_batch(py, queue, max_rows, timeout, batch, |error| errors::recv(py, error, timeout))
     }
 
     /// Subscribes to messages with a first frame that begins with ``prefix``; two subscriptions have to be
@@ -465,10 +470,6 @@ impl PySocket {
 
 /// Makes a pair of CURVE keys, public and secret, as Z85 of 40 characters.
 #[pyfunction]
-pub(crate) fn zmtp_keypair(py: Python<'_>) -> PyResult<(String, String)> {
-    let mut secret = [0; 32];
-    getrandom::fill(&mut secret).map_err(|_| errors::usage(py, "the system gives no random numbers"))?;
-    let text = |key: &[u8; 32]| String::from_utf8_lossy(&zwire_proto::zre::z85::encode_key(key)).into_owned();
-    let public = KeyPair::of(SecretKey::new(secret)).public.0;
-    Ok((text(&public), text(&secret)))
+pub(crate) fn zmtp_keypair() -> PyResult<(String, String)> {
+    crate::zre::settings::keypair()
 }

@@ -7,7 +7,6 @@ use pyo3::{
 };
 use zwire_engine::zre::NodeEvent;
 use zwire_proto::zre::node::EventKind;
-pub(crate) use zwire_recorder::zre::{content, group, word};
 
 /// Event on the network of a node.
 ///
@@ -23,7 +22,7 @@ impl Event {
     /// `LEADER` or `STOP`.
     #[getter]
     const fn r#type(&self) -> &'static str {
-        word(&self.0.event.kind)
+        self.0.event.kind.name()
     }
 
     /// UUID of the peer: 32 upper-case hexadecimal digits. For STOP, and for a LEADER that is this node,
@@ -53,11 +52,11 @@ impl Event {
 
     fn __repr__(&self) -> String {
         let event = &self.0.event;
-        let mut text = format!("<{} {} {}", word(&event.kind), event.name.as_str(), event.peer);
-        if let Some(group) = group(&event.kind) {
+        let mut text = format!("<{} {} {}", event.kind.name(), event.name.as_str(), event.peer);
+        if let Some(group) = event.kind.group() {
             text += &format!(" group={group:?}");
         }
-        if let Some(content) = content(&event.kind) {
+        if let Some(content) = event.kind.content() {
             let bytes: usize = content.iter().map(bytes::Bytes::len).sum();
             text += &format!(" frames={} bytes={bytes}", content.len());
         }
@@ -70,20 +69,18 @@ impl Event {
 
 impl Event {
     fn of_group(&self) -> &str {
-        group(&self.0.event.kind).unwrap_or_default()
+        self.0.event.kind.group().unwrap_or_default()
     }
 
     fn content<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let frames = content(&self.0.event.kind).unwrap_or_default();
+        let frames = self.0.event.kind.content().unwrap_or_default();
         PyList::new(py, frames.iter().map(|frame| PyBytes::new(py, frame)))
     }
 
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        if let EventKind::Enter { headers } = &self.0.event.kind {
-            for (name, value) in headers {
-                dict.set_item(name.as_str(), value.as_str())?;
-            }
+        for (name, value) in self.0.event.kind.headers().unwrap_or_default() {
+            dict.set_item(name.as_str(), value.as_str())?;
         }
         Ok(dict)
     }
@@ -104,14 +101,9 @@ impl Enter {
     /// A header of the HELLO, or `default`.
     #[pyo3(signature = (name, default=None))]
     fn header(slf: PyRef<'_, Self>, name: &str, default: Option<String>) -> Option<String> {
-        match &slf.as_super().0.event.kind {
-            EventKind::Enter { headers } => headers
-                .iter()
-                .find(|(known, _)| *known == *name)
-                .map(|(_, value)| value.as_str().to_owned())
-                .or(default),
-            _ => default,
-        }
+        let headers = slf.as_super().0.event.kind.headers().unwrap_or_default();
+        let found = headers.iter().find(|(known, _)| *known == *name);
+        found.map(|(_, value)| value.as_str().to_owned()).or(default)
     }
 }
 

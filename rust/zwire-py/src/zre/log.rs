@@ -257,7 +257,7 @@ impl LogSender {
         time: Option<f64>,
     ) -> PyResult<()> {
         let (level, event) = (of_word(py, &LEVELS, level, "level")?, of_word(py, &EVENTS, event, "event")?);
-        let peer = match peer.filter(|peer| !peer.is_none()) {
+        let peer = match peer {
             None => 0,
             Some(peer) if peer.is_instance_of::<PyInt>() => peer.extract()?,
             Some(peer) => log_hash(peer.extract::<String>()?.as_bytes()),

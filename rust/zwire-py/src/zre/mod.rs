@@ -1,6 +1,5 @@
 //! Nodes of ZRE, their events, and ZRE/LOG.
 
-pub(crate) mod arrow;
 pub(crate) mod events;
 pub(crate) mod log;
 pub(crate) mod node;

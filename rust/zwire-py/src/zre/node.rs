@@ -1,7 +1,7 @@
 //! `zwire.zre`: a node of a ZRE network.
 
 use crate::{
-    arrow::ArrowBatch,
+    arrow::{ArrowBatch, import, take_batch},
     errors,
     loops::{
         calling::{self, Called},
@@ -19,7 +19,11 @@ use pyo3::{
     prelude::*,
     types::{PyDict, PyString},
 };
-use std::sync::{Arc, Weak};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Weak},
+};
+use zwire_columns::zre as columns;
 use zwire_engine::{
     Error, Queue,
     zre::{BatchTarget, Node as Engine, NodeEvent},
@@ -348,7 +352,7 @@ impl Node {
             PyResult::Ok(())
         };
         if contents.hasattr("__arrow_c_array__")? {
-            send(crate::zre::arrow::contents(contents)?)?;
+            send(columns::contents(&import(contents)?).map_err(errors::columns)?)?;
             return Ok(total);
         }
         let mut chunk = Vec::with_capacity(SEND_CHUNK);
@@ -494,7 +498,12 @@ impl Node {
     fn recv_batch(&self, py: Python<'_>, max_rows: usize, timeout: Option<f64>) -> PyResult<ArrowBatch> {
         self.channel(py)?;
         self.engine.birth().check().map_err(|error| errors::engine(py, &error))?;
-        crate::zre::arrow::recv_batch(py, self.engine.events(), max_rows, timeout)
+        let batch = |events: &VecDeque<NodeEvent>| {
+            let events = events.iter().map(|NodeEvent { event, time }| (event, *time));
+            columns::batch(events).map_err(|error| error.to_string())
+        };
+        let failed = |error| errors::recv(py, error, timeout);
+        take_batch(py, self.engine.events(), max_rows, timeout, batch, failed)
     }
 
     fn __iter__(&self, py: Python<'_>) -> PyResult<Py<Handler>> {

@@ -142,6 +142,56 @@ pub enum EventKind {
     Stop,
 }
 
+impl EventKind {
+    /// Name of the event, as in zyre.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Enter { .. } => "ENTER",
+            Self::Exit => "EXIT",
+            Self::Evasive => "EVASIVE",
+            Self::Silent => "SILENT",
+            Self::Join { .. } => "JOIN",
+            Self::Leave { .. } => "LEAVE",
+            Self::Whisper { .. } => "WHISPER",
+            Self::Shout { .. } => "SHOUT",
+            Self::MessagesLost { .. } => "MESSAGES_LOST",
+            Self::Leader { .. } => "LEADER",
+            Self::Stop => "STOP",
+        }
+    }
+
+    /// Group of the event, if it has one.
+    #[must_use]
+    pub fn group(&self) -> Option<&str> {
+        match self {
+            Self::Join { group }
+            | Self::Leave { group }
+            | Self::Shout { group, .. }
+            | Self::Leader { group } => Some(group),
+            _ => None,
+        }
+    }
+
+    /// Frames of a message.
+    #[must_use]
+    pub fn content(&self) -> Option<&[Bytes]> {
+        match self {
+            Self::Whisper { content } | Self::Shout { content, .. } => Some(content),
+            _ => None,
+        }
+    }
+
+    /// Headers of a HELLO.
+    #[must_use]
+    pub fn headers(&self) -> Option<&[(Text, Text)]> {
+        match self {
+            Self::Enter { headers } => Some(headers),
+            _ => None,
+        }
+    }
+}
+
 /// Outcome of a message for one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delivery {

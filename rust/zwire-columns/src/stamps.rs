@@ -1,29 +1,25 @@
 //! Time stamps of the rows of a batch that is published.
 
-use crate::arrow::{Binaries, wrong_type};
-use arrow_array::{
-    Array, ArrayRef, PrimitiveArray, RecordBatch,
-    cast::AsArray as _,
-    types::{
-        ArrowPrimitiveType, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
-        TimestampNanosecondType, TimestampSecondType, UInt64Type,
-    },
-};
+use crate::reader::{Binaries, Error};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
 use core::time::Duration;
-use pyo3::{PyResult, exceptions::PyValueError};
 use zwire_proto::zenoh::{Ntp64, Timestamp, ZenohId, timestamp::TimestampError};
 
 /// Column of 64-bit numbers, some of them null.
+#[derive(Debug)]
 struct Numbers {
     values: ScalarBuffer<i64>,
     nulls: Option<NullBuffer>,
 }
 
 impl Numbers {
-    fn new<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>) -> Self {
-        Self { values: array.values().inner().clone().into(), nulls: array.nulls().cloned() }
+    /// Wraps a column whose values have 64 bits.
+    fn new(column: &ArrayRef) -> Self {
+        let data = column.to_data();
+        let values = ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len());
+        Self { values, nulls: column.nulls().cloned() }
     }
 
     fn get(&self, row: usize) -> Option<i64> {
@@ -33,6 +29,7 @@ impl Numbers {
 }
 
 /// Column of instants.
+#[derive(Debug)]
 struct Times {
     name: &'static str,
     unit: TimeUnit,
@@ -40,18 +37,12 @@ struct Times {
 }
 
 impl Times {
-    fn new(name: &'static str, column: &ArrayRef) -> PyResult<Self> {
+    fn new(name: &'static str, column: &ArrayRef) -> Result<Self, Error> {
         // Without a zone the column holds local times of an unknown zone.
         let DataType::Timestamp(unit, Some(_)) = column.data_type() else {
-            return Err(wrong_type(name, column.data_type(), "a timestamp with a time zone"));
+            return Err(Error::column(name, column.data_type(), "a timestamp with a time zone"));
         };
-        let numbers = match unit {
-            TimeUnit::Second => Numbers::new(column.as_primitive::<TimestampSecondType>()),
-            TimeUnit::Millisecond => Numbers::new(column.as_primitive::<TimestampMillisecondType>()),
-            TimeUnit::Microsecond => Numbers::new(column.as_primitive::<TimestampMicrosecondType>()),
-            TimeUnit::Nanosecond => Numbers::new(column.as_primitive::<TimestampNanosecondType>()),
-        };
-        Ok(Self { name, unit: *unit, numbers })
+        Ok(Self { name, unit: *unit, numbers: Numbers::new(column) })
     }
 
     fn get(&self, row: usize) -> Result<Option<Ntp64>, String> {
@@ -69,6 +60,7 @@ impl Times {
 }
 
 /// Stamps of rows: all 64 bits of the time if they are given, otherwise the instant.
+#[derive(Debug)]
 pub(crate) struct Stamps {
     times: Option<Times>,
     bits: Option<Numbers>,
@@ -79,26 +71,25 @@ pub(crate) struct Stamps {
 
 impl Stamps {
     /// Finds the columns of a batch; `None` if it has no times.
-    pub(crate) fn new(batch: &RecordBatch, own: ZenohId) -> PyResult<Option<Self>> {
+    pub(crate) fn new(batch: &RecordBatch, own: ZenohId) -> Result<Option<Self>, Error> {
         let times = |name: &'static str| {
             batch.column_by_name(name).map(|column| Times::new(name, column)).transpose()
         };
         let times = match (times("timestamp")?, times("ts")?) {
             (Some(_), Some(_)) => {
                 let problem = "\"ts\" is the former name of the column \"timestamp\": give one of them only";
-                return Err(PyValueError::new_err(problem));
+                return Err(Error::Value(problem.to_owned()));
             }
             (timestamp, ts) => timestamp.or(ts),
         };
         let bits = |column: &ArrayRef| match column.data_type() {
-            DataType::Int64 => Ok(Numbers::new(column.as_primitive::<Int64Type>())),
-            DataType::UInt64 => Ok(Numbers::new(column.as_primitive::<UInt64Type>())),
-            other => Err(wrong_type("hlc", other, "int64 or uint64")),
+            DataType::Int64 | DataType::UInt64 => Ok(Numbers::new(column)),
+            other => Err(Error::column("hlc", other, "int64 or uint64")),
         };
         let bits = batch.column_by_name("hlc").map(bits).transpose()?;
         let ids = |column: &ArrayRef| match column.data_type() {
             DataType::Binary | DataType::LargeBinary => Ok(Binaries::new(column)),
-            other => Err(wrong_type("hlc_id", other, "binary")),
+            other => Err(Error::column("hlc_id", other, "binary")),
         };
         let ids = batch.column_by_name("hlc_id").map(ids).transpose()?.flatten();
         Ok((times.is_some() || bits.is_some()).then_some(Self { times, bits, ids, own }))

@@ -1,4 +1,4 @@
-//! [`Pool`]: the threads that run callbacks.
+//! [`CallbackPool`]: threads that run callbacks of an interpreter, which they enter through a [`Host`].
 //!
 //! One thread for each callback would keep a slow one from delaying the others, but need five thousand
 //! threads for five thousand subscribers. So a few threads take turns running ready tasks, and more are
@@ -8,20 +8,28 @@
 //! `CPython` that is not fork-safe before 3.12: with a thread that attaches for each batch, one child in
 //! some hundred hangs in `os.fork`.
 
+use crate::rt::{
+    clock,
+    runtime::{self, Birth, PerProcess},
+};
 use core::{
     sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering},
     time::Duration,
 };
 use parking_lot::{Condvar, Mutex};
-use pyo3::prelude::*;
 use std::{collections::VecDeque, io, sync::Arc, thread};
-use zwire_engine::{
-    clock,
-    runtime::{self, Birth, PerProcess},
-};
 
 /// Name of callback threads.
-pub(crate) const NAME: &str = "zwire-callback";
+pub const NAME: &str = "zwire-callback";
+
+/// Interpreter in which callbacks run.
+#[derive(Debug)]
+pub struct Host {
+    /// Enters the interpreter for a function; returns `false`, without calling it, if the interpreter is gone.
+    pub enter: fn(&mut dyn FnMut()) -> bool,
+    /// Leaves the interpreter, in a thread that has entered it, for a function.
+    pub leave: fn(&mut (dyn FnMut() + Send)),
+}
 
 /// Most callback threads in a process, and so the number of callbacks that may block at once before
 /// others wait for them; a waiting thread costs some ten kilobytes.
@@ -45,8 +53,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// No work is left; the next is [announced](Task::announce).
+pub enum Turn {
+    /// No work is left; the next is [announced](PoolTask::announce).
     Done,
     /// More to do.
     More,
@@ -55,9 +63,9 @@ pub(crate) enum Turn {
 }
 
 /// Work for the pool, done turn by turn: never two turns at once, and in the order of their announcement.
-pub(crate) trait Work: Send + Sync {
+pub trait Work: Send + Sync {
     /// Does a part of the work; takes a short time unless the callback blocks.
-    fn turn(&self, py: Python<'_>) -> Turn;
+    fn turn(&self) -> Turn;
 
     /// Called after a turn has panicked: there will be no other.
     fn abandon(&self);
@@ -70,15 +78,15 @@ const RUNNING: u8 = 2;
 const AGAIN: u8 = 3;
 
 /// A work and its scheduling state.
-pub(crate) struct Task {
+pub struct PoolTask {
     state: AtomicU8,
-    pool: &'static Pool,
+    pool: &'static CallbackPool,
     work: Box<dyn Work>,
 }
 
-impl Task {
+impl PoolTask {
     /// Announces that there is something to do.
-    pub(crate) fn announce(self: &Arc<Self>) {
+    pub fn announce(self: &Arc<Self>) {
         // The closure returns `None` where the state does not change.
         let before = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| match state {
             RESTING => Some(WAITING),
@@ -95,13 +103,13 @@ impl Task {
 #[derive(Default)]
 struct Seat {
     wake: Condvar,
-    task: Mutex<Option<Arc<Task>>>,
+    task: Mutex<Option<Arc<PoolTask>>>,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     /// Announced tasks, with the time of their announcement.
-    ready: VecDeque<(Arc<Task>, Duration)>,
+    ready: VecDeque<(Arc<PoolTask>, Duration)>,
     /// Idle threads. If there is one, `ready` is empty.
     idle: Vec<Arc<Seat>>,
     threads: usize,
@@ -115,7 +123,7 @@ struct State {
     frozen: bool,
 }
 
-impl State {
+impl PoolState {
     /// Number of further threads that would help if the existing ones are blocked.
     fn room(&self) -> usize {
         self.works.min(MOST).saturating_sub(self.threads)
@@ -127,28 +135,41 @@ impl State {
 }
 
 /// The callback threads of one process.
-pub(crate) struct Pool {
+pub struct CallbackPool {
+    host: &'static Host,
     birth: Birth,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     /// Threads that wait for the interpreter lock in order to work: another one would only wait behind
     /// them.
     entering: AtomicUsize,
 }
 
-static POOL: PerProcess<Pool> = PerProcess::new();
+static POOL: PerProcess<CallbackPool> = PerProcess::new();
 
-impl Pool {
+impl core::fmt::Debug for CallbackPool {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("CallbackPool").finish_non_exhaustive()
+    }
+}
+
+impl CallbackPool {
     /// The pool of this process; a forked child has none of the threads of its parent, and gets a new
     /// one.
-    pub(crate) fn here() -> &'static Self {
-        POOL.get(|| Self { birth: Birth::here(), state: Mutex::default(), entering: AtomicUsize::new(0) })
+    pub fn here(host: &'static Host) -> &'static Self {
+        POOL.get(|| Self::new(host))
+    }
+
+    fn new(host: &'static Host) -> Self {
+        let (birth, state, entering) = (Birth::here(), Mutex::default(), AtomicUsize::new(0));
+        Self { host, birth, state, entering }
     }
 
     /// Adds a work; its turns have to be announced.
     ///
     /// # Errors
+    ///
     /// There is no thread yet, and the system refuses one.
-    pub(crate) fn employ(&'static self, work: Box<dyn Work>) -> io::Result<Arc<Task>> {
+    pub fn employ(&'static self, work: Box<dyn Work>) -> io::Result<Arc<PoolTask>> {
         let alone = {
             let mut state = self.state.lock();
             state.works += 1;
@@ -162,7 +183,7 @@ impl Pool {
             self.state.lock().works -= 1;
             return Err(error);
         }
-        Ok(Arc::new(Task { state: AtomicU8::new(RESTING), pool: self, work }))
+        Ok(Arc::new(PoolTask { state: AtomicU8::new(RESTING), pool: self, work }))
     }
 
     /// Starts a thread, which is counted already.
@@ -170,7 +191,7 @@ impl Pool {
         self.entering.fetch_add(1, Ordering::AcqRel);
         let started = thread::Builder::new().name(NAME.to_owned()).spawn(move || {
             let counted = Counted(self);
-            if Python::try_attach(|py| self.serve(py)).is_some() {
+            if (self.host.enter)(&mut || self.serve()) {
                 // A thread that ended as idle is not counted any more.
                 core::mem::forget(counted);
             }
@@ -185,23 +206,28 @@ impl Pool {
     }
 
     /// Main loop of a thread.
-    fn serve(&'static self, py: Python<'_>) {
+    fn serve(&'static self) {
         let seat = Arc::<Seat>::default();
         self.entering.fetch_sub(1, Ordering::AcqRel);
-        while let Some(first) = py.detach(|| self.next(&seat)) {
+        let next = || {
+            let mut next = None;
+            (self.host.leave)(&mut || next = self.next(&seat));
+            next
+        };
+        while let Some(first) = next() {
             self.entering.fetch_sub(1, Ordering::AcqRel);
             let end = clock::mono() + SLICE;
             let mut next = Some(first);
             while let Some(task) = next {
-                let turn = self.run(py, &task);
+                let turn = self.run(&task);
                 next = self.finish(task, turn, clock::mono() < end);
             }
         }
     }
 
-    fn run(&self, py: Python<'_>, task: &Arc<Task>) -> Turn {
+    fn run(&self, task: &Arc<PoolTask>) -> Turn {
         /// Guard that ends the work of a turn that panics; its thread ends as well.
-        struct Panics<'a>(&'a Pool, &'a Task);
+        struct Panics<'a>(&'a CallbackPool, &'a PoolTask);
         impl Drop for Panics<'_> {
             fn drop(&mut self) {
                 if thread::panicking() {
@@ -212,18 +238,18 @@ impl Pool {
         }
         task.state.store(RUNNING, Ordering::Release);
         let panics = Panics(self, task);
-        let turn = task.work.turn(py);
+        let turn = task.work.turn();
         drop(panics);
         // In a child that was forked within a callback and has returned from it, the state belongs to the
         // parent, including locks held by threads that the child does not have.
         while !self.birth.is_here() {
-            py.detach(|| thread::sleep(LINGER));
+            (self.host.leave)(&mut || thread::sleep(LINGER));
         }
         turn
     }
 
     /// Handles the end of a turn; returns the next task if there is one and `go_on` is set.
-    fn finish(&self, task: Arc<Task>, turn: Turn, go_on: bool) -> Option<Arc<Task>> {
+    fn finish(&self, task: Arc<PoolTask>, turn: Turn, go_on: bool) -> Option<Arc<PoolTask>> {
         let again = match turn {
             Turn::Over => false,
             Turn::More => true,
@@ -252,7 +278,7 @@ impl Pool {
 
     /// Waits for the next task without the interpreter lock; `None` if the thread is not needed. In both
     /// cases the thread counts as entering the interpreter.
-    fn next(&self, seat: &Arc<Seat>) -> Option<Arc<Task>> {
+    fn next(&self, seat: &Arc<Seat>) -> Option<Arc<PoolTask>> {
         let mut state = self.state.lock();
         if state.frozen {
             drop(state);
@@ -285,7 +311,7 @@ impl Pool {
 
     /// Schedules a task. The thread that became idle last takes it, so that the others time out if they
     /// are not needed.
-    fn add(&'static self, task: Arc<Task>) {
+    fn add(&'static self, task: Arc<PoolTask>) {
         let mut state = self.state.lock();
         let seat = state.idle.pop();
         if let Some(seat) = &seat {
@@ -349,12 +375,12 @@ impl Pool {
     }
 
     /// Whether all works have ended, and no thread is about to enter the interpreter.
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub fn is_quiet(&self) -> bool {
         self.state.lock().works == 0 && self.entering.load(Ordering::Acquire) == 0
     }
 
     /// Parks threads that wait now, until the process ends.
-    pub(crate) fn freeze(&self) {
+    pub fn freeze(&self) {
         self.state.lock().frozen = true;
     }
 }
@@ -374,10 +400,88 @@ fn stay() -> ! {
 }
 
 /// Guard that counts a thread until it is not needed or fails.
-struct Counted(&'static Pool);
+struct Counted(&'static CallbackPool);
 
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.state.lock().threads -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::AtomicU32;
+
+    static NO_INTERPRETER: Host = Host {
+        enter: |work| {
+            work();
+            true
+        },
+        leave: |wait| wait(),
+    };
+
+    struct Turns {
+        left: AtomicU32,
+        done: Arc<AtomicU32>,
+    }
+
+    impl Work for Turns {
+        fn turn(&self) -> Turn {
+            self.done.fetch_add(1, Ordering::AcqRel);
+            match self.left.fetch_sub(1, Ordering::AcqRel) {
+                1 => Turn::Over,
+                n if n % 2 == 0 => Turn::More,
+                _ => Turn::Done,
+            }
+        }
+
+        fn abandon(&self) {}
+    }
+
+    fn pool() -> &'static CallbackPool {
+        Box::leak(Box::new(CallbackPool::new(&NO_INTERPRETER)))
+    }
+
+    fn until(condition: impl Fn() -> bool) {
+        for _ in 0..5_000 {
+            if condition() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        panic!("the condition did not become true within five seconds");
+    }
+
+    #[test]
+    fn turns_follow_announcements_until_the_work_is_over() {
+        let (pool, done) = (pool(), Arc::<AtomicU32>::default());
+        let work = Turns { left: AtomicU32::new(5), done: done.clone() };
+        let task = pool.employ(Box::new(work)).unwrap();
+        assert!(!pool.is_quiet());
+        // 5 is odd: its turn waits for the next announcement, which asks for the turns of 4 and 3.
+        for turns in [1, 3, 5] {
+            task.announce();
+            until(|| done.load(Ordering::Acquire) == turns);
+            until(|| turns == 5 || task.state.load(Ordering::Acquire) == RESTING);
+        }
+        until(|| pool.is_quiet());
+    }
+
+    #[test]
+    fn a_work_that_panics_counts_as_ended() {
+        struct Panics(Arc<AtomicBool>);
+        impl Work for Panics {
+            fn turn(&self) -> Turn {
+                panic!("a test of a panic");
+            }
+
+            fn abandon(&self) {
+                self.0.store(true, Ordering::Release);
+            }
+        }
+        let (pool, abandoned) = (pool(), Arc::<AtomicBool>::default());
+        pool.employ(Box::new(Panics(abandoned.clone()))).unwrap().announce();
+        until(|| abandoned.load(Ordering::Acquire) && pool.state.lock().works == 0);
     }
 }
