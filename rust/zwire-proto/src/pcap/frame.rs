@@ -28,6 +28,9 @@ const RST: u8 = 0x04;
 const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 
+/// Largest headers: Ethernet 14, IPv6 40, TCP 20, options of a SYN 8.
+const MAX_HEAD: usize = 82;
+
 /// Makes the packets of one TCP connection.
 #[derive(Clone, Debug)]
 pub struct FrameBuilder {
@@ -107,7 +110,7 @@ impl FrameBuilder {
             let [high, low] = (MAX_SEGMENT as u16).to_be_bytes();
             header.options = [2, 4, high, low, 1, 3, 3, WINDOW_SCALE].into();
         }
-        let mut packet = Vec::new();
+        let mut packet = Vec::with_capacity(MAX_HEAD + data.len());
         // No segment is longer than MAX_SEGMENT, so its packet fits the length fields.
         if ip(src, dst, self.ip_id).tcp_header(header).write_to_vec(&mut packet, data).is_ok() {
             out.write(timestamp, &packet, &[]);
@@ -142,7 +145,7 @@ pub fn write_datagram(
     if data.len() > bound {
         return Err(DatagramTooLong { len: data.len(), bound });
     }
-    let mut packet = Vec::new();
+    let mut packet = Vec::with_capacity(MAX_HEAD + data.len());
     ip(src, dst, 0)
         .udp(src.port(), dst.port())
         .write_to_vec(&mut packet, data)
