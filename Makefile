@@ -150,6 +150,20 @@ test-rust-long: ## Simulations of 300 and 1,000 nodes, compared with the tables 
 	@.ci/check-tools "$(PYTHON)" rust
 	$(CARGO_TEST) --lib -- --ignored a_thousand_nodes three_hundred_nodes
 
+# The small builds share target/ with the others: some dependencies are compiled once more for them, beside and not in
+# place of the ones of `make test`. The last command is the build with all features, as in `make test`.
+CARGO_FEATURES := tls quic ws yaml lz4 curve
+.PHONY: features
+features: ## Rust with none of the Cargo features, with each one, and with all
+	@.ci/check-tools "$(PYTHON)" rust
+	cargo clippy --locked --no-default-features -p zwire-engine -p zwire-proto --all-targets -- --deny warnings
+	cargo test --locked --no-default-features -p zwire-engine -p zwire-proto
+	for feature in $(CARGO_FEATURES); do \
+		echo "== --features $$feature"; \
+		cargo clippy --locked --no-default-features -p zwire-engine --features "$$feature" -- --deny warnings; \
+	done
+	$(CARGO_TEST) --lib
+
 .PHONY: test-py
 test-py: ext ## Python: API, guards, command line, examples of the documentation
 	$(BIN)/python -m pytest tests/python $(SIDE_BY_SIDE) 3 $(PYTEST_ARGS)

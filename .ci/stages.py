@@ -32,7 +32,15 @@ RUNS = {
         "fuzz-smoke",
         "bench-smoke",
     ),
-    "test-long": ("ext", "deny", "test-rust-long", "test-interop-long", "test-spark-long", "fuzz-long"),
+    "test-long": (
+        "ext",
+        "deny",
+        "features",
+        "test-rust-long",
+        "test-interop-long",
+        "test-spark-long",
+        "fuzz-long",
+    ),
 }
 
 

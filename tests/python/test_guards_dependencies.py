@@ -143,6 +143,57 @@ def test_no_product_crate_links_to_wire_code_of_others(crate):
     assert forbidden(tree, NOT_IN_PRODUCT) == []
 
 
+# Cargo features of the engine, and the crate of others for which each one exists.
+FEATURES = {
+    "tls": "rustls",
+    "quic": "quinn",
+    "ws": "tungstenite",
+    "yaml": "saphyr-parser",
+    "lz4": "lz4_flex",
+    "curve": "curve25519-dalek",
+}
+
+
+def linked(crate: str, *arguments: str) -> set[str]:
+    """Return the names of the crates that a build of one crate with these arguments links to."""
+    cargo = shutil.which("cargo")
+    assert cargo, "cargo is needed to read the dependency tree"
+    out = subprocess.run(
+        [cargo, "tree", "--locked", "--edges", "normal", "--prefix", "none", "--package", crate, *arguments],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        timeout=25,
+        text=True,
+    ).stdout
+    return {line.split()[0] for line in out.splitlines() if line}
+
+
+def test_the_features_of_the_engine_are_known():
+    features = tomllib.loads((ROOT / "rust/zwire-engine/Cargo.toml").read_text())["features"]
+    assert set(features) == {"default", *FEATURES}
+    assert set(features["default"]) == set(FEATURES)
+
+
+def test_an_engine_without_features_links_to_none_of_their_crates():
+    tree = linked("zwire-engine", "--no-default-features")
+    assert {"zwire-proto", "tokio"} <= tree, "the guard has read the wrong tree"
+    assert tree.isdisjoint({*FEATURES.values(), "ring", "quinn-proto", "data-encoding"})
+    assert tree.isdisjoint({"salsa20", "poly1305", "zeroize"})
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_a_feature_links_to_its_own_crate_only(feature):
+    tree = linked("zwire-engine", "--no-default-features", "--features", feature)
+    own = {FEATURES[feature]} | ({FEATURES["tls"]} if feature == "quic" else set())
+    assert tree & set(FEATURES.values()) == own
+
+
+@pytest.mark.parametrize("crate", ["zwire-engine", "zwire-recorder", "zwire-py"])
+def test_every_feature_is_on_by_default_and_in_the_wheel(crate):
+    assert set(FEATURES.values()) <= linked(crate)
+
+
 def version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.split(r"[-+]", text)[0].split("."))
 

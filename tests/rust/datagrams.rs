@@ -108,6 +108,7 @@ fn udp_holds_a_burst() {
     }
 }
 
+#[cfg(feature = "lz4")]
 #[test]
 fn udp_carries_each_size_over_ipv6_and_compressed() {
     let _shared = with_others();

@@ -119,6 +119,12 @@ pub enum Error {
     /// A command that a state machine refused.
     #[error(transparent)]
     Command(#[from] zwire_proto::zenoh::session::SessionError),
+    /// Keys for a ZRE node, in a build without CURVE.
+    #[error(
+        "the node has CURVE keys, and this build has no CURVE (feature `curve`): build zwire-engine with it, or \
+         remove the keys"
+    )]
+    NoCurve,
     /// A command that a ZRE node refused.
     #[error(transparent)]
     Node(#[from] zwire_proto::zre::node::NodeError),
@@ -164,15 +170,15 @@ pub enum ConnectReason {
     Unresolved,
     /// The configured certificates or keys cannot be used.
     #[error("{0}")]
-    TlsSettings(#[from] crate::net::tls::TlsSettingsError),
+    TlsSettings(#[from] crate::net::tls_error::TlsSettingsError),
     /// The TLS handshake failed.
     #[error("{0}")]
-    Tls(#[from] crate::net::tls::TlsFailure),
+    Tls(#[from] crate::net::tls_error::TlsFailure),
     /// The WebSocket handshake failed, or the peer speaks WebSocket at an endpoint of another protocol.
     #[error("WebSocket: {0}")]
     WebSocket(String),
     /// This build does not support the protocol of the endpoint.
-    #[error("the protocol {0:?} is not supported")]
+    #[error("the protocol {_0:?} is not supported by this build{}", crate::config::missing_feature(_0))]
     Protocol(String),
     /// There is a session with the node that answered already.
     #[error("there is a session with {0} already")]

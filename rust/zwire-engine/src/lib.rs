@@ -20,7 +20,7 @@ pub use config::Config;
 pub use error::{ConnectReason, Error};
 pub use net::{
     interfaces,
-    tls::{TlsFailure, TlsSettingsError},
+    tls_error::{TlsFailure, TlsSettingsError},
 };
 pub use rt::{
     callbacks, clock, pool, queue,

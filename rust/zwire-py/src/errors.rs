@@ -114,6 +114,7 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
         Error::Interrupted => PyKeyboardInterrupt::new_err(()),
         Error::Key(error) => key_expr(py, error),
         Error::Command(error) => command(py, error),
+        Error::NoCurve => raise(config_error(py), message, None),
         Error::Node(error) => node(py, error),
         Error::Tap { .. } => raise(transport_error(py), message, None),
     }

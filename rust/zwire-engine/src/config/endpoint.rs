@@ -11,12 +11,28 @@ pub const MAX_ENDPOINT_LEN: usize = 255;
 pub(crate) const PROTOCOLS: &[&str] = &[
     "tcp",
     "udp",
+    #[cfg(feature = "tls")]
     "tls",
+    #[cfg(feature = "ws")]
     "ws",
+    #[cfg(feature = "quic")]
     "quic",
     #[cfg(unix)]
     "unixsock-stream",
 ];
+
+/// Name of reliable UDP in error texts: QUIC without encryption.
+pub(super) const RELIABLE_UDP: &str = "udp?rel=1";
+
+/// Clause of an error text for a protocol that this build could have; empty for all others.
+pub(crate) fn missing_feature(protocol: &str) -> &'static str {
+    match protocol {
+        "tls" => ", which has no TLS (feature `tls`)",
+        "ws" => ", which has no WebSocket (feature `ws`)",
+        "quic" | RELIABLE_UDP => ", which has no QUIC (feature `quic`)",
+        _ => "",
+    }
+}
 
 /// Part of an endpoint, for error texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +124,7 @@ pub enum EndpointError {
         expected: &'static str,
     },
     /// A protocol that this build does not support.
-    #[error("the protocol `{protocol}` is not supported by this build; it speaks {supported}")]
+    #[error("the protocol `{protocol}` is not supported by this build{}; it speaks {supported}", missing_feature(.protocol))]
     Protocol {
         /// The protocol.
         protocol: String,

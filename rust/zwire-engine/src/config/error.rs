@@ -7,6 +7,12 @@ use zwire_proto::zenoh::keyexpr::KeyExprError;
 
 use super::endpoint::EndpointError;
 
+const FORMATS: &str = if cfg!(feature = "yaml") {
+    "the extension must be json5, json, yaml or yml"
+} else {
+    "the extension must be json5 or json; this build has no YAML (feature `yaml`)"
+};
+
 /// A configuration that cannot be used.
 #[derive(Debug, Error)]
 pub enum ConfigError {
@@ -83,7 +89,7 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// A file with an extension of no supported format.
-    #[error("{}: the extension must be json5, json, yaml or yml", file.display())]
+    #[error("{}: {FORMATS}", file.display())]
     FileFormat {
         /// The file.
         file: PathBuf,

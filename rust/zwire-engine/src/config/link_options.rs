@@ -6,7 +6,9 @@ use std::net::{IpAddr, SocketAddr};
 use zwire_proto::zenoh::{Priority, Reliability};
 
 use super::{
-    ConnectRules, Endpoint, EndpointError, Part, TlsSettings, endpoint::PROTOCOLS, nearest::nearest,
+    ConnectRules, Endpoint, EndpointError, Part, TlsSettings,
+    endpoint::{PROTOCOLS, RELIABLE_UDP},
+    nearest::nearest,
     tls::TLS_CONFIG,
 };
 
@@ -36,7 +38,10 @@ fn known(endpoint: &Endpoint) -> Option<&'static [&'static [&'static str]]> {
     let known: &[&[_]] = match protocol {
         "udp" if is_group(endpoint) => &[RULES, IP, BUFFERS, GROUP],
         // Reliable UDP runs over QUIC.
-        "udp" if endpoint.metadata_value("rel") == Some("1") => &[RULES, IP, BUFFERS, QUIC],
+        "udp" if endpoint.metadata_value("rel") == Some("1") => match cfg!(feature = "quic") {
+            true => &[RULES, IP, BUFFERS, QUIC],
+            false => return None,
+        },
         // UDP sockets have these buffers as well.
         "tcp" | "udp" | "ws" => &[RULES, IP, BUFFERS],
         "tls" => &[RULES, IP, BUFFERS, &TLS_CONFIG],
@@ -115,7 +120,8 @@ impl LinkOptions {
     pub fn of(endpoint: &Endpoint) -> Result<Self, EndpointError> {
         let protocol = endpoint.protocol();
         let known = known(endpoint).ok_or_else(|| EndpointError::Protocol {
-            protocol: protocol.to_owned(),
+            // Reliable UDP is the only protocol of which a part is missing.
+            protocol: if protocol == "udp" { RELIABLE_UDP } else { protocol }.to_owned(),
             supported: PROTOCOLS.join(", "),
         })?;
         for (key, _) in endpoint.config() {
@@ -295,6 +301,7 @@ mod tests {
         assert_eq!(options("tcp/a:1").unwrap(), LinkOptions::default());
     }
 
+    #[cfg(feature = "quic")]
     #[test]
     fn choices_are_those_of_quic() {
         let o = options("quic/a:1?multistream=1;mixed_rel=auto").unwrap();
@@ -314,31 +321,42 @@ mod tests {
         assert!(e.contains("multistream"), "{e}");
     }
 
+    fn assert_named(bad: &[(&str, &str)]) {
+        for (text, wrong) in bad {
+            match options(text).expect_err(text) {
+                EndpointError::Parameter { key, .. } => assert_eq!(key, *wrong, "{text}"),
+                other => panic!("{text}: {other}"),
+            }
+        }
+    }
+
+    #[cfg(feature = "quic")]
+    #[test]
+    fn bad_values_of_quic_are_named() {
+        assert_named(&[
+            ("quic/a?multistream=2", "multistream"),
+            ("quic/a?mixed_rel=yes", "mixed_rel"),
+            ("quic/a?mixed_rel", "mixed_rel"),
+            ("quic/a#initial_mtu=1199", "initial_mtu"),
+            ("quic/a#mtu_discovery_interval_secs=0", "mtu_discovery_interval_secs"),
+        ]);
+    }
+
     #[test]
     fn bad_values_are_named() {
-        for (text, wrong) in [
+        assert_named(&[
             ("tcp/a?prio=4-1", "prio"),
             ("tcp/a?prio=8", "prio"),
             ("tcp/a?prio", "prio"),
             ("tcp/a?rel=2", "rel"),
-            ("quic/a?multistream=2", "multistream"),
-            ("quic/a?mixed_rel=yes", "mixed_rel"),
-            ("quic/a?mixed_rel", "mixed_rel"),
             ("udp/224.0.0.1:7447?rel=1", "rel"),
-            ("quic/a#initial_mtu=1199", "initial_mtu"),
-            ("quic/a#mtu_discovery_interval_secs=0", "mtu_discovery_interval_secs"),
             ("tcp/a#so_sndbuf=x", "so_sndbuf"),
             ("tcp/a#so_rcvbuf=0", "so_rcvbuf"),
             ("tcp/a#bind=nowhere", "bind"),
             ("tcp/a#iface=", "iface"),
             ("tcp/a#dscp=256", "dscp"),
             ("tcp/a#dscp=0x", "dscp"),
-        ] {
-            match options(text).expect_err(text) {
-                EndpointError::Parameter { key, .. } => assert_eq!(key, wrong, "{text}"),
-                other => panic!("{text}: {other}"),
-            }
-        }
+        ]);
         let e = options("tcp/a#iface=lo;bind=1.2.3.4:1").unwrap_err();
         assert_eq!(e, EndpointError::Conflict { first: "iface", second: "bind" });
         let e = options("tcp/a#ifcae=lo").unwrap_err().to_string();
@@ -353,6 +371,24 @@ mod tests {
             assert!(matches!(e, EndpointError::Protocol { .. }), "{e}");
             let (e, protocol) = (e.to_string(), text.split('/').next().unwrap());
             assert!(e.contains(protocol) && e.contains("tcp, "), "{e}");
+        }
+    }
+
+    #[test]
+    fn a_protocol_that_is_switched_off_names_its_feature() {
+        for (text, feature, on) in [
+            ("tls/a:1", "no TLS (feature `tls`)", cfg!(feature = "tls")),
+            ("ws/a:1", "no WebSocket (feature `ws`)", cfg!(feature = "ws")),
+            ("quic/a:1", "no QUIC (feature `quic`)", cfg!(feature = "quic")),
+            ("udp/a:1?rel=1#initial_mtu=1400", "no QUIC (feature `quic`)", cfg!(feature = "quic")),
+        ] {
+            match options(text) {
+                Ok(_) => assert!(on, "{text}"),
+                Err(error) => {
+                    assert!(!on && matches!(error, EndpointError::Protocol { .. }), "{text}: {error}");
+                    assert!(error.to_string().contains(feature), "{text}: {error}");
+                }
+            }
         }
     }
 

@@ -22,10 +22,11 @@ mod tls;
 mod tree;
 mod typed;
 mod values;
+#[cfg(feature = "yaml")]
 mod yaml;
 
-pub(crate) use endpoint::PROTOCOLS;
 pub use endpoint::{Endpoint, EndpointError, Locator, MAX_ENDPOINT_LEN, Part};
+pub(crate) use endpoint::{PROTOCOLS, missing_feature};
 pub use error::ConfigError;
 pub use keys::{Entries, KEYS, Key, Kind, NOT_ACTED_ON, defaults_json};
 pub use link_options::{Choice, LinkOptions};

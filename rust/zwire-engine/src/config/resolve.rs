@@ -287,8 +287,21 @@ impl TreeReader<'_> {
             max_links: self.int("transport/unicast/max_links")?,
             lowlatency: self.bool("transport/unicast/lowlatency")?,
             qos: self.bool("transport/unicast/qos/enabled")?,
-            compression: self.bool("transport/unicast/compression/enabled")?,
+            compression: self.compression()?,
         })
+    }
+
+    fn compression(&self) -> Result<bool> {
+        const PATH: &str = "transport/unicast/compression/enabled";
+        let compression = self.bool(PATH)?;
+        if compression && !cfg!(feature = "lz4") {
+            return Err(ConfigError::Value {
+                path: PATH.to_owned(),
+                expected: "false, because this build has no LZ4 (feature `lz4`)".to_owned(),
+                got: "true".to_owned(),
+            });
+        }
+        Ok(compression)
     }
 
     fn multicast(&self) -> Result<Multicast> {

@@ -197,6 +197,9 @@ fn every_key_that_is_acted_on_changes_the_engine_types() {
         "transport/unicast/lowlatency",
         // Accepts only the default.
         "gateway/south",
+        // Refused in a build without LZ4.
+        #[cfg(not(feature = "lz4"))]
+        "transport/unicast/compression/enabled",
     ];
     let base = Config::default().resolve().unwrap();
     let mut seen = 0;
@@ -631,15 +634,9 @@ fn files_are_read_by_extension() {
     let folder = Folder::new("files");
     let json5 = folder.file("a.json5", "{mode: 'client'}");
     let json = folder.file("a.JSON", r#"{"mode": "client"}"#);
-    let yaml = folder.file("a.yaml", "mode: client");
-    let yml = folder.file("a.yml", "# a comment\nmode: 'client'\nconnect/timeout_ms: 9");
-    for file in [&json5, &json, &yaml, &yml] {
+    for file in [&json5, &json] {
         assert_eq!(Config::from_file(file).unwrap().mode(), WhatAmI::Client);
     }
-    let error = Config::from_file(folder.file("bad.yaml", "mode: client\nmod: 1")).unwrap_err();
-    assert!(error.to_string().contains("bad.yaml") && error.path() == Some("mod"), "{error}");
-    let error = Config::from_file(folder.file("worse.yaml", "mode: ]")).unwrap_err();
-    assert!(matches!(error.innermost(), ConfigError::Syntax { line: 1, .. }), "{error}");
     for name in ["a.toml", "a"] {
         let file = folder.file(name, "mode: client");
         assert!(matches!(Config::from_file(file), Err(ConfigError::FileFormat { .. })), "{name}");
@@ -651,6 +648,66 @@ fn files_are_read_by_extension() {
     let huge = folder.file("huge.json5", &" ".repeat(super::text::MAX_TEXT + 1));
     let error = Config::from_file(huge).unwrap_err();
     assert!(matches!(error.innermost(), ConfigError::TooLong { .. }), "{error}");
+}
+
+#[cfg(feature = "yaml")]
+#[test]
+fn files_of_yaml_are_read_by_extension() {
+    let folder = Folder::new("yaml");
+    let yaml = folder.file("a.yaml", "mode: client");
+    let yml = folder.file("a.yml", "# a comment\nmode: 'client'\nconnect/timeout_ms: 9");
+    for file in [&yaml, &yml] {
+        assert_eq!(Config::from_file(file).unwrap().mode(), WhatAmI::Client);
+    }
+    let error = Config::from_file(folder.file("bad.yaml", "mode: client\nmod: 1")).unwrap_err();
+    assert!(error.to_string().contains("bad.yaml") && error.path() == Some("mod"), "{error}");
+    let error = Config::from_file(folder.file("worse.yaml", "mode: ]")).unwrap_err();
+    assert!(matches!(error.innermost(), ConfigError::Syntax { line: 1, .. }), "{error}");
+}
+
+#[cfg(not(feature = "yaml"))]
+#[test]
+fn a_file_of_yaml_names_the_feature_that_is_off() {
+    let folder = Folder::new("no-yaml");
+    for name in ["a.yaml", "a.yml"] {
+        let error = Config::from_file(folder.file(name, "mode: client")).unwrap_err();
+        assert!(matches!(error, ConfigError::FileFormat { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains(name) && text.contains("no YAML (feature `yaml`)"), "{text}");
+    }
+}
+
+/// The configuration is refused as a whole, before any link is tried.
+#[test]
+fn settings_of_a_feature_that_is_off_are_refused() {
+    for (text, path, words, on) in [
+        (
+            "{connect: {endpoints: ['tcp/a:1', 'tls/a:1']}}",
+            "connect/endpoints/1",
+            "feature `tls`",
+            cfg!(feature = "tls"),
+        ),
+        (
+            "{listen: {endpoints: ['quic/a:1']}}",
+            "listen/endpoints/0",
+            "feature `quic`",
+            cfg!(feature = "quic"),
+        ),
+        (
+            "{transport: {unicast: {compression: {enabled: true}}}}",
+            "transport/unicast/compression/enabled",
+            "feature `lz4`",
+            cfg!(feature = "lz4"),
+        ),
+    ] {
+        match Config::from_json5(text).unwrap().resolve() {
+            Ok(_) => assert!(on, "{text}"),
+            Err(error) => {
+                assert!(!on && error.path() == Some(path), "{text}: {error}");
+                assert!(error.to_string().contains(words), "{text}: {error}");
+            }
+        }
+    }
 }
 
 #[test]

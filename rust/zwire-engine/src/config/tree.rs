@@ -9,7 +9,7 @@ use super::{
     ConfigError, KEYS, Key, NOT_ACTED_ON,
     keys::{self, Place, below},
     nearest::nearest_path,
-    text, values, yaml,
+    text, values,
 };
 
 /// Environment variable with the name of a configuration file, shared with eclipse-zenoh.
@@ -116,7 +116,8 @@ impl Config {
         let extension = file.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
         let parse = match extension.as_deref() {
             Some("json5" | "json") => text::parse,
-            Some("yaml" | "yml") => yaml::parse,
+            #[cfg(feature = "yaml")]
+            Some("yaml" | "yml") => super::yaml::parse,
             _ => return Err(ConfigError::FileFormat { file: file.to_owned() }),
         };
         let text = read(file, text::MAX_TEXT as u64)?;

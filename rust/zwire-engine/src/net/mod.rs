@@ -9,4 +9,6 @@ pub(crate) mod pace;
 pub(crate) mod race;
 pub(crate) mod tap;
 pub(crate) mod tcp;
+#[cfg(feature = "tls")]
 pub(crate) mod tls;
+pub(crate) mod tls_error;

@@ -2,7 +2,7 @@
 
 use crate::{
     error::ConnectReason,
-    net::{io::Io, tap::TappedConnection, tls::TlsFailure},
+    net::{io::Io, tap::TappedConnection, tls_error::TlsFailure},
     zenoh::contacts::{Contact, Contacts},
 };
 use bytes::{Bytes, BytesMut};

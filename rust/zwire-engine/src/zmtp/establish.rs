@@ -9,11 +9,8 @@ use tokio::{
     time::timeout,
 };
 use zwire_proto::zmtp::{
-    link::{
-        AuthRequest, CurveClient, CurveServer, Denial, Handshake, HandshakeStep, Security,
-        ZmtpHandshakeConfig, ZmtpLinkParams,
-    },
-    wire::{Greeting, Mechanism},
+    link::{AuthRequest, Denial, Handshake, HandshakeStep, Security, ZmtpHandshakeConfig, ZmtpLinkParams},
+    wire::Greeting,
 };
 
 /// Size of reads; a longer command grows the buffer up to the limit of the machine.
@@ -37,24 +34,16 @@ fn fresh(config: &ZmtpHandshakeConfig) -> Result<ZmtpHandshakeConfig, CloseReaso
         Security::CurveClient(client) => {
             let mut bytes = [0; 48];
             random(&mut bytes)?;
-            **client = CurveClient::new(client.keys.clone(), client.server, &bytes);
+            client.renew(&bytes);
         }
         Security::CurveServer(server) => {
             let mut bytes = [0; 96];
             random(&mut bytes)?;
-            **server = CurveServer::new(server.keys.clone(), server.authenticate, &bytes);
+            server.renew(&bytes);
         }
         Security::Null { .. } | Security::PlainClient(_) | Security::PlainServer => {}
     }
     Ok(config)
-}
-
-const fn mechanism(security: &Security) -> Mechanism {
-    match security {
-        Security::Null { .. } => Mechanism::NULL,
-        Security::PlainClient(_) | Security::PlainServer => Mechanism::PLAIN,
-        Security::CurveClient(_) | Security::CurveServer(_) => Mechanism::CURVE,
-    }
 }
 
 /// Performs the handshake on a new connection.
@@ -100,7 +89,7 @@ async fn run(
         }
         match stream.read_buf(&mut buf).await? {
             0 => {
-                let mechanism = mechanism(&config.handshake.security);
+                let mechanism = config.handshake.security.mechanism();
                 return Err(CloseReason::ClosedInHandshake { mechanism, answered: read > Greeting::LEN });
             }
             n => read += n,

@@ -94,6 +94,9 @@ impl Node {
         let runtime = runtime::handle()?;
         // Everything but addresses is checked here, not at the start.
         Machine::new(Now::default(), trial(machine_config(&options)))?;
+        if options.keys.is_some() && !cfg!(feature = "curve") {
+            return Err(Error::NoCurve);
+        }
         let headers = options.machine.headers.clone();
         Ok(Self {
             shared: Arc::new(NodeShared {
@@ -229,7 +232,7 @@ impl Node {
         };
         let host = bind.unwrap_or(Ipv4Addr::UNSPECIFIED);
         let config =
-            connection_config(options, &self.shared.progress, SocketType::Router, Bytes::new(), None);
+            connection_config(options, &self.shared.progress, SocketType::Router, Bytes::new(), None)?;
         let mut last = None;
         for port in (first..=end).chain(start..first) {
             let owner = Arc::new(RouterOwner { shared: Arc::downgrade(&self.shared) });

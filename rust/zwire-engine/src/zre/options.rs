@@ -116,3 +116,23 @@ impl NodeOptions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Error, zre::Node};
+
+    /// A build without the feature `curve` refuses keys before the start.
+    #[test]
+    fn keys_need_curve() {
+        let mut options = NodeOptions::new(Uuid::from_bytes([7; 16]));
+        options.machine.beacon_interval = None;
+        options.keys = Some(Keys { public: [1; 32], secret: [2; 32] });
+        let error = Node::new(options).err();
+        assert_eq!(error.is_none(), cfg!(feature = "curve"), "{error:?}");
+        if let Some(error) = error {
+            assert!(matches!(error, Error::NoCurve), "{error}");
+            assert!(error.to_string().contains("no CURVE (feature `curve`)"), "{error}");
+        }
+    }
+}

@@ -35,10 +35,9 @@ use tokio::{runtime::Handle, task::AbortHandle};
 use zwire_proto::{
     Now, Text,
     zmtp::{
-        crypto::{KeyPair, PublicKey, SecretKey},
         link::{
-            AuthRequest, CurveClient, CurveServer, Denial, Heartbeat, Inbound, Message, Security,
-            ZmtpHandshakeConfig, ZmtpRxConfig, ZmtpTxConfig,
+            AuthRequest, Denial, Heartbeat, Inbound, Message, Security, ZmtpHandshakeConfig, ZmtpRxConfig,
+            ZmtpTxConfig,
         },
         wire::{Metadata, SocketType},
     },
@@ -305,7 +304,7 @@ impl NodeShared {
     ) -> Result<Arc<Outbound>, Error> {
         let owner = Arc::new(DealerOwner { shared: Arc::downgrade(self), dealer });
         let config =
-            connection_config(&self.options, &self.progress, SocketType::Dealer, identity, server_key);
+            connection_config(&self.options, &self.progress, SocketType::Dealer, identity, server_key)?;
         let endpoint = String::from_utf8_lossy(endpoint);
         Outbound::connect(&self.runtime, &endpoint, config, RECONNECT, owner)
     }
@@ -374,6 +373,25 @@ async fn resolve(shared: Weak<NodeShared>, endpoint: Bytes) {
     }
 }
 
+/// Access control of a node with keys. The random parts are made anew for each connection.
+#[cfg(feature = "curve")]
+fn curve(keys: &Keys, server_key: Option<[u8; 32]>) -> Result<Security, Error> {
+    use zwire_proto::zmtp::{
+        crypto::{KeyPair, PublicKey, SecretKey},
+        link::{CurveClient, CurveServer},
+    };
+    let keys = KeyPair::of(SecretKey::new(keys.secret));
+    Ok(match server_key {
+        None => Security::CurveServer(Box::new(CurveServer::new(keys, true, &[0; 96]))),
+        Some(server) => Security::CurveClient(Box::new(CurveClient::new(keys, PublicKey(server), &[0; 48]))),
+    })
+}
+
+#[cfg(not(feature = "curve"))]
+fn curve(_: &Keys, _: Option<[u8; 32]>) -> Result<Security, Error> {
+    Err(Error::NoCurve)
+}
+
 /// How connections of a node are made.
 pub(crate) fn connection_config(
     options: &NodeOptions,
@@ -381,15 +399,10 @@ pub(crate) fn connection_config(
     socket_type: SocketType,
     identity: Bytes,
     server_key: Option<[u8; 32]>,
-) -> ConnectionConfig {
-    let pair = |keys: &Keys| KeyPair::of(SecretKey::new(keys.secret));
-    // The random parts are made anew for each connection.
-    let security = match (&options.keys, server_key) {
-        (None, _) => Security::Null { authenticate: false },
-        (Some(keys), None) => Security::CurveServer(Box::new(CurveServer::new(pair(keys), true, &[0; 96]))),
-        (Some(keys), Some(server)) => {
-            Security::CurveClient(Box::new(CurveClient::new(pair(keys), PublicKey(server), &[0; 48])))
-        }
+) -> Result<ConnectionConfig, Error> {
+    let security = match &options.keys {
+        None => Security::Null { authenticate: false },
+        Some(keys) => curve(keys, server_key)?,
     };
     let handshake = ZmtpHandshakeConfig { identity, security, ..ZmtpHandshakeConfig::new(socket_type) };
     let heartbeat = options.heartbeat.map(|interval| {
@@ -397,7 +410,7 @@ pub(crate) fn connection_config(
         let timeout = options.machine.expired.max(interval);
         Heartbeat { interval, timeout, ttl: timeout, also_to_3_0: false }
     });
-    ConnectionConfig {
+    Ok(ConnectionConfig {
         tx: ZmtpTxConfig {
             max_messages: options.high_water_mark,
             max_bytes: options.high_water_bytes,
@@ -408,7 +421,7 @@ pub(crate) fn connection_config(
         max_connections: options.machine.max_peers,
         progress: progress.clone(),
         ..ConnectionConfig::new(handshake)
-    }
+    })
 }
 
 /// The owner of a DEALER. Nothing ever comes back on it (`zre` 3).

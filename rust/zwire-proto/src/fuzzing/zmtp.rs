@@ -5,10 +5,9 @@ use crate::{
     buf::Reader,
     error::Result,
     zmtp::{
-        crypto::{KeyPair, SecretKey},
         link::{
-            CurveServer, Handshake, HandshakeStep, Inbound, Security, ZmtpHandshakeConfig, ZmtpRx,
-            ZmtpRxConfig, ZmtpTx, ZmtpTxConfig,
+            Handshake, HandshakeStep, Inbound, Security, ZmtpHandshakeConfig, ZmtpRx, ZmtpRxConfig, ZmtpTx,
+            ZmtpTxConfig,
         },
         wire::{
             Command, Error, FrameHead, Greeting, Greeting1, Greeting2, Metadata, Ready, SocketType,
@@ -18,11 +17,17 @@ use crate::{
 };
 use bytes::{Bytes, BytesMut};
 use core::fmt::Debug;
+#[cfg(feature = "curve")]
 use std::sync::LazyLock;
 
 /// Server of the worked example, which the seeds talk to. Its keys are made once: that takes longer
 /// than most inputs.
+#[cfg(feature = "curve")]
 static CURVE_SERVER: LazyLock<ZmtpHandshakeConfig> = LazyLock::new(|| {
+    use crate::zmtp::{
+        crypto::{KeyPair, SecretKey},
+        link::CurveServer,
+    };
     let keys = KeyPair::of(SecretKey::new(core::array::from_fn(|i| 0x20 + i as u8)));
     let given = CurveServer::new(keys, true, &core::array::from_fn(|i| 0x80 + i as u8));
     let server = ZmtpHandshakeConfig::new(SocketType::Router);
@@ -43,6 +48,7 @@ pub fn zmtp(data: &[u8]) {
     body(&raw);
     connection(data, ZmtpHandshakeConfig::new(SocketType::Router));
     connection(data, ZmtpHandshakeConfig::new(SocketType::Pub));
+    #[cfg(feature = "curve")]
     connection(data, CURVE_SERVER.clone());
     let server = ZmtpHandshakeConfig::new(SocketType::Dealer);
     connection(data, ZmtpHandshakeConfig { security: Security::PlainServer, ..server });

@@ -6,29 +6,42 @@
 //! A message-oriented link looks like a stream: each message is preceded by the length prefix that a
 //! stream would have, in both directions. The prefix is not sent.
 
+#[cfg(not(all(feature = "tls", feature = "quic", feature = "ws")))]
+mod absent;
 pub(crate) mod ends;
 mod group;
 mod message;
+#[cfg(feature = "quic")]
 mod quic;
+#[cfg(feature = "tls")]
 mod tls;
 mod udp;
 #[cfg(unix)]
 mod unix;
+mod ways;
+#[cfg(feature = "ws")]
 mod ws;
 
 use crate::{
     config::{LinkConfig, Target},
     error::ConnectReason,
-    net::{gather, tcp, tls::TlsFailure},
+    net::{gather, tcp, tls_error::TlsFailure},
 };
 use bytes::{Bytes, BytesMut};
 use core::time::Duration;
 use std::{collections::VecDeque, io, sync::Arc};
 use tokio::net::{TcpListener, TcpStream};
 
+#[cfg(not(feature = "quic"))]
+use absent::quic;
+#[cfg(not(feature = "tls"))]
+use absent::tls;
+#[cfg(not(feature = "ws"))]
+use absent::ws;
 use ends::Ends;
 pub(crate) use group::{Group, group_of};
-pub(crate) use quic::{DATAGRAMS, Ways};
+use ways::is_quic;
+pub(crate) use ways::{DATAGRAMS, Ways};
 
 /// An established connection.
 pub(crate) enum Io {
@@ -51,7 +64,7 @@ impl Io {
     pub(crate) async fn connect(target: &Target, link: &LinkConfig) -> Result<Self, ConnectReason> {
         match target.endpoint.protocol() {
             "tcp" => tcp::connect(target, link).await.map(Self::Tcp),
-            "udp" if quic::is_plain(target) => {
+            "udp" if is_quic(target) => {
                 Ok(Self::Quic(Box::new(quic::QuicStream::connect(target, link).await?)))
             }
             "udp" => udp::Udp::connect(target, link).await.map(Self::Udp),
@@ -127,10 +140,7 @@ impl Io {
             Self::Group(_) => core::future::pending().await,
             Self::Tls(stream) => stream.readable().await,
             Self::Ws(stream) => stream.readable().await,
-            Self::Quic(stream) => {
-                stream.readable().await;
-                Ok(())
-            }
+            Self::Quic(stream) => stream.readable().await,
             #[cfg(unix)]
             Self::Unix(stream) => stream.readable().await,
         }
@@ -147,10 +157,7 @@ impl Io {
             Self::Group(group) => group.writable().await,
             Self::Tls(stream) => stream.writable().await,
             Self::Ws(stream) => stream.writable().await,
-            Self::Quic(stream) => {
-                stream.writable().await;
-                Ok(())
-            }
+            Self::Quic(stream) => stream.writable().await,
             #[cfg(unix)]
             Self::Unix(stream) => stream.writable().await,
         }
@@ -304,7 +311,7 @@ impl Io {
             Self::Group(group) => Ok(group.ends()),
             Self::Tls(stream) => stream.ends(),
             Self::Ws(stream) => stream.ends(),
-            Self::Quic(stream) => Ok(stream.ends()),
+            Self::Quic(stream) => stream.ends(),
             #[cfg(unix)]
             Self::Unix(stream) => Ok(stream.ends()),
         }
@@ -350,13 +357,13 @@ impl LinkListener {
                 let address = listener.local_addr().map_err(ConnectReason::io)?.to_string();
                 Ok(Bound { listener: Self::Tcp(listener), locator: locator(target, &address), guard: None })
             }
-            "udp" if !quic::is_plain(target) => {
+            "udp" if !is_quic(target) => {
                 let listener = udp::UdpListener::bind(target, link).await?;
                 let locator = locator(target, &listener.local().to_string());
                 Ok(Bound { listener: Self::Udp(Box::new(listener)), locator, guard: None })
             }
             ws::PROTOCOL => {
-                let listener = tcp::listen(target, link).await?;
+                let listener = ws::listen(target, link).await?;
                 let address = listener.local_addr().map_err(ConnectReason::io)?.to_string();
                 Ok(Bound { listener: Self::Ws(listener), locator: locator(target, &address), guard: None })
             }
@@ -371,7 +378,8 @@ impl LinkListener {
             quic::PROTOCOL | "udp" => {
                 let listener = quic::QuicListener::bind(target, link).await?;
                 let host = target.endpoint.address().rsplit_once(':').map_or("", |(host, _)| host);
-                let locator = locator(target, &format!("{host}:{}", listener.port()));
+                let port = listener.port().map_err(ConnectReason::io)?;
+                let locator = locator(target, &format!("{host}:{port}"));
                 let guard = Some(PortGuard::Quic(listener.guard()));
                 Ok(Bound { listener: Self::Quic(listener), locator, guard })
             }

@@ -10,7 +10,8 @@ use crate::{
     error::ConnectReason,
     net::{
         tcp,
-        tls::{TlsFailure, client_config, common_name, end_of_validity, server_config, server_name},
+        tls::{client_config, common_name, end_of_validity, server_config, server_name},
+        tls_error::TlsFailure,
     },
 };
 use bytes::{Buf, Bytes, BytesMut};

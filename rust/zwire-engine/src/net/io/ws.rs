@@ -13,7 +13,7 @@ use std::{
     io::{self, Read, Write},
     sync::Arc,
 };
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tungstenite::{
     Error, HandshakeError, Message, WebSocket,
     handshake::{HandshakeRole, MidHandshake},
@@ -58,6 +58,10 @@ fn config() -> WebSocketConfig {
         .max_write_buffer_size(2 * BUFFER)
         .max_message_size(Some(MTU))
         .max_frame_size(Some(MTU))
+}
+
+pub(super) async fn listen(target: &Target, link: &LinkConfig) -> Result<TcpListener, ConnectReason> {
+    tcp::listen(target, link).await
 }
 
 /// An established WebSocket connection.

@@ -2,16 +2,20 @@
 //!
 //! The provider of cryptography is passed explicitly: the host process may have a default of its own.
 
+#[cfg(feature = "quic")]
 mod anonymous;
 mod certificate;
 mod failure;
 mod name;
 
+#[cfg(feature = "quic")]
 pub(crate) use anonymous::{anonymous_client, anonymous_server};
 pub(crate) use certificate::{common_name, end_of_validity};
-pub use failure::{TlsFailure, TlsSettingsError};
 
-use crate::config::{Pem, TlsSettings};
+use crate::{
+    config::{Pem, TlsSettings},
+    net::tls_error::TlsSettingsError,
+};
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
     client::WebPkiServerVerifier,

@@ -10,8 +10,37 @@
 //! ```
 
 use crate::error::{DecodeError, DecodeErrorKind, Result};
+#[cfg(not(feature = "lz4"))]
+use absent::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
 use bytes::{Buf, Bytes};
+#[cfg(feature = "lz4")]
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size};
+
+/// Whether this build compresses. If not, a handshake never agrees on compression.
+pub(super) const AVAILABLE: bool = cfg!(feature = "lz4");
+
+/// LZ4 in a build without the feature `lz4`: no block is made and none is read.
+#[cfg(not(feature = "lz4"))]
+mod absent {
+    #[derive(Default)]
+    pub(super) struct CompressTable;
+
+    pub(super) fn compress_into_with_table(
+        _: &[u8],
+        _: &mut [u8],
+        _: &mut CompressTable,
+    ) -> Result<usize, ()> {
+        Err(())
+    }
+
+    pub(super) fn decompress_into(_: &[u8], _: &mut [u8]) -> Result<usize, ()> {
+        Err(())
+    }
+
+    pub(super) const fn get_maximum_output_size(_: usize) -> usize {
+        0
+    }
+}
 
 const COMPRESSED: u8 = 0x01;
 
@@ -80,7 +109,7 @@ impl Decompressor {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "lz4"))]
 mod tests {
     use super::*;
 
@@ -136,5 +165,22 @@ mod tests {
             let result = Decompressor::new(65_533).decompress(Bytes::from_static(&E56[..cut]));
             assert!(cut <= 1 || result.is_err() || result.is_ok_and(|b| b.len() < 113), "{cut}");
         }
+    }
+}
+
+#[cfg(all(test, not(feature = "lz4")))]
+mod tests_without_lz4 {
+    use super::*;
+
+    #[test]
+    fn batches_leave_raw_and_a_block_is_an_error() {
+        let mut batch = vec![0xaa];
+        batch.extend([b'a'; 100]);
+        Compressor::default().compress(&mut batch, 0);
+        assert_eq!((batch.len(), batch[0]), (101, 0));
+        let mut machine = Decompressor::new(100);
+        assert_eq!(machine.decompress(batch.into()).unwrap(), [b'a'; 100][..]);
+        let error = machine.decompress(Bytes::from_static(b"\x01\x10a")).unwrap_err();
+        assert_eq!(error.kind, DecodeErrorKind::Compression);
     }
 }

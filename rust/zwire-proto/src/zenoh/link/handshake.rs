@@ -22,7 +22,7 @@ mod opener;
 pub use acceptor::Acceptor;
 pub use opener::Opener;
 
-use super::{Credentials, LinkError, LinkParams, QosLink, Remote};
+use super::{Credentials, LinkError, LinkParams, QosLink, Remote, compression};
 use crate::{
     Text,
     buf::Reader,
@@ -59,7 +59,7 @@ pub struct HandshakeConfig {
     pub qos: bool,
     /// Priorities and reliability of the link; only with `qos`.
     pub qos_link: QosLink,
-    /// Whether batches may be compressed.
+    /// Whether batches may be compressed. Without effect in a build without the feature `lz4`.
     pub compression: bool,
     /// Whether the link should carry bare messages; ignored with `qos`, which excludes it.
     pub low_latency: bool,
@@ -96,6 +96,10 @@ impl HandshakeConfig {
 
     const fn low_latency(&self) -> bool {
         self.low_latency && !self.qos
+    }
+
+    const fn compression(&self) -> bool {
+        self.compression && compression::AVAILABLE
     }
 
     /// S=0 when both values are the defaults.

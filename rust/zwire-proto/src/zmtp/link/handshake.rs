@@ -12,6 +12,7 @@
 //! as-server flag is ignored: the configuration decides which side is the server. The driver limits the
 //! duration of a handshake: on timeout it closes the connection without an ERROR.
 
+#[cfg(feature = "curve")]
 mod curve;
 mod error;
 mod null;
@@ -21,6 +22,8 @@ pub use curve::{CurveClient, CurveServer};
 pub use error::{Denial, ZmtpHandshakeError};
 pub use plain::PlainCredentials;
 
+#[cfg(not(feature = "curve"))]
+use super::curve;
 use super::{Peer, Version, ZmtpLinkParams, curve::CurveSession};
 use crate::{
     error::{DecodeError, DecodeErrorKind},
@@ -57,7 +60,9 @@ pub enum Security {
 }
 
 impl Security {
-    const fn mechanism(&self) -> Mechanism {
+    /// Mechanism that the greeting announces.
+    #[must_use]
+    pub const fn mechanism(&self) -> Mechanism {
         match self {
             Self::Null { .. } => Mechanism::NULL,
             Self::PlainClient(_) | Self::PlainServer => Mechanism::PLAIN,
@@ -164,7 +169,7 @@ pub enum HandshakeStep {
 }
 
 /// Next action of a mechanism after a command.
-enum HandshakeOutcome {
+pub(super) enum HandshakeOutcome {
     Continue,
     Authenticate(AuthRequest),
     Done {
@@ -183,7 +188,7 @@ impl HandshakeOutcome {
     }
 }
 
-type MechanismResult = Result<HandshakeOutcome, ZmtpHandshakeError>;
+pub(super) type MechanismResult = Result<HandshakeOutcome, ZmtpHandshakeError>;
 
 /// The handshake behind the greeting: one side of one mechanism.
 #[derive(Debug)]
@@ -344,12 +349,12 @@ impl Handshake {
                 (Exchange::PlainServer(plain::PlainServerSide::start()), HandshakeOutcome::Continue)
             }
             Security::CurveClient(given) => {
-                let machine = curve::CurveClientSide::start((**given).clone(), &mut self.out)?;
-                (Exchange::CurveClient(Box::new(machine)), HandshakeOutcome::Continue)
+                let machine = curve::CurveClientSide::start(given, &mut self.out)?;
+                (Exchange::CurveClient(machine), HandshakeOutcome::Continue)
             }
             Security::CurveServer(given) => {
-                let machine = curve::CurveServerSide::start((**given).clone());
-                (Exchange::CurveServer(Box::new(machine)), HandshakeOutcome::Continue)
+                let machine = curve::CurveServerSide::start(given);
+                (Exchange::CurveServer(machine), HandshakeOutcome::Continue)
             }
         };
         self.follow(exchange, outcome)

@@ -16,6 +16,7 @@
 //! afterwards, and under CURVE the open copy of a frame beside the sealed one. An announced size
 //! reserves no memory. Malformed bytes end the connection.
 
+#[cfg_attr(not(feature = "curve"), path = "curve_absent.rs")]
 pub mod curve;
 mod handshake;
 mod message;

@@ -11,7 +11,11 @@ mod plain;
 mod refusal;
 mod streams;
 
-use super::{ends::Ends, udp};
+use super::{
+    ends::Ends,
+    udp,
+    ways::{DATAGRAMS, Ways, is_quic},
+};
 use crate::{
     config::{LinkConfig, Target, TlsSettings},
     error::ConnectReason,
@@ -44,15 +48,9 @@ use std::{
 };
 use streams::{End, SEND_WINDOW, Streams};
 use tokio::{runtime::Handle, time::timeout};
-use zwire_proto::zenoh::{Priority, Reliability};
 
 /// Protocol name in endpoints.
 pub(super) const PROTOCOL: &str = "quic";
-
-/// Whether a link is QUIC although its protocol is `udp`.
-pub(super) fn is_plain(target: &Target) -> bool {
-    target.endpoint.protocol() == PLAIN && target.options.reliability == Some(Reliability::Reliable)
-}
 
 /// Protocol name in endpoints of links without encryption.
 const PLAIN: &str = "udp";
@@ -78,18 +76,6 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Most incoming connections that wait to be accepted.
 const MAX_INCOMING: usize = 1024;
 
-/// Index of the way for datagrams of a connection that has streams, too; priorities come before it.
-pub(crate) const DATAGRAMS: usize = Priority::COUNT;
-
-/// Independent ways by which batches leave.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ways {
-    /// Whether there is one way for each priority; else one for all.
-    pub(crate) by_priority: bool,
-    /// Batch size of the way for best-effort messages, if there is one.
-    pub(crate) best_effort: Option<u16>,
-}
-
 pub(crate) struct QuicStream {
     connection: Connection,
     streams: Option<Streams>,
@@ -104,7 +90,7 @@ pub(crate) struct QuicStream {
 impl QuicStream {
     /// Connects to the first address of `target` that answers.
     pub(super) async fn connect(target: &Target, link: &LinkConfig) -> Result<Self, ConnectReason> {
-        let plain = is_plain(target);
+        let plain = is_quic(target);
         let settings = if plain { TlsSettings::default() } else { link.tls_at(&target.options) };
         let name = server_name(target.endpoint.address())?;
         let offer = Offer::of(&target.options);
@@ -293,7 +279,7 @@ impl QuicStream {
         }
     }
 
-    pub(super) async fn readable(&self) {
+    pub(super) async fn readable(&self) -> io::Result<()> {
         let streams = async {
             match &self.streams {
                 Some(streams) => streams.readable().await,
@@ -312,9 +298,10 @@ impl QuicStream {
             () = streams => {}
             () = datagrams => {}
         }
+        Ok(())
     }
 
-    pub(super) async fn writable(&self) {
+    pub(super) async fn writable(&self) -> io::Result<()> {
         let full = self.streams.as_ref().filter(|streams| streams.take_full());
         let held = self.datagrams.as_ref().and_then(|datagrams| Some((datagrams, datagrams.held()?)));
         // A writer that stopped for another reason than missing room is not woken here.
@@ -327,6 +314,7 @@ impl QuicStream {
                 () = datagrams.send_held(held) => {}
             },
         }
+        Ok(())
     }
 
     /// Whether everything written has arrived, or was sent where arrival is not reported; called when
@@ -364,8 +352,8 @@ impl QuicStream {
         self.expires
     }
 
-    pub(super) fn ends(&self) -> Ends {
-        self.ends.clone()
+    pub(super) fn ends(&self) -> io::Result<Ends> {
+        Ok(self.ends.clone())
     }
 }
 
@@ -420,7 +408,7 @@ pub(crate) struct QuicListener {
 
 impl QuicListener {
     pub(super) async fn bind(target: &Target, link: &LinkConfig) -> Result<Self, ConnectReason> {
-        let plain = is_plain(target);
+        let plain = is_quic(target);
         let settings = if plain { TlsSettings::default() } else { link.tls_at(&target.options) };
         let offer = Offer::of(&target.options);
         let mut tls = if plain { anonymous_server()? } else { server_config(&settings)? };
@@ -446,8 +434,8 @@ impl QuicListener {
         Err(last)
     }
 
-    pub(super) const fn port(&self) -> u16 {
-        self.local.port()
+    pub(super) const fn port(&self) -> io::Result<u16> {
+        Ok(self.local.port())
     }
 
     pub(super) fn guard(&self) -> QuicPort {

@@ -1,6 +1,6 @@
 //! Reasons for the end of a QUIC connection.
 
-use crate::{error::ConnectReason, net::tls::TlsFailure};
+use crate::{error::ConnectReason, net::tls_error::TlsFailure};
 use quinn::{Connection, ConnectionError, VarInt};
 use rustls::AlertDescription;
 use std::io;

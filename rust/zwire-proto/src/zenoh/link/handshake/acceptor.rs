@@ -158,7 +158,7 @@ impl Acceptor {
         };
         let (resolution, batch_size) = init.size.unwrap_or((Resolution::DEFAULT, MAX_BATCH_SIZE));
         let resolution = resolution.min(config.resolution);
-        let compression = config.compression && init.ext.compression;
+        let compression = config.compression() && init.ext.compression;
         let low_latency = config.low_latency() && init.ext.low_latency;
         #[allow(clippy::cast_possible_truncation, reason = "at most 1")]
         let patch = init.ext.patch.min(u64::from(PATCH)) as u8;

@@ -38,7 +38,7 @@ impl Opener {
             qos: config.qos.then(|| config.qos_link.to_offer()),
             auth: config.credentials.as_ref().map(|_| auth::unit()),
             low_latency: config.low_latency(),
-            compression: config.compression,
+            compression: config.compression(),
             patch: u64::from(PATCH),
             region_name: config.region_name.clone(),
             ..InitExt::default()
@@ -153,7 +153,7 @@ impl Opener {
             resolution: theirs,
             qos: qos_link.is_some(),
             qos_link: qos_link.unwrap_or_default(),
-            compression: config.compression && init.ext.compression && !low_latency,
+            compression: config.compression() && init.ext.compression && !low_latency,
             low_latency,
             patch,
             tx_initial_sn: sn::initial(config.zid, init.zid, theirs.sn_mask()),

@@ -321,6 +321,7 @@ fn keep_alive_between_frames() {
 
 // ---- compression and low latency ----
 
+#[cfg(feature = "lz4")]
 #[test]
 fn examples_of_compression() {
     let mut rx = rx_with(|params| {

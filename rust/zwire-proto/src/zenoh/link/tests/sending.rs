@@ -274,6 +274,7 @@ fn close_goes_behind_what_is_queued() {
     assert_eq!(receive(&mut rx, &sent[1]).0, Ok(Some(CloseReason::GENERIC)));
 }
 
+#[cfg(feature = "lz4")]
 #[test]
 fn every_batch_has_the_header_on_a_compressed_link() {
     let (mut tx, _) = link(|c| c.compression = true);
@@ -285,6 +286,7 @@ fn every_batch_has_the_header_on_a_compressed_link() {
     assert_eq!(drain(&mut tx), hex(&format!("02000004{e56}0300000300")));
 }
 
+#[cfg(feature = "lz4")]
 #[test]
 fn fragments_are_compressed_too() {
     let (mut tx, mut rx) = link(|c| c.compression = true);

@@ -46,6 +46,11 @@ impl CurveClient {
         let transient = KeyPair::of(SecretKey::new(part(random, 0)));
         Self { keys, server, transient, vouch_nonce: part(random, 32) }
     }
+
+    /// Replaces the random parts for another connection.
+    pub fn renew(&mut self, random: &[u8; 48]) {
+        *self = Self::new(self.keys.clone(), self.server, random);
+    }
 }
 
 /// Keys and random bytes of a server, for one connection.
@@ -74,6 +79,11 @@ impl CurveServer {
             cookie_nonce: part(random, 64),
             welcome_nonce: part(random, 80),
         }
+    }
+
+    /// Replaces the random parts for another connection.
+    pub fn renew(&mut self, random: &[u8; 96]) {
+        *self = Self::new(self.keys.clone(), self.authenticate, random);
     }
 }
 
@@ -112,7 +122,7 @@ pub(super) struct CurveClientSide {
 }
 
 impl CurveClientSide {
-    pub(super) fn start(given: CurveClient, out: &mut Vec<u8>) -> Result<Self, ZmtpHandshakeError> {
+    pub(super) fn start(given: &CurveClient, out: &mut Vec<u8>) -> Result<Box<Self>, ZmtpHandshakeError> {
         // The local configuration names a key that no server can have.
         let key = given.transient.secret.shared(&given.server).ok_or(ZmtpHandshakeError::ServerKey)?;
         let signature = key.seal(&short_nonce(HELLO, 1), &[&[0; 64]]);
@@ -123,7 +133,7 @@ impl CurveClientSide {
             signature: signature.try_into().expect("64 bytes and their tag"),
         }
         .encode_frame(out);
-        Ok(Self { given, key: None })
+        Ok(Box::new(Self { given: given.clone(), key: None }))
     }
 
     pub(super) fn handle_command(
@@ -189,8 +199,8 @@ enum ServerState {
 }
 
 impl CurveServerSide {
-    pub(super) const fn start(given: CurveServer) -> Self {
-        Self { given, state: ServerState::Hello }
+    pub(super) fn start(given: &CurveServer) -> Box<Self> {
+        Box::new(Self { given: given.clone(), state: ServerState::Hello })
     }
 
     pub(super) fn handle_command(

@@ -57,6 +57,18 @@ fn null_with_libzmq_byte_for_byte() {
     assert_eq!(side.buf, traffic[..]);
 }
 
+/// A side of another mechanism does not know CURVE, whether or not the build has it.
+#[test]
+fn curve_is_an_unknown_mechanism_to_others() {
+    for ours in [router(), plain_server(router())] {
+        let mut side = Side::new(ours.clone());
+        side.hears(&Greeting::new(Mechanism::CURVE).to_bytes(), &mut nobody);
+        let error = side.end.unwrap().unwrap_err();
+        let ours = ours.security.mechanism();
+        assert_eq!(error, ZmtpHandshakeError::Mechanism { ours, theirs: Mechanism::CURVE });
+    }
+}
+
 /// `zmtp` 15.8, each step; libzmq has answered these bytes.
 #[test]
 fn plain_byte_for_byte() {

@@ -1,5 +1,6 @@
 //! Both ends of a connection against each other, and against the bytes of `zmtp`.
 
+#[cfg(feature = "curve")]
 mod curve;
 mod handshake;
 mod malformed;
