@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
-from zwire.typed._codec import Codec, instance, library, name_of
+from zwire.typed._codec import Codec, library, name_of
 from zwire.typed._shape import is_model_of
-from zwire.typed._tree import Misfit
+from zwire.typed._tree import Misfit, instance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,9 +62,8 @@ class ArrowCodec(Codec):
     def encode(self, value: Any, model: Any) -> Buffer:  # noqa: ANN401
         """Write a stream."""
         pa = library("pyarrow", "arrow")
-        instance(value, model)
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, value.schema) as stream:
+        with pa.ipc.new_stream(sink, instance(value, model).schema) as stream:
             stream.write(value)
         out: Buffer = sink.getvalue()
         return out

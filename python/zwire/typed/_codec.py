@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from zwire.typed._shape import is_model_of
-from zwire.typed._tree import wanted
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
     from zwire.zenoh import ZBytes
 
-__all__ = ["Codec", "instance", "library", "name_of", "schema_name"]
+__all__ = ["Codec", "library", "name_of", "schema_name"]
 
 
 def schema_name(model: Any) -> str | None:  # noqa: ANN401 - any model
@@ -93,12 +92,6 @@ def library(name: str, extra: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         raise ImportError(f"{name} is not installed: pip install 'zwire[{extra}]'", name=name) from error
-
-
-def instance(value: Any, model: Any) -> None:  # noqa: ANN401
-    """Refuse a value that is no instance of the class."""
-    if not isinstance(value, model):
-        raise wanted(model.__name__, value)
 
 
 def name_of(model: Any) -> str:  # noqa: ANN401

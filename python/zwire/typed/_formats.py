@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zwire.typed import _shape
 from zwire.typed._arrow import ArrowCodec, is_arrow
-from zwire.typed._codec import Codec, instance, library, name_of
+from zwire.typed._codec import Codec, library, name_of
 from zwire.typed._serialized import form
-from zwire.typed._tree import CBOR, JSON, MAX_DEPTH, MSGPACK, Misfit, Wire, check_tree
+from zwire.typed._tree import CBOR, JSON, MAX_DEPTH, MSGPACK, Misfit, Wire, check_tree, instance
 from zwire.zenoh import ZBytes, ext
 
 if TYPE_CHECKING:
@@ -102,8 +102,7 @@ class _TreeCodec(Codec):
 
     def encode(self, value: Any, model: Any) -> Buffer:  # noqa: ANN401
         if own := self.own(model):
-            instance(value, model)
-            return own.encode(value)
+            return own.encode(instance(value, model))
         return self.write(_shape.converter(model, self.wire).dump(value))
 
     def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
@@ -261,8 +260,7 @@ class ProtobufCodec(Codec):
             raise TypeError(f"{name_of(model)} is no message class of protobuf")
 
     def encode(self, value: Any, model: Any) -> bytes:  # noqa: ANN401
-        instance(value, model)
-        out: bytes = value.SerializeToString()
+        out: bytes = instance(value, model).SerializeToString()
         return out
 
     def decode(self, payload: ZBytes, model: Any) -> Any:  # noqa: ANN401
@@ -304,8 +302,7 @@ class TextCodec(Codec):
         return None
 
     def encode(self, value: Any, model: Any) -> bytes:  # noqa: ANN401
-        instance(value, model)
-        return str(value).encode()
+        return str(instance(value, model)).encode()
 
     def decode(self, payload: ZBytes, model: Any) -> str:  # noqa: ANN401
         if model is not str:

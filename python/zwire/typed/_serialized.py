@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zwire.typed._shape import init_fields
-from zwire.typed._tree import Misfit, each_of, named, wanted
+from zwire.typed._tree import Misfit, each_of, instance, named, wanted
 from zwire.zenoh import ZBytes, ext
 
 if TYPE_CHECKING:
@@ -53,23 +53,17 @@ def _form(model: Any, around: tuple[Any, ...]) -> Form:  # noqa: ANN401
         item = _form(arguments[0], around)
 
         def dump(values: Any) -> list[Any]:  # noqa: ANN401
-            return each_of(item.dump, _of(origin, values))
+            return each_of(item.dump, instance(values, origin))
 
         return Form(origin[item.type], dump, lambda value: origin(map(item.load, value)))
     if origin is dict:
         key, item = (_form(part, around) for part in arguments)
         return Form(
             dict[key.type, item.type],  # type: ignore[name-defined]
-            lambda value: {key.dump(name): item.dump(part) for name, part in _of(dict, value).items()},
+            lambda value: {key.dump(name): item.dump(part) for name, part in instance(value, dict).items()},
             lambda value: {key.load(name): item.load(part) for name, part in value.items()},
         )
     raise TypeError(f"{getattr(model, '__name__', model)} has no serialized form")
-
-
-def _of(cls: Any, value: Any) -> Any:  # noqa: ANN401
-    if not isinstance(value, cls):
-        raise wanted(cls.__name__, value)
-    return value
 
 
 def _leaf(model: Any) -> Step:  # noqa: ANN401
@@ -92,7 +86,7 @@ def _record(make: Any, parts: dict[str, Form]) -> Form:  # noqa: ANN401
     def dump(value: Any) -> Any:  # noqa: ANN401
         items: Any = value
         if make is not tuple:
-            items = [getattr(_of(make, value), name) for name in parts]
+            items = [getattr(instance(value, make), name) for name in parts]
         elif not isinstance(value, tuple) or len(value) != len(parts):
             raise Misfit(f"a tuple of {len(parts)} items expected")
         pairs = zip(parts.items(), items, strict=True)

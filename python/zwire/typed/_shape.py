@@ -22,6 +22,7 @@ from zwire.typed._tree import (
     Wire,
     each_of,
     enumeration,
+    instance,
     kind,
     literal,
     named,
@@ -350,9 +351,7 @@ class _Compiler:
             return validate(inner.validate_python, value)
 
         def dump(value: Any) -> Any:  # noqa: ANN401
-            if not isinstance(value, cls):
-                raise wanted(cls.__name__, value)
-            return self.any(inner.dump_python(value))
+            return self.any(inner.dump_python(instance(value, cls)))
 
         return Converter(load, dump, ("dict",))
 
@@ -365,9 +364,7 @@ class _Compiler:
             return convert(msgspec.convert, value, cls, builtin_types=native, str_keys=True)
 
         def dump(value: Any) -> Any:  # noqa: ANN401
-            if not isinstance(value, cls):
-                raise wanted(cls.__name__, value)
-            return msgspec.to_builtins(value, builtin_types=native, str_keys=True)
+            return msgspec.to_builtins(instance(value, cls), builtin_types=native, str_keys=True)
 
         return Converter(load, dump, ("list",) if cls.__struct_config__.array_like else ("dict",))
 

@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
+from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
 
@@ -30,6 +31,7 @@ __all__ = [
     "check_tree",
     "each_of",
     "enumeration",
+    "instance",
     "kind",
     "literal",
     "named",
@@ -110,6 +112,17 @@ def kind(value: object) -> str:
     """Name the type of a value in the terms of the formats."""
     name = type(value).__name__
     return _NAMES.get(name, name)
+
+
+def instance(value: Any, cls: Any) -> Any:  # noqa: ANN401
+    """Return the value if it is an instance of the class.
+
+    Raises:
+        Misfit: It is none.
+    """
+    if not isinstance(value, cls):
+        raise wanted(cls.__name__, value)
+    return value
 
 
 def wanted(what: str, value: object) -> Misfit:
@@ -255,24 +268,12 @@ def _parsed(cls: type, parse: Callable[[str], Any], also: tuple[type, ...] = ())
 
 
 def _written(cls: type, write: Callable[[Any], Any]) -> Step:
-    def dump(value: Any) -> Any:  # noqa: ANN401
-        if not isinstance(value, cls):
-            raise wanted(cls.__name__, value)
-        return write(value)
-
-    return dump
+    return lambda value: write(instance(value, cls))
 
 
-def _dump_datetime(wire: Wire) -> Step:
-    def dump(value: Any) -> Any:  # noqa: ANN401
-        if not isinstance(value, datetime):
-            raise wanted("datetime", value)
-        # A time without a zone is no instant, and only a text can represent it.
-        if datetime in wire.native and value.tzinfo is not None:
-            return value
-        return value.isoformat()
-
-    return dump
+def _dump_instant(value: datetime) -> datetime | str:
+    # A time without a zone is no instant, and only a text can represent it.
+    return value.isoformat() if value.tzinfo is None else value
 
 
 def _load_timedelta(value: Any) -> timedelta:  # noqa: ANN401
@@ -294,13 +295,13 @@ def scalars(wire: Wire) -> dict[type, Converter]:
         int: Converter(exactly(int, "int"), _dump_int(wire), ("int",)),
         float: Converter(_load_float, _dump_float(wire), ("float", "int")),
         str: Converter(exactly(str, "text"), _dump_text, ("str",)),
-        datetime: Converter(
-            _parsed(datetime, datetime.fromisoformat), _dump_datetime(wire), ("datetime", "str")
-        ),
         date: Converter(_parsed(date, date.fromisoformat), _written(date, date.isoformat), ("date", "str")),
         time: Converter(_parsed(time, time.fromisoformat), _written(time, time.isoformat), ("time", "str")),
         timedelta: Converter(_load_timedelta, _written(timedelta, timedelta.total_seconds), ("float", "int")),
     }
+    write: Step = _dump_instant if datetime in wire.native else methodcaller("isoformat")
+    load = _parsed(datetime, datetime.fromisoformat)
+    by_type[datetime] = Converter(load, _written(datetime, write), ("datetime", "str"))
     write = _same if UUID in wire.native else str
     by_type[UUID] = Converter(_parsed(UUID, UUID), _written(UUID, write), ("UUID", "str"))
     write = _same if Decimal in wire.native else str
@@ -328,13 +329,8 @@ def enumeration(cls: Any) -> Converter:  # noqa: ANN401 - an Enum class
         except (KeyError, TypeError):
             raise Misfit(f"{str(value)[:40]!r} is no {cls.__name__}") from None
 
-    def dump(value: Any) -> Any:  # noqa: ANN401
-        if not isinstance(value, cls):
-            raise wanted(cls.__name__, value)
-        return value.value
-
     kinds = tuple(dict.fromkeys(kind.__name__ for kind, _ in members))
-    return Converter(load, dump, kinds)
+    return Converter(load, _written(cls, attrgetter("value")), kinds)
 
 
 def literal(values: tuple[Any, ...]) -> Converter:
