@@ -9,4 +9,5 @@ pub(crate) mod once;
 pub(crate) mod pending;
 pub(crate) mod pool;
 pub(crate) mod timeout;
+pub(crate) mod turn;
 pub(crate) mod waking;

@@ -1,15 +1,18 @@
 //! `Querier`: repeated gets on one key expression.
 
-use crate::zenoh::{
-    bodies::{parameters, query_body, reply_key},
-    declared::Declared,
-    enums,
-    handle::Handle,
-    handlers::HandlerArg,
-    publisher::{MatchingListener, MatchingStatus, matching_status},
-    reply, sample,
-    sender::Sender,
-    stamps, zbytes,
+use crate::{
+    loops::turn::Turn,
+    zenoh::{
+        bodies::{parameters, query_body, reply_key},
+        declared::Declared,
+        enums,
+        handle::Handle,
+        handlers::HandlerArg,
+        publisher::{MatchingListener, MatchingStatus, matching_status},
+        reply, sample,
+        sender::Sender,
+        stamps, zbytes,
+    },
 };
 use pyo3::prelude::*;
 use zwire_proto::zenoh::{
@@ -52,10 +55,14 @@ impl Querier {
     }
 
     /// Sends a query; replies arrive through the handler.
-    #[pyo3(signature = (
-        handler=None, *, parameters=None, payload=None, encoding=None, attachment=None, source_info=None,
-        cancellation_token=None, timestamp_instrumentation=None
-    ))]
+    #[pyo3(
+        signature = (
+            handler=None, *, parameters=None, payload=None, encoding=None, attachment=None, source_info=None,
+            cancellation_token=None, timestamp_instrumentation=None, _turn=None
+        ),
+        text_signature = "($self, handler=None, *, parameters=None, payload=None, encoding=None, attachment=None, \
+            source_info=None, cancellation_token=None, timestamp_instrumentation=None)"
+    )]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn get(
         slf: &Bound<'_, Self>,
@@ -68,6 +75,7 @@ impl Querier {
         source_info: Option<&Bound<'_, PyAny>>,
         cancellation_token: Option<&Bound<'_, reply::CancellationToken>>,
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+        _turn: Option<&Bound<'_, Turn>>,
     ) -> PyResult<Py<PyAny>> {
         let declared = &slf.as_super().get().declared;
         declared.check(py)?;
@@ -88,7 +96,7 @@ impl Querier {
             stamps: stamps::wanted(py, &declared.session, timestamp_instrumentation)?,
             ..Get::new(slf.as_super().get().key.clone())
         };
-        reply::start(py, &declared.session, get, HandlerArg::parse(py, handler)?, cancellation_token)
+        reply::start(py, &declared.session, get, HandlerArg::parse(py, handler)?, cancellation_token, _turn)
     }
 
     /// Listens for changes of the matching status.

@@ -2,7 +2,7 @@
 
 use crate::{
     errors,
-    loops::{calling::Life, interrupt::Interrupt, item::Item},
+    loops::{calling::Life, interrupt::Interrupt, item::Item, turn::Turn},
     zenoh::{
         encoding::PyEncoding,
         global_id::PyEntityGlobalId,
@@ -264,11 +264,11 @@ pub(crate) fn start(
     get: Get,
     handler: HandlerArg,
     token: Option<&Bound<'_, CancellationToken>>,
+    turn: Option<&Bound<'_, Turn>>,
 ) -> PyResult<Py<PyAny>> {
     check_token(py, token)?;
     let engine_handler = handler.engine();
-    let (id, replies) =
-        session.run(py, move |engine, interrupted| engine.get(get, engine_handler, interrupted))?;
+    let (id, replies) = session.command(py, turn, |engine, call| engine.get(get, engine_handler, call))?;
     attach(py, session, handler, token, (id, &replies))
 }
 
