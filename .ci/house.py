@@ -26,9 +26,7 @@ T = TypeVar("T")
 
 # Rows above their bound today, with the figure that they may not exceed. Lower a ceiling when its figure
 # falls, and remove the entry when the figure reaches the bound.
-NOT_YET: dict[str, float] = {
-    "9": 3,
-}
+NOT_YET: dict[str, float] = {}
 
 # Rows that are printed and never fail: the sizes are aims, not rules.
 PRINTED = {"7a", "7b", "11"}

@@ -1,9 +1,13 @@
 """Ctrl-C ends every call that waits."""
 
 import signal
+import threading
 import time
 
 import pytest
+
+from zwire._zwire import Stopper
+from zwire.errors import TimedOut
 
 PATIENCE = 15.0
 
@@ -116,3 +120,41 @@ def test_ctrl_c_ends_it(call, program):
     assert took < 1
     out, err = process.rest(PATIENCE)
     assert (process.returncode, out, err) == (0, "x\n", "")
+
+
+def test_a_thread_is_interrupted_alone(session):
+    stopper, publisher = Stopper(), session.declare_publisher("nobody")
+    ended = {}
+
+    def wait(name, call):
+        try:
+            call()
+        except (InterruptedError, TimedOut) as error:
+            ended[name] = type(error)
+
+    calls = {
+        "interrupted": lambda: stopper.run(publisher.wait_matching, timeout=60),
+        "left alone": lambda: publisher.wait_matching(timeout=0.5),
+        "with a flag of its own": lambda: Stopper().run(publisher.wait_matching, timeout=0.5),
+    }
+    threads = [threading.Thread(target=wait, args=call) for call in calls.items()]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.1)
+    stopper.stop()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert ended == {
+        "interrupted": InterruptedError,
+        "left alone": TimedOut,
+        "with a flag of its own": TimedOut,
+    }
+
+
+def test_a_thread_that_was_interrupted_can_wait_again(session):
+    stopper, publisher = Stopper(), session.declare_publisher("nobody")
+    stopper.stop()
+    with pytest.raises(InterruptedError):
+        stopper.run(publisher.wait_matching, timeout=60)
+    with pytest.raises(TimedOut):
+        publisher.wait_matching(timeout=0.2)

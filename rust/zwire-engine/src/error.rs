@@ -102,7 +102,7 @@ pub enum Error {
     /// The caller's interrupt check asked to stop.
     #[error("interrupted")]
     Interrupted,
-    /// The operation would block, and the caller must not; see [`crate::deferred`].
+    /// The operation would block, and the caller must not; see [`crate::Patience`].
     #[error("this would have to wait")]
     WouldBlock,
     /// An advanced publisher with a cache has neither timestamps nor sequence numbers to identify its

@@ -30,8 +30,8 @@ pub use rt::{
 };
 pub use zenoh::{
     advanced::{AdvancedPublisherOptions, AdvancedSubscriberOptions, Known},
-    at_once::{AtOnce, Begun, Content},
-    connectivity, deferred,
+    caller::{Caller, Deferred, Patience},
+    connectivity,
     effects::Replies,
     link,
     origins::Origins,

@@ -6,22 +6,21 @@
 //! outside of the session.
 
 use crate::rt::clock;
-use core::{cell::Cell, time::Duration};
+use core::{
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    time::Duration,
+};
 
 /// A thread that publishes again within this time runs a loop: a few lines of Python take that long. An
 /// answer to a message takes longer, because the peer has to be woken for it.
 const SOON: Duration = Duration::from_micros(5);
 
-/// Last publication of a thread.
+/// Previous publication of the thread that publishes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Burst {
     began: Duration,
     /// End of the publication; equal to `began` if it wrote nothing itself.
     ended: Duration,
-}
-
-thread_local! {
-    static LAST: Cell<Burst> = const { Cell::new(Burst { began: Duration::ZERO, ended: Duration::ZERO }) };
 }
 
 /// Time of a publication, and the previous one of the same thread.
@@ -31,24 +30,43 @@ pub(crate) struct Moment {
     pub(crate) before: Burst,
 }
 
-impl Moment {
-    /// Publication of the calling thread at `now`.
-    pub(crate) fn at(now: Duration) -> Self {
-        Self { now, before: Burst::last() }
+/// Last publication of a session, of whichever thread. Threads that publish at the same time overwrite each
+/// other's; a burst that is not detected for that reason costs one write, and a message that is taken for a part
+/// of one waits for the time limit of batching.
+#[derive(Debug, Default)]
+pub(crate) struct LastPublication {
+    /// Number of its thread; 0 while the times change.
+    thread: AtomicUsize,
+    began_ns: AtomicU64,
+    ended_ns: AtomicU64,
+}
+
+impl LastPublication {
+    /// The last publication if it was one of `thread`.
+    pub(crate) fn of(&self, thread: usize) -> Burst {
+        if self.thread.load(Ordering::Acquire) != thread {
+            return Burst::default();
+        }
+        let time = |ns: &AtomicU64| Duration::from_nanos(ns.load(Ordering::Relaxed));
+        Burst { began: time(&self.began_ns), ended: time(&self.ended_ns) }
+    }
+
+    /// Records that `thread`, which is the calling one, began to publish at `began` and is done now.
+    pub(crate) fn note(&self, thread: usize, began: Duration, wrote: bool) {
+        let ended = if wrote { clock::mono() } else { began };
+        self.thread.store(0, Ordering::Relaxed);
+        self.began_ns.store(nanos(began), Ordering::Release);
+        self.ended_ns.store(nanos(ended), Ordering::Release);
+        self.thread.store(thread, Ordering::Release);
     }
 }
 
+#[allow(clippy::cast_possible_truncation, reason = "u64 nanoseconds last for five hundred years")]
+const fn nanos(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
 impl Burst {
-    /// Last publication of the calling thread.
-    pub(crate) fn last() -> Self {
-        LAST.get()
-    }
-
-    /// Records that the calling thread began to publish at `began` and is done now.
-    pub(crate) fn note(began: Duration, wrote: bool) {
-        LAST.set(Self { began, ended: if wrote { clock::mono() } else { began } });
-    }
-
     /// Whether a message of the calling thread at `now` continues its last publication on a link, that
     /// is, whether `last_push`, the time of the link's last message, falls into that publication.
     pub(crate) fn goes_on(self, now: Duration, last_push: Duration) -> bool {
@@ -76,9 +94,20 @@ mod tests {
     #[test]
     fn each_thread_has_its_own() {
         let began = clock::mono();
-        Burst::note(began, true);
-        let last = Burst::last();
-        assert!(last.began == began && last.ended >= began);
-        std::thread::spawn(|| assert_eq!(Burst::last().ended, Duration::ZERO)).join().unwrap();
+        let last = LastPublication::default();
+        last.note(1, began, true);
+        let burst = last.of(1);
+        assert!(burst.began == began && burst.ended >= began);
+        assert_eq!(last.of(2).ended, Duration::ZERO);
+    }
+
+    #[test]
+    fn threads_that_publish_in_turns_run_no_loop() {
+        let last = LastPublication::default();
+        last.note(1, us(100), false);
+        assert!(!last.of(2).goes_on(us(101), us(100)), "the message before is of the other thread");
+        last.note(2, us(101), false);
+        assert!(!last.of(1).goes_on(us(102), us(101)));
+        assert!(last.of(2).goes_on(us(102), us(101)), "the second thread goes on by itself");
     }
 }

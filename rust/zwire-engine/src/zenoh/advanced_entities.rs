@@ -8,10 +8,11 @@ use crate::{
         advanced::{
             AdvancedPublisherOptions, AdvancedSubscriberOptions, Following, Known, Publishing, rearm,
         },
+        caller::{Caller, Patience},
         core::SessionCore,
         effects::{Effects, Garbage},
         query::Query,
-        session::{Handler, Session},
+        session::{Handler, Session, weight},
         shared::SessionShared,
     },
 };
@@ -273,11 +274,13 @@ impl Session {
         qos: Qos,
         body: PushBody,
         stamps: Option<Box<Stamps>>,
-        interrupted: &mut dyn FnMut() -> bool,
+        caller: &mut (impl Caller + ?Sized),
     ) -> Result<Published, Error> {
-        self.shared().grace(qos, &body)?;
-        self.command(interrupted, |core, now, effects| {
-            Ok(core.publish_advanced(now, publisher, body, stamps, effects)?)
+        caller.aside(|patience| {
+            self.shared().grace(qos, weight(&body), patience)?;
+            self.command(patience, |core, now, effects| {
+                Ok(core.publish_advanced(now, publisher, body, stamps, effects)?)
+            })
         })
     }
 
@@ -321,7 +324,7 @@ impl Session {
         let zid = self.zid();
         let publishers = keys::of_all_publishers(&key)?;
         let followed = queue.clone();
-        let id = self.command(&mut || false, |core, now, effects| {
+        let id = self.command(&mut Patience::Block(&mut || false), |core, now, effects| {
             effects.told = true;
             let id = core.api.declare_subscriber(now, key.clone(), SubscriberOptions { origin })?;
             let keeps = known.is_some();

@@ -14,7 +14,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 use zwire_proto::{
-    Now, Text,
+    Text,
     zenoh::{
         Priority, WhatAmI, ZenohId,
         advanced::{AdvancedPublisher, AdvancedSubscriber, Miss},
@@ -92,8 +92,8 @@ impl Effects {
     }
 
     /// A command of the application comes.
-    pub(crate) fn begin(&mut self, now: Now) {
-        self.moment = Some(Moment::at(now.mono));
+    pub(crate) const fn begin(&mut self, moment: Moment) {
+        self.moment = Some(moment);
     }
 
     /// Messages of a link come.
@@ -135,20 +135,20 @@ impl Effects {
         }
     }
 
-    /// Writes what was queued, and drops what was displaced.
-    pub(crate) fn settle(&mut self, now: Duration) {
+    /// Writes what was queued, and drops what was displaced. Of a command that queued messages: whether this
+    /// thread wrote.
+    pub(crate) fn settle(&mut self, now: Duration) -> Option<bool> {
+        let mut published = None;
         let gathered = core::mem::take(&mut self.gathered);
         if gathered || !self.flush.is_empty() {
-            let moment = self.moment.unwrap_or_else(|| Moment::at(now));
+            let moment = self.moment.unwrap_or(Moment { now, before: Burst::default() });
             let mut wrote = false;
             for (link, urgency) in self.flush.drain(..) {
                 // What arrived together leaves together: nothing more is to come.
                 let urgency = if self.moment.is_some() { urgency } else { Urgency::Now };
                 wrote |= link.settle(moment, urgency);
             }
-            if self.moment.is_some() {
-                Burst::note(moment.now, wrote);
-            }
+            published = self.moment.map(|_| wrote);
         }
         for signal in self.signals.drain(..) {
             match signal {
@@ -159,6 +159,7 @@ impl Effects {
             }
         }
         self.garbage.clear();
+        published
     }
 
     /// Dropped once the lock is released.

@@ -3,12 +3,11 @@
 pub(crate) mod admin;
 pub(crate) mod advanced;
 pub(crate) mod advanced_entities;
-pub(crate) mod at_once;
+pub(crate) mod caller;
 pub(crate) mod connect;
 pub mod connectivity;
 pub(crate) mod contacts;
 pub(crate) mod core;
-pub mod deferred;
 pub(crate) mod effects;
 pub(crate) mod establish;
 pub(crate) mod gate;

@@ -1,6 +1,10 @@
 //! [`Query`]: a query that this session has to answer.
 
-use crate::{error::Error, rt::queue::Weigh};
+use crate::{
+    error::Error,
+    rt::queue::Weigh,
+    zenoh::caller::{Caller, Patience},
+};
 use bytes::Bytes;
 use std::{
     ops::Deref,
@@ -49,12 +53,7 @@ pub(crate) trait QueryHost: Send + Sync {
 
     /// # Errors
     /// The query is over, or the key does not fit.
-    fn reply(
-        &self,
-        query: QueryId,
-        reply: QueryReply,
-        interrupted: &mut dyn FnMut() -> bool,
-    ) -> Result<(), Error>;
+    fn reply(&self, query: QueryId, reply: QueryReply, patience: &mut Patience<'_>) -> Result<(), Error>;
 
     fn new_timestamp(&self) -> Timestamp;
 
@@ -79,13 +78,13 @@ impl Query {
     ///
     /// # Errors
     /// The session is closed or of another process, the query is finished, or the key does not fit.
-    pub fn reply(&self, reply: QueryReply, interrupted: &mut dyn FnMut() -> bool) -> Result<(), Error> {
+    pub fn reply(&self, reply: QueryReply, caller: &mut (impl Caller + ?Sized)) -> Result<(), Error> {
         let host = self.host.upgrade().ok_or(Error::Closed)?;
         host.check()?;
         if self.finished.load(Ordering::Acquire) {
             return Err(Error::Undeclared { what: "query" });
         }
-        host.reply(self.query.id, reply, interrupted)
+        caller.aside(|patience| host.reply(self.query.id, reply, patience))
     }
 
     /// Timestamp by the clock of the session that has to answer.

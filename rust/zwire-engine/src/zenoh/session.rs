@@ -15,6 +15,7 @@ use crate::{
     },
     zenoh::{
         admin,
+        caller::{Caller, Patience},
         connect::{client, dial::error_of, keep},
         connectivity::{LinkEvent, LinkInfo, TransportEvent},
         core::{LOCAL, SessionCore, Side},
@@ -39,11 +40,11 @@ use tokio::{runtime::Handle, sync::oneshot};
 use zwire_proto::{
     Now,
     zenoh::{
-        KeyExpr, Priority, Qos, Reliability, Remote, Timestamp, WhatAmI, ZenohId,
+        CongestionControl, KeyExpr, Priority, Qos, Reliability, Remote, Timestamp, WhatAmI, ZenohId,
         node::FaceKind,
         session::{
             Barrier, EntityId, Get, Locality, Publication, Published, PublisherOptions, QuerierOptions,
-            QueryableOptions, Sample, Stamper, Stamps, SubscriberOptions,
+            QueryableOptions, Sample, SessionError, Stamper, Stamps, SubscriberOptions,
         },
         wire::{NetworkMessage, Push, PushBody, Put, WireExpr},
     },
@@ -252,13 +253,13 @@ impl Session {
 
     pub(crate) fn command<R>(
         &self,
-        interrupted: &mut dyn FnMut() -> bool,
+        patience: &mut Patience<'_>,
         f: impl FnOnce(&mut SessionCore, Now, &mut Effects) -> Result<R, Error>,
     ) -> Result<R, Error> {
         self.shared.check()?;
         let mut effects = Effects::default();
         let result = self.shared.with_core(&mut effects, f)?;
-        self.shared.wait_blocking(&mut effects, interrupted)?;
+        self.shared.wait(&mut effects, patience)?;
         Ok(result)
     }
 
@@ -267,7 +268,7 @@ impl Session {
         f: impl FnOnce(&mut SessionCore, Now) -> Result<R, Error>,
     ) -> Result<R, Error> {
         // Declarations are few and use priority Control: they never wait for room.
-        self.command(&mut || false, |core, now, effects| {
+        self.command(&mut Patience::Block(&mut || false), |core, now, effects| {
             effects.told = true;
             f(core, now)
         })
@@ -404,7 +405,7 @@ impl Session {
     /// # Errors
     /// See [`Error`].
     pub fn undeclare(&self, id: EntityId) -> Result<(), Error> {
-        self.command(&mut || false, |core, now, effects| {
+        self.command(&mut Patience::Block(&mut || false), |core, now, effects| {
             effects.told = true;
             core.api.undeclare(now, id)?;
             core.pump(now, effects);
@@ -418,33 +419,68 @@ impl Session {
     ///
     /// # Errors
     /// See [`Error`].
+    #[inline]
     pub fn put(
         &self,
         mut publication: Publication,
-        interrupted: &mut dyn FnMut() -> bool,
+        caller: &mut (impl Caller + ?Sized),
     ) -> Result<Published, Error> {
         let how = (&mut publication.reliability, &mut publication.destination);
         self.overwrite(&publication.key, &mut publication.qos, how);
-        self.shared.grace(publication.qos, &publication.body)?;
-        self.command(interrupted, |core, now, effects| Ok(core.put(now, publication, effects)?))
+        let (qos, bytes) = (publication.qos, weight(&publication.body));
+        self.send(qos, bytes, caller, |core, now, effects| core.put(now, publication, effects))
     }
 
     /// Publishes or deletes with the key and options of a publisher.
     ///
     /// # Errors
     /// See [`Error`].
+    #[inline]
     pub fn publish(
         &self,
         publisher: EntityId,
         qos: Qos,
         body: PushBody,
         stamps: Option<Box<Stamps>>,
-        interrupted: &mut dyn FnMut() -> bool,
+        caller: &mut (impl Caller + ?Sized),
     ) -> Result<Published, Error> {
-        self.shared.grace(qos, &body)?;
-        self.command(interrupted, |core, now, effects| {
-            Ok(core.publish(now, publisher, body, stamps, effects)?)
+        self.send(qos, weight(&body), caller, |core, now, effects| {
+            core.publish(now, publisher, body, stamps, effects)
         })
+    }
+
+    /// Publishes in the calling thread. Has the caller step aside for a system call or a wait: before, if
+    /// another thread holds the machines or the message is entitled to a grace period, else after it.
+    #[inline]
+    fn send<R: Send>(
+        &self,
+        qos: Qos,
+        bytes: usize,
+        caller: &mut (impl Caller + ?Sized),
+        publish: impl FnOnce(&mut SessionCore, Now, &mut Effects) -> Result<R, SessionError> + Send,
+    ) -> Result<R, Error> {
+        let shared = &self.shared;
+        shared.check()?;
+        let grace = shared.is_congested() && qos.congestion() == CongestionControl::Drop;
+        let core = if grace { None } else { shared.core.try_lock() };
+        let Some(core) = core else {
+            return caller.aside(|patience| {
+                shared.grace(qos, bytes, patience)?;
+                self.command(patience, |core, now, effects| Ok(publish(core, now, effects)?))
+            });
+        };
+        let now = clock::now();
+        let mut effects = Effects::default();
+        let published = shared.turn(core, now, &mut effects, publish);
+        if published.is_ok() && !effects.is_idle() {
+            caller.aside(|patience| {
+                shared.settle_command(now, &mut effects);
+                shared.wait(&mut effects, patience)
+            })?;
+        } else {
+            shared.settle_command(now, &mut effects);
+        }
+        Ok(published?)
     }
 
     /// Publishes a batch, many messages under one lock, so that each costs little. `fill` makes the next
@@ -456,9 +492,18 @@ impl Session {
     /// The first refused message ends the batch; see [`Error`].
     pub fn put_many(
         &self,
+        fill: impl FnMut(&mut Option<KeyExpr>, &mut Qos, &mut PushBody) + Send,
+        each: impl FnMut(Published) + Send,
+        caller: &mut (impl Caller + ?Sized),
+    ) -> Result<(), Error> {
+        caller.aside(|patience| self.put_all(fill, each, patience))
+    }
+
+    fn put_all(
+        &self,
         mut fill: impl FnMut(&mut Option<KeyExpr>, &mut Qos, &mut PushBody),
         mut each: impl FnMut(Published),
-        interrupted: &mut dyn FnMut() -> bool,
+        patience: &mut Patience<'_>,
     ) -> Result<(), Error> {
         /// Enough messages that lock and clock cost little for each, few enough that other threads get
         /// the lock.
@@ -473,9 +518,9 @@ impl Session {
         next(&mut key, &mut message);
         while key.is_some() {
             if let NetworkMessage::Push(push) = &message {
-                self.shared.grace(push.qos, &push.body)?;
+                self.shared.grace(push.qos, weight(&push.body), patience)?;
             }
-            self.command(interrupted, |core, now, effects| {
+            self.command(patience, |core, now, effects| {
                 let mut left = AT_ONCE;
                 effects.many = true;
                 while let Some(to) = &key {
@@ -505,13 +550,15 @@ impl Session {
         &self,
         get: Get,
         handler: Handler,
-        interrupted: &mut dyn FnMut() -> bool,
+        caller: &mut (impl Caller + ?Sized),
     ) -> Result<(zwire_proto::zenoh::session::GetId, Replies), Error> {
         let replies = self.replies(handler);
-        self.command(interrupted, |core, now, _| {
-            let id = core.api.get(now, get)?;
-            core.gets.insert(id, replies.clone());
-            Ok((id, replies))
+        caller.aside(|patience| {
+            self.command(patience, |core, now, _| {
+                let id = core.api.get(now, get)?;
+                core.gets.insert(id, replies.clone());
+                Ok((id, replies))
+            })
         })
     }
 
@@ -585,7 +632,7 @@ impl Session {
     /// # Errors
     /// See [`Error`].
     pub fn begin_barrier(&self, what: Barrier) -> Result<BarrierWait, Error> {
-        let id = self.command(&mut || false, |core, now, _| {
+        let id = self.command(&mut Patience::Block(&mut || false), |core, now, _| {
             let id = core.api.barrier(now, what)?;
             core.barriers.insert(id, None);
             Ok(id)
@@ -808,6 +855,14 @@ fn missed_error(missed: Missed, what: &'static str, timeout: Option<Duration>) -
     match missed {
         Missed::TimedOut => Error::TimedOut { what, after: timeout.unwrap_or_default() },
         Missed::Interrupted => Error::Interrupted,
+    }
+}
+
+/// Bytes of a payload.
+pub(crate) fn weight(body: &PushBody) -> usize {
+    match body {
+        PushBody::Put(put) => put.payload.len(),
+        PushBody::Del(_) => 0,
     }
 }
 

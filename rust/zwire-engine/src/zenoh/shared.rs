@@ -3,7 +3,11 @@
 use crate::{
     config::NodeConfig,
     error::Error,
-    net::{io::PortGuard, tap::Tap},
+    net::{
+        burst::{LastPublication, Moment},
+        io::PortGuard,
+        tap::Tap,
+    },
     rt::{
         clock,
         queue::INTERRUPT_PERIOD,
@@ -12,10 +16,10 @@ use crate::{
         watch::Watch,
     },
     zenoh::{
+        caller::Patience,
         connectivity::LinkInfo,
         contacts::{Contact, Contacts},
         core::{NodeSide, SessionCore, Side},
-        deferred,
         effects::{Effects, Heard, Wait},
         gate::Gate,
         link::{Link, LinkEnd, PeerFault},
@@ -41,7 +45,7 @@ use zwire_proto::{
         CongestionControl, Qos, Reliability, Remote, Timestamp, WhatAmI, ZenohId,
         node::{FaceId, GossipConfig, Node, NodeConfig as RoutingConfig, NodeMode},
         session::{EntityId, QueryId, QueryReply, Session as Api, SessionConfig},
-        wire::{CloseReason, NetworkMessage, PushBody},
+        wire::{CloseReason, NetworkMessage},
     },
 };
 
@@ -66,6 +70,11 @@ impl Drop for Holding {
     }
 }
 
+/// Number of the calling thread, which no other live thread has: the address of its flag.
+fn this_thread() -> usize {
+    HOLDS_CORE.with(|holds| core::ptr::from_ref(holds).addr())
+}
+
 /// Everything behind a session; tasks hold it weakly.
 pub(crate) struct SessionShared {
     pub(crate) birth: Birth,
@@ -87,6 +96,8 @@ pub(crate) struct SessionShared {
     some_finished: AtomicBool,
     /// A lane was full not long ago; spares the look at it otherwise.
     congested: AtomicBool,
+    /// Tells the publications of a loop from those that are alone.
+    last: LastPublication,
     timer: Timer,
     pub(crate) watch: Watch,
     /// Told when a link has written everything, or is dead.
@@ -165,6 +176,7 @@ impl SessionShared {
                 finished: Mutex::new(Vec::new()),
                 some_finished: AtomicBool::new(false),
                 congested: AtomicBool::new(false),
+                last: LastPublication::default(),
                 timer: Timer::default(),
                 watch: Watch::default(),
                 progress: Arc::default(),
@@ -217,7 +229,7 @@ impl SessionShared {
         f: impl FnOnce(&mut SessionCore, Now, &mut Effects) -> R,
     ) -> R {
         let _holding = Holding::new();
-        effects.begin(now);
+        effects.begin(Moment { now: now.mono, before: self.last.of(this_thread()) });
         let result = f(&mut core, now, effects);
         core.pump(now, effects);
         self.finish_dropped(&mut core, now, effects);
@@ -229,7 +241,9 @@ impl SessionShared {
     pub(crate) fn settle_command(&self, now: Now, effects: &mut Effects) {
         self.note(effects);
         self.handle_events(effects);
-        effects.settle(now.mono);
+        if let Some(wrote) = effects.settle(now.mono) {
+            self.last.note(this_thread(), now.mono, wrote);
+        }
     }
 
     /// Messages of a link. When all that were read together are in, [`Self::settle`] follows.
@@ -356,14 +370,16 @@ impl SessionShared {
         self.gate.gone(link.params.remote.zid);
     }
 
-    /// After a command of the application: waits where something is over its bound.
-    pub(crate) fn wait_blocking(
-        &self,
-        effects: &mut Effects,
-        interrupted: &mut dyn FnMut() -> bool,
-    ) -> Result<(), Error> {
-        deferred::put_off(&self.runtime, self.config.link.wait_before_close, effects);
+    /// After a command of the application: waits where something is over its bound, or leaves that to the caller.
+    pub(crate) fn wait(&self, effects: &mut Effects, patience: &mut Patience<'_>) -> Result<(), Error> {
         let limit = self.config.link.wait_before_close;
+        let interrupted = match patience {
+            Patience::Block(interrupted) => interrupted,
+            Patience::Defer(deferred) => {
+                deferred.add(&self.runtime, limit, &mut effects.waits);
+                return Ok(());
+            }
+        };
         for wait in effects.waits.drain(..) {
             match wait {
                 Wait::Link(link, priority) => {
@@ -390,8 +406,8 @@ impl SessionShared {
     /// left alone, so that one which has stopped costs the others no more than that.
     ///
     /// # Errors
-    /// [`Error::WouldBlock`] in a thread that must not wait.
-    pub(crate) fn grace(&self, qos: Qos, body: &PushBody) -> Result<(), Error> {
+    /// [`Error::WouldBlock`] to a caller that must not wait.
+    pub(crate) fn grace(&self, qos: Qos, bytes: usize, patience: &Patience<'_>) -> Result<(), Error> {
         // A forked child must not wait for a lock that its parent may have held; it is told so next.
         if qos.congestion() != CongestionControl::Drop
             || !self.congested.load(Ordering::Acquire)
@@ -406,15 +422,11 @@ impl SessionShared {
             if link.is_weary(qos.priority()) {
                 continue;
             }
-            if let Err(error) = deferred::refuse() {
+            if matches!(patience, Patience::Defer(_)) {
                 self.congested.store(true, Ordering::Release);
-                return Err(error);
+                return Err(Error::WouldBlock);
             }
-            let fragmented = match body {
-                PushBody::Put(put) => put.payload.len() > usize::from(link.params.batch_size),
-                PushBody::Del(_) => false,
-            };
-            let limit = if fragmented {
+            let limit = if bytes > usize::from(link.params.batch_size) {
                 self.config.link.max_wait_before_drop_fragments
             } else {
                 self.config.link.wait_before_drop
@@ -491,15 +503,10 @@ impl QueryHost for SessionShared {
         Self::check(self)
     }
 
-    fn reply(
-        &self,
-        query: QueryId,
-        reply: QueryReply,
-        interrupted: &mut dyn FnMut() -> bool,
-    ) -> Result<(), Error> {
+    fn reply(&self, query: QueryId, reply: QueryReply, patience: &mut Patience<'_>) -> Result<(), Error> {
         let mut effects = Effects::default();
         self.with_core(&mut effects, |core, now, _| core.api.reply(now, query, reply))?;
-        self.wait_blocking(&mut effects, interrupted)
+        self.wait(&mut effects, patience)
     }
 
     fn new_timestamp(&self) -> Timestamp {

@@ -1,54 +1,84 @@
 //! Interruption of waiting engine calls, by Ctrl-C or by another thread.
 
-use crate::loops::ending;
-use core::{
-    cell::RefCell,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use crate::{errors, loops::ending};
+use core::sync::atomic::{AtomicBool, Ordering};
+use parking_lot::Mutex;
 use pyo3::{exceptions::PyInterruptedError, prelude::*};
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    thread::{self, ThreadId},
+};
+use zwire_engine::Error;
 
-thread_local! {
-    /// Flag with which another thread ends the waits of this thread.
-    static STOP: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
-}
+/// Threads that another thread may interrupt, as Ctrl-C interrupts the main thread, each with the flag that says
+/// so. Accessed with the interpreter lock only: a forked child never inherits a locked list.
+static INTERRUPTIBLE: Mutex<Vec<(ThreadId, Arc<AtomicBool>)>> = Mutex::new(Vec::new());
 
 /// Lets `flag` end waits in this thread until the guard is dropped.
-pub(crate) fn stopped_by(flag: Arc<AtomicBool>) -> Until {
-    Until(STOP.replace(Some(flag)))
+pub(crate) fn stopped_by(_py: Python<'_>, flag: &Arc<AtomicBool>) -> Until {
+    let this = thread::current().id();
+    INTERRUPTIBLE.lock().push((this, flag.clone()));
+    Until(this)
 }
 
-/// Guard returned by [`stopped_by`].
-pub(crate) struct Until(Option<Arc<AtomicBool>>);
+/// Guard returned by [`stopped_by`]; dropped with the interpreter lock.
+pub(crate) struct Until(ThreadId);
 
 impl Drop for Until {
     fn drop(&mut self) {
-        STOP.set(self.0.take());
+        let mut all = INTERRUPTIBLE.lock();
+        if let Some(at) = all.iter().rposition(|(thread, _)| *thread == self.0) {
+            all.remove(at);
+        }
     }
+}
+
+/// Flag of the calling thread, if another thread may interrupt it.
+fn flag(_py: Python<'_>) -> Option<Arc<AtomicBool>> {
+    let this = thread::current().id();
+    let all = INTERRUPTIBLE.lock();
+    all.iter().rev().find(|(thread, _)| *thread == this).map(|(_, flag)| flag.clone())
 }
 
 /// Check for waiting engine calls, which hold no lock meanwhile; stores the exception that Python raised.
 #[derive(Default)]
-pub(crate) struct Interrupt(Option<PyErr>);
+pub(crate) struct Interrupt {
+    raised: Option<PyErr>,
+    /// Flag of this thread, looked up by the first check.
+    stop: Option<Arc<AtomicBool>>,
+}
 
 impl Interrupt {
     /// Whether a signal handler of Python has raised, or this thread is asked to stop.
     pub(crate) fn check(&mut self) -> bool {
-        if self.0.is_none() {
-            self.0 = match STOP.with_borrow(|stop| stop.as_ref().map(|stop| stop.load(Ordering::Acquire))) {
-                Some(stop) => {
-                    stop.then(|| PyInterruptedError::new_err("the caller does not wait for it any longer"))
-                }
-                None if ending::is_left_behind() => None,
-                // Python runs signal handlers in its main thread only, which is never stopped by a flag.
-                None => Python::attach(|py| py.check_signals()).err(),
+        if self.raised.is_none() && (self.stop.is_some() || !ending::is_left_behind()) {
+            self.raised = match &self.stop {
+                Some(stop) => stopped(stop),
+                None => Python::attach(|py| match flag(py) {
+                    Some(stop) => stopped(self.stop.insert(stop)),
+                    // Python runs signal handlers in its main thread only, which is never stopped by a flag.
+                    None => py.check_signals().err(),
+                }),
             };
         }
-        self.0.is_some()
+        self.raised.is_some()
     }
 
     /// Raises the stored exception.
     pub(crate) fn raise(self) -> PyResult<()> {
-        self.0.map_or(Ok(()), Err)
+        self.raised.map_or(Ok(()), Err)
     }
+
+    /// Raises the error of a command, or the exception that ended its wait.
+    pub(crate) fn end<R>(self, py: Python<'_>, result: Result<R, Error>) -> PyResult<R> {
+        if matches!(result, Err(Error::Interrupted)) {
+            self.raise()?;
+        }
+        result.map_err(|error| errors::engine(py, &error))
+    }
+}
+
+fn stopped(stop: &AtomicBool) -> Option<PyErr> {
+    let asked = stop.load(Ordering::Acquire);
+    asked.then(|| PyInterruptedError::new_err("the caller does not wait for it any longer"))
 }

@@ -5,6 +5,7 @@ use crate::{
     errors,
     loops::{
         interrupt,
+        turn::Turn,
         waking::{Door, Flag, Ready, Wakeups},
     },
     zenoh::{
@@ -14,14 +15,12 @@ use crate::{
 use core::sync::atomic::AtomicBool;
 use parking_lot::Mutex;
 use pyo3::{
+    intern,
     prelude::*,
     types::{PyDict, PyTuple},
 };
 use std::sync::Arc;
-use zwire_engine::{
-    BarrierWait, Error, MatchingWait, Waker,
-    deferred::{self, Turned},
-};
+use zwire_engine::{BarrierWait, Error, MatchingWait, Waker};
 use zwire_proto::zenoh::session::Barrier;
 
 /// Condition of a session.
@@ -133,7 +132,11 @@ impl Pending {
     }
 }
 
-/// Calls `function` without the waits that commands of a session in it would make.
+/// Turn that no call uses, with the keyword arguments of a call that has no others. Accessed with the interpreter
+/// lock only: a forked child never inherits it locked.
+static SPARE: Mutex<Option<(Py<Turn>, Py<PyDict>)>> = Mutex::new(None);
+
+/// Calls `function`, a method that takes a `Turn`, without the wait that its command would make.
 ///
 /// Returns its result, and: None if all is done, a `Pending` if the caller should wait for room next,
 /// False if nothing was done because the command would have had to wait first. In that case the result is
@@ -146,18 +149,32 @@ pub(crate) fn without_waiting(
     args: &Bound<'_, PyTuple>,
     kwargs: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
-    let (result, turned) = deferred::without_waiting(|| function.call(args, kwargs));
-    let pending = match turned {
-        Turned::Refused => return Ok((py.None(), false.into_pyobject(py)?.to_owned().into_any().unbind())),
-        Turned::Done => py.None(),
-        Turned::Full(room) => {
-            let flag = Arc::<Flag>::default();
-            let done = flag.clone();
-            room.wait(move || done.set());
-            Py::new(py, Pending::of(State::Room(flag)))?.into_any()
+    // One turn and its keywords are kept: most calls allocate neither.
+    let (turn, alone) = match SPARE.lock().take() {
+        Some(spare) => spare,
+        None => {
+            let (turn, alone) = (Py::new(py, Turn::default())?, PyDict::new(py));
+            alone.set_item(intern!(py, "_turn"), &turn)?;
+            (turn, alone.unbind())
         }
     };
-    Ok((result?.unbind(), pending))
+    let result = match kwargs {
+        None => function.call(args, Some(alone.bind(py))),
+        Some(kwargs) => {
+            kwargs.set_item(intern!(py, "_turn"), &turn)?;
+            function.call(args, Some(kwargs))
+        }
+    };
+    let outcome = turn.get().take();
+    *SPARE.lock() = Some((turn, alone));
+    let Some(outcome) = outcome else { return Ok((result?.unbind(), py.None())) };
+    if outcome.refused {
+        return Ok((py.None(), false.into_pyobject(py)?.to_owned().into_any().unbind()));
+    }
+    let flag = Arc::<Flag>::default();
+    let done = flag.clone();
+    outcome.room.wait(move || done.set());
+    Ok((result?.unbind(), Py::new(py, Pending::of(State::Room(flag)))?.into_any()))
 }
 
 /// Ends a call early that waits in another thread.
@@ -179,7 +196,7 @@ impl Stopper {
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let _until = interrupt::stopped_by(self.0.clone());
+        let _until = interrupt::stopped_by(function.py(), &self.0);
         function.call(args, kwargs)
     }
 

@@ -1,13 +1,16 @@
 //! `AdvancedPublisher`: a publisher with a cache and sequence numbers.
 
-use crate::zenoh::{
-    advanced::{CacheConfig, MissDetectionConfig},
-    bodies::{del_body, locality, put_body, qos},
-    declared::Declared,
-    encoding, enums, keyexpr,
-    sender::Sender,
-    session::Session,
-    stamps,
+use crate::{
+    loops::turn::Turn,
+    zenoh::{
+        advanced::{CacheConfig, MissDetectionConfig},
+        bodies::{del_body, locality, put_body, qos},
+        declared::Declared,
+        encoding, enums, keyexpr,
+        sender::Sender,
+        session::Session,
+        stamps,
+    },
 };
 use pyo3::prelude::*;
 use zwire_engine::AdvancedPublisherOptions;
@@ -76,14 +79,14 @@ impl AdvancedPublisher {
         py: Python<'_>,
         body: PushBody,
         instrumentation: Option<&Bound<'_, PyAny>>,
+        turn: Option<&Bound<'_, Turn>>,
     ) -> PyResult<()> {
         let declared = &slf.as_super().get().declared;
         let stamps = stamps::wanted(py, &declared.session, instrumentation)?;
         let (id, qos) = (declared.id, slf.get().options.qos);
-        let publish = |engine: &zwire_engine::Session, interrupted: &mut dyn FnMut() -> bool| {
-            engine.publish_advanced(id, qos, body, stamps, interrupted).map(|_| ())
-        };
-        let result = declared.session.run(py, publish);
+        let result = declared
+            .session
+            .command(py, turn, |engine, call| engine.publish_advanced(id, qos, body, stamps, call).map(drop));
         // The engine reports an unknown entity; this object knows that it was undeclared.
         result.or_else(|error| declared.check(py).and(Err(error)))
     }
@@ -110,9 +113,14 @@ impl AdvancedPublisher {
     }
 
     /// Publishes a value.
-    #[pyo3(signature = (
-        payload, *, encoding=None, attachment=None, timestamp=None, timestamp_instrumentation=None
-    ))]
+    #[pyo3(
+        signature = (
+            payload, *, encoding=None, attachment=None, timestamp=None, timestamp_instrumentation=None, _turn=None
+        ),
+        text_signature = "($self, payload, *, encoding=None, attachment=None, timestamp=None, \
+            timestamp_instrumentation=None)"
+    )]
+    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn put(
         slf: &Bound<'_, Self>,
         py: Python<'_>,
@@ -121,21 +129,26 @@ impl AdvancedPublisher {
         attachment: Option<&Bound<'_, PyAny>>,
         timestamp: Option<&Bound<'_, PyAny>>,
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+        _turn: Option<&Bound<'_, Turn>>,
     ) -> PyResult<()> {
         let default = slf.get().encoding.clone();
         let body = put_body(payload, encoding, default, attachment, timestamp, None)?;
-        Self::publish(slf, py, body, timestamp_instrumentation)
+        Self::publish(slf, py, body, timestamp_instrumentation, _turn)
     }
 
     /// Publishes a deletion.
-    #[pyo3(signature = (*, attachment=None, timestamp=None, timestamp_instrumentation=None))]
+    #[pyo3(
+        signature = (*, attachment=None, timestamp=None, timestamp_instrumentation=None, _turn=None),
+        text_signature = "($self, *, attachment=None, timestamp=None, timestamp_instrumentation=None)"
+    )]
     fn delete(
         slf: &Bound<'_, Self>,
         py: Python<'_>,
         attachment: Option<&Bound<'_, PyAny>>,
         timestamp: Option<&Bound<'_, PyAny>>,
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+        _turn: Option<&Bound<'_, Turn>>,
     ) -> PyResult<()> {
-        Self::publish(slf, py, del_body(attachment, timestamp, None)?, timestamp_instrumentation)
+        Self::publish(slf, py, del_body(attachment, timestamp, None)?, timestamp_instrumentation, _turn)
     }
 }

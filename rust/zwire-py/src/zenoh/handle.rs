@@ -2,17 +2,18 @@
 
 use crate::{
     errors,
-    loops::{calling::Group, interrupt::Interrupt},
+    loops::{
+        calling::Group,
+        interrupt::Interrupt,
+        turn::{Call, Turn},
+    },
     zenoh::{global_id::PyEntityGlobalId, stamps},
 };
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use std::{collections::HashMap, sync::Arc};
-use zwire_engine::{AtOnce, Error, Session as Engine};
-use zwire_proto::zenoh::{
-    KeyExpr,
-    session::{EntityId, Publication},
-};
+use zwire_engine::{Error, Session as Engine};
+use zwire_proto::zenoh::{KeyExpr, session::EntityId};
 
 /// Shared reference to a session.
 #[derive(Clone)]
@@ -46,42 +47,19 @@ impl Handle {
     ) -> PyResult<R> {
         let mut interrupt = Interrupt::default();
         let result = py.detach(|| f(&self.0.engine, &mut || interrupt.check()));
-        match result {
-            Ok(value) => Ok(value),
-            Err(Error::Interrupted) => {
-                interrupt.raise()?;
-                Err(errors::engine(py, &Error::Interrupted))
-            }
-            Err(error) => Err(errors::engine(py, &error)),
-        }
+        interrupt.end(py, result)
     }
 
-    /// Publishes a message: by `at_once`, and if that is refused by `otherwise`. `at_once` keeps the interpreter
-    /// lock, because releasing and taking it costs more than the rest; the lock is released only if something has
-    /// to be written, notified or waited for.
-    pub(crate) fn publish<P: Send>(
+    /// Gives a command that waits as its caller demands: a thread of the program, or the `turn` of an event loop.
+    pub(crate) fn command<'py, R>(
         &self,
-        py: Python<'_>,
-        at_once: impl FnOnce(&Engine) -> Result<AtOnce<P>, Error>,
-        otherwise: impl FnOnce(&Engine, P, &mut dyn FnMut() -> bool) -> Result<(), Error> + Send,
-    ) -> PyResult<()> {
-        match at_once(&self.0.engine) {
-            Ok(AtOnce::Done) => Ok(()),
-            Ok(AtOnce::Begun(begun)) => self.run(py, |engine, interrupted| engine.finish(begun, interrupted)),
-            Ok(AtOnce::Refused(publication)) => {
-                self.run(py, |engine, interrupted| otherwise(engine, publication, interrupted))
-            }
-            Err(error) => Err(errors::engine(py, &error)),
-        }
-    }
-
-    /// Publishes a message without a declared publisher.
-    pub(crate) fn put_once(&self, py: Python<'_>, publication: Publication) -> PyResult<()> {
-        self.publish(
-            py,
-            |engine| engine.put_at_once(publication),
-            |engine, publication, interrupted| engine.put(publication, interrupted).map(drop),
-        )
+        py: Python<'py>,
+        turn: Option<&'py Bound<'py, Turn>>,
+        f: impl FnOnce(&Engine, &mut Call<'py>) -> Result<R, Error>,
+    ) -> PyResult<R> {
+        let mut call = Call::new(py, turn);
+        let result = f(&self.0.engine, &mut call);
+        call.end(result)
     }
 
     /// The engine's session, for reading its state: an error in a forked child, but not if it is closed.

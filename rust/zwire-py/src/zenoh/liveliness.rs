@@ -1,7 +1,7 @@
 //! `Liveliness` and `LivelinessToken`: announcing and watching live resources.
 
 use crate::{
-    loops::timeout::seconds,
+    loops::{timeout::seconds, turn::Turn},
     zenoh::{
         declared::Declared,
         handle::Handle,
@@ -26,8 +26,11 @@ impl Liveliness {
         Ok(LivelinessToken { declared: Declared::new(self.0.clone(), id, "token") })
     }
 
-    /// Queries the live tokens; each arrives as the sample of a reply.
-    #[pyo3(signature = (key_expr, handler=None, *, timeout=None, cancellation_token=None))]
+    /// Queries the live tokens; each arrives as the sample of a reply. Never waits, whatever the turn.
+    #[pyo3(
+        signature = (key_expr, handler=None, *, timeout=None, cancellation_token=None, _turn=None),
+        text_signature = "($self, key_expr, handler=None, *, timeout=None, cancellation_token=None)"
+    )]
     fn get(
         &self,
         py: Python<'_>,
@@ -35,12 +38,13 @@ impl Liveliness {
         handler: Option<&Bound<'_, PyAny>>,
         timeout: Option<f64>,
         cancellation_token: Option<&Bound<'_, CancellationToken>>,
+        _turn: Option<&Bound<'_, Turn>>,
     ) -> PyResult<Py<PyAny>> {
         let key = keyexpr::extract(key_expr)?;
         let handler = HandlerArg::parse(py, handler)?;
         let timeout = seconds(timeout)?;
-        reply::start(py, &self.0, handler, cancellation_token, move |engine, handler, _| {
-            engine.liveliness_get(key, timeout, handler)
+        reply::start(py, handler, &self.0, cancellation_token, |handler| {
+            self.0.run(py, move |engine, _| engine.liveliness_get(key, timeout, handler))
         })
     }
 

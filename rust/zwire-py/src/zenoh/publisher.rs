@@ -1,7 +1,7 @@
 //! `Publisher`, and listeners for the matching status.
 
 use crate::{
-    loops::item::Item,
+    loops::{item::Item, turn::Turn},
     zenoh::{
         bodies::{del_body, put_body},
         declared::Declared,
@@ -99,18 +99,14 @@ impl Publisher {
         py: Python<'_>,
         body: PushBody,
         instrumentation: Option<&Bound<'_, PyAny>>,
+        turn: Option<&Bound<'_, Turn>>,
     ) -> PyResult<()> {
         let declared = &slf.as_super().get().declared;
         let stamps = stamps::wanted(py, &declared.session, instrumentation)?;
         let (id, qos) = (declared.id, slf.get().options.qos);
         let session = &declared.session;
-        let result = session.publish(
-            py,
-            |engine| engine.publish_at_once(id, qos, body, stamps),
-            |engine, (body, stamps), interrupted| {
-                engine.publish(id, qos, body, stamps, interrupted).map(drop)
-            },
-        );
+        let result =
+            session.command(py, turn, |engine, call| engine.publish(id, qos, body, stamps, call).map(drop));
         // The engine reports an unknown entity; this object knows that it was undeclared.
         result.or_else(|error| declared.check(py).and(Err(error)))
     }
@@ -150,10 +146,14 @@ impl Publisher {
     }
 
     /// Publishes a value.
-    #[pyo3(signature = (
-        payload, *, encoding=None, attachment=None, timestamp=None, timestamp_instrumentation=None,
-        source_info=None
-    ))]
+    #[pyo3(
+        signature = (
+            payload, *, encoding=None, attachment=None, timestamp=None, timestamp_instrumentation=None,
+            source_info=None, _turn=None
+        ),
+        text_signature = "($self, payload, *, encoding=None, attachment=None, timestamp=None, \
+            timestamp_instrumentation=None, source_info=None)"
+    )]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn put(
         slf: &Bound<'_, Self>,
@@ -164,14 +164,20 @@ impl Publisher {
         timestamp: Option<&Bound<'_, PyAny>>,
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
         source_info: Option<&Bound<'_, PyAny>>,
+        _turn: Option<&Bound<'_, Turn>>,
     ) -> PyResult<()> {
         let default = slf.get().encoding.clone();
         let body = put_body(payload, encoding, default, attachment, timestamp, source_info)?;
-        Self::publish(slf, py, body, timestamp_instrumentation)
+        Self::publish(slf, py, body, timestamp_instrumentation, _turn)
     }
 
     /// Publishes a deletion.
-    #[pyo3(signature = (*, attachment=None, timestamp=None, timestamp_instrumentation=None, source_info=None))]
+    #[pyo3(
+        signature = (
+            *, attachment=None, timestamp=None, timestamp_instrumentation=None, source_info=None, _turn=None
+        ),
+        text_signature = "($self, *, attachment=None, timestamp=None, timestamp_instrumentation=None, source_info=None)"
+    )]
     fn delete(
         slf: &Bound<'_, Self>,
         py: Python<'_>,
@@ -179,8 +185,15 @@ impl Publisher {
         timestamp: Option<&Bound<'_, PyAny>>,
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
         source_info: Option<&Bound<'_, PyAny>>,
+        _turn: Option<&Bound<'_, Turn>>,
     ) -> PyResult<()> {
-        Self::publish(slf, py, del_body(attachment, timestamp, source_info)?, timestamp_instrumentation)
+        Self::publish(
+            slf,
+            py,
+            del_body(attachment, timestamp, source_info)?,
+            timestamp_instrumentation,
+            _turn,
+        )
     }
 
     /// Listens for changes of the matching status.

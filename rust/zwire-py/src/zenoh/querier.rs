@@ -1,15 +1,18 @@
 //! `Querier`: repeated gets on one key expression.
 
-use crate::zenoh::{
-    bodies::{parameters, query_body, reply_key},
-    declared::Declared,
-    enums,
-    handle::Handle,
-    handlers::HandlerArg,
-    publisher::{MatchingListener, MatchingStatus, matching_status},
-    reply, sample,
-    sender::Sender,
-    stamps, zbytes,
+use crate::{
+    loops::turn::Turn,
+    zenoh::{
+        bodies::{parameters, query_body, reply_key},
+        declared::Declared,
+        enums,
+        handle::Handle,
+        handlers::HandlerArg,
+        publisher::{MatchingListener, MatchingStatus, matching_status},
+        reply, sample,
+        sender::Sender,
+        stamps, zbytes,
+    },
 };
 use pyo3::prelude::*;
 use zwire_proto::zenoh::{
@@ -52,10 +55,14 @@ impl Querier {
     }
 
     /// Sends a query; replies arrive through the handler.
-    #[pyo3(signature = (
-        handler=None, *, parameters=None, payload=None, encoding=None, attachment=None, source_info=None,
-        cancellation_token=None, timestamp_instrumentation=None
-    ))]
+    #[pyo3(
+        signature = (
+            handler=None, *, parameters=None, payload=None, encoding=None, attachment=None, source_info=None,
+            cancellation_token=None, timestamp_instrumentation=None, _turn=None
+        ),
+        text_signature = "($self, handler=None, *, parameters=None, payload=None, encoding=None, attachment=None, \
+            source_info=None, cancellation_token=None, timestamp_instrumentation=None)"
+    )]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn get(
         slf: &Bound<'_, Self>,
@@ -68,6 +75,7 @@ impl Querier {
         source_info: Option<&Bound<'_, PyAny>>,
         cancellation_token: Option<&Bound<'_, reply::CancellationToken>>,
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+        _turn: Option<&Bound<'_, Turn>>,
     ) -> PyResult<Py<PyAny>> {
         let declared = &slf.as_super().get().declared;
         declared.check(py)?;
@@ -88,14 +96,9 @@ impl Querier {
             stamps: stamps::wanted(py, &declared.session, timestamp_instrumentation)?,
             ..Get::new(slf.as_super().get().key.clone())
         };
-        let handler = HandlerArg::parse(py, handler)?;
-        reply::start(
-            py,
-            &declared.session,
-            handler,
-            cancellation_token,
-            move |engine, handler, interrupted| engine.get(get, handler, interrupted),
-        )
+        reply::start(py, HandlerArg::parse(py, handler)?, &declared.session, cancellation_token, |handler| {
+            declared.session.command(py, _turn, |engine, call| engine.get(get, handler, call))
+        })
     }
 
     /// Listens for changes of the matching status.

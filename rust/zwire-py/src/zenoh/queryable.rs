@@ -2,7 +2,10 @@
 
 use crate::{
     errors,
-    loops::item::Item,
+    loops::{
+        item::Item,
+        turn::{Call, Turn},
+    },
     zenoh::{
         bodies::{del_body, put_body, reply_key},
         encoding, enums,
@@ -20,7 +23,7 @@ use crate::{
 };
 use pyo3::{prelude::*, types::PyDict};
 use std::sync::Arc;
-use zwire_engine::{Error, Query as Engine, Queue, runtime::Birth};
+use zwire_engine::{Query as Engine, Queue, runtime::Birth};
 use zwire_proto::zenoh::{
     Encoding, KeyExpr, Parameters,
     session::{EntityId, QueryReply, QueryReplyBody, ReplyError},
@@ -98,7 +101,13 @@ pub(crate) struct Query {
 }
 
 impl Query {
-    fn send(&self, py: Python<'_>, body: QueryReplyBody, express: Option<bool>) -> PyResult<()> {
+    fn send(
+        &self,
+        py: Python<'_>,
+        body: QueryReplyBody,
+        express: Option<bool>,
+        turn: Option<&Bound<'_, Turn>>,
+    ) -> PyResult<()> {
         self.birth.check().map_err(|error| errors::engine(py, &error))?;
         let engine = self.open.query(py)?;
         let clock = || engine.new_timestamp().map_err(|error| errors::engine(py, &error));
@@ -107,19 +116,11 @@ impl Query {
             None => None,
         };
         let reply = QueryReply { body, express, stamps };
-        let mut interrupt = crate::loops::interrupt::Interrupt::default();
-        let result = py.detach(|| engine.reply(reply, &mut || interrupt.check()));
-        match result {
-            Ok(()) => {
-                self.open.answered();
-                Ok(())
-            }
-            Err(Error::Interrupted) => {
-                interrupt.raise()?;
-                Err(errors::engine(py, &Error::Interrupted))
-            }
-            Err(error) => Err(errors::engine(py, &error)),
-        }
+        let mut call = Call::new(py, turn);
+        let result = engine.reply(reply, &mut call);
+        call.end(result)?;
+        self.open.answered();
+        Ok(())
     }
 }
 
@@ -199,10 +200,14 @@ impl Query {
     ///
     /// Congestion control and priority are those of the query: the arguments are accepted for
     /// compatibility, and have no effect, as in eclipse-zenoh.
-    #[pyo3(signature = (
-        key_expr, payload, *, encoding=None, congestion_control=None, priority=None, express=None,
-        attachment=None, timestamp=None
-    ))]
+    #[pyo3(
+        signature = (
+            key_expr, payload, *, encoding=None, congestion_control=None, priority=None, express=None,
+            attachment=None, timestamp=None, _turn=None
+        ),
+        text_signature = "($self, key_expr, payload, *, encoding=None, congestion_control=None, priority=None, \
+            express=None, attachment=None, timestamp=None)"
+    )]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn reply(
         &self,
@@ -215,30 +220,39 @@ impl Query {
         express: Option<bool>,
         attachment: Option<&Bound<'_, PyAny>>,
         timestamp: Option<&Bound<'_, PyAny>>,
+        _turn: Option<&Bound<'_, Turn>>,
     ) -> PyResult<()> {
         let _ = (congestion_control, priority);
         let key = keyexpr::extract(key_expr)?;
         let body = put_body(payload, encoding, Encoding::DEFAULT, attachment, timestamp, None)?;
-        self.send(py, QueryReplyBody::Sample { key, body }, express)
+        self.send(py, QueryReplyBody::Sample { key, body }, express, _turn)
     }
 
     /// Replies with an error.
-    #[pyo3(signature = (payload, *, encoding=None))]
+    #[pyo3(
+        signature = (payload, *, encoding=None, _turn=None),
+        text_signature = "($self, payload, *, encoding=None)"
+    )]
     fn reply_err(
         &self,
         py: Python<'_>,
         payload: &Bound<'_, PyAny>,
         encoding: Option<&Bound<'_, PyAny>>,
+        _turn: Option<&Bound<'_, Turn>>,
     ) -> PyResult<()> {
         let encoding = encoding::extract_option(encoding)?.unwrap_or(Encoding::DEFAULT);
         let payload = zbytes::payload(payload, "payload")?;
-        self.send(py, QueryReplyBody::Err(ReplyError { encoding, payload, stamps: None }), None)
+        self.send(py, QueryReplyBody::Err(ReplyError { encoding, payload, stamps: None }), None, _turn)
     }
 
     /// Replies with a deletion. Congestion control and priority as in `reply`.
-    #[pyo3(signature = (
-        key_expr, *, congestion_control=None, priority=None, express=None, attachment=None, timestamp=None
-    ))]
+    #[pyo3(
+        signature = (
+            key_expr, *, congestion_control=None, priority=None, express=None, attachment=None, timestamp=None, _turn=None
+        ),
+        text_signature = "($self, key_expr, *, congestion_control=None, priority=None, express=None, attachment=None, \
+            timestamp=None)"
+    )]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn reply_del(
         &self,
@@ -249,11 +263,12 @@ impl Query {
         express: Option<bool>,
         attachment: Option<&Bound<'_, PyAny>>,
         timestamp: Option<&Bound<'_, PyAny>>,
+        _turn: Option<&Bound<'_, Turn>>,
     ) -> PyResult<()> {
         let _ = (congestion_control, priority);
         let key = keyexpr::extract(key_expr)?;
         let body = del_body(attachment, timestamp, None)?;
-        self.send(py, QueryReplyBody::Sample { key, body }, express)
+        self.send(py, QueryReplyBody::Sample { key, body }, express, _turn)
     }
 
     /// Finishes the query, so that the asker gets its final response. Does nothing the second time.

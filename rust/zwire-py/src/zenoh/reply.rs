@@ -16,7 +16,7 @@ use crate::{
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use std::sync::{Arc, Weak};
-use zwire_engine::{Error, Handler as EngineHandler, Replies, Session as Engine};
+use zwire_engine::{Handler as EngineHandler, Replies};
 use zwire_proto::zenoh::{
     session::{GetId, Reply as Proto, ReplyError as ProtoError},
     wire::TsStack,
@@ -260,14 +260,12 @@ fn attach(
 /// Starts a get by a command of the engine: returns a channel of replies, or the handler given with the callback.
 pub(crate) fn start(
     py: Python<'_>,
-    session: &Handle,
     handler: HandlerArg,
+    session: &Handle,
     token: Option<&Bound<'_, CancellationToken>>,
-    get: impl FnOnce(&Engine, EngineHandler, &mut dyn FnMut() -> bool) -> Result<(GetId, Replies), Error> + Send,
+    get: impl FnOnce(EngineHandler) -> PyResult<(GetId, Replies)>,
 ) -> PyResult<Py<PyAny>> {
     check_token(py, token)?;
-    let engine_handler = handler.engine();
-    let (id, replies) =
-        session.run(py, move |engine, interrupted| get(engine, engine_handler, interrupted))?;
+    let (id, replies) = get(handler.engine())?;
     attach(py, session, handler, token, (id, &replies))
 }

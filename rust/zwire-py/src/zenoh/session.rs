@@ -2,7 +2,7 @@
 
 use crate::{
     errors,
-    loops::{interrupt::Interrupt, timeout::seconds},
+    loops::{interrupt::Interrupt, timeout::seconds, turn::Turn},
     zenoh::{
         bodies::{self, del_body, locality, put_body, qos, query_body},
         encoding, enums,
@@ -238,11 +238,16 @@ impl Session {
     }
 
     /// Publishes a value.
-    #[pyo3(signature = (
-        key_expr, payload, *, encoding=None, congestion_control=None, priority=None, express=None,
-        attachment=None, timestamp=None, timestamp_instrumentation=None, allowed_destination=None,
-        source_info=None
-    ))]
+    #[pyo3(
+        signature = (
+            key_expr, payload, *, encoding=None, congestion_control=None, priority=None, express=None,
+            attachment=None, timestamp=None, timestamp_instrumentation=None, allowed_destination=None,
+            source_info=None, _turn=None
+        ),
+        text_signature = "($self, key_expr, payload, *, encoding=None, congestion_control=None, priority=None, \
+            express=None, attachment=None, timestamp=None, timestamp_instrumentation=None, \
+            allowed_destination=None, source_info=None)"
+    )]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn put(
         &self,
@@ -258,6 +263,7 @@ impl Session {
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
         allowed_destination: Option<enums::PyLocality>,
         source_info: Option<&Bound<'_, PyAny>>,
+        _turn: Option<&Bound<'_, Turn>>,
     ) -> PyResult<()> {
         let publication = Publication {
             key: keyexpr::extract(key_expr)?,
@@ -267,7 +273,7 @@ impl Session {
             destination: locality(allowed_destination),
             stamps: stamps::wanted(py, &self.0, timestamp_instrumentation)?,
         };
-        self.0.put_once(py, publication)
+        self.0.command(py, _turn, |engine, call| engine.put(publication, call).map(drop))
     }
 
     /// Publishes every row of an Arrow record batch, without a Python object per row.
@@ -295,10 +301,14 @@ impl Session {
     }
 
     /// Publishes a deletion.
-    #[pyo3(signature = (
-        key_expr, *, congestion_control=None, priority=None, express=None, attachment=None, timestamp=None,
-        timestamp_instrumentation=None, allowed_destination=None, source_info=None
-    ))]
+    #[pyo3(
+        signature = (
+            key_expr, *, congestion_control=None, priority=None, express=None, attachment=None, timestamp=None,
+            timestamp_instrumentation=None, allowed_destination=None, source_info=None, _turn=None
+        ),
+        text_signature = "($self, key_expr, *, congestion_control=None, priority=None, express=None, attachment=None, \
+            timestamp=None, timestamp_instrumentation=None, allowed_destination=None, source_info=None)"
+    )]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn delete(
         &self,
@@ -312,6 +322,7 @@ impl Session {
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
         allowed_destination: Option<enums::PyLocality>,
         source_info: Option<&Bound<'_, PyAny>>,
+        _turn: Option<&Bound<'_, Turn>>,
     ) -> PyResult<()> {
         let publication = Publication {
             key: keyexpr::extract(key_expr)?,
@@ -321,16 +332,22 @@ impl Session {
             destination: locality(allowed_destination),
             stamps: stamps::wanted(py, &self.0, timestamp_instrumentation)?,
         };
-        self.0.put_once(py, publication)
+        self.0.command(py, _turn, |engine, call| engine.put(publication, call).map(drop))
     }
 
     /// Queries queryables; replies arrive through the handler.
-    #[pyo3(signature = (
-        selector, handler=None, *, target=None, consolidation=None, accept_replies=None, timeout=None,
-        congestion_control=None, priority=None, express=None, payload=None, encoding=None, attachment=None,
-        allowed_destination=None, source_info=None, cancellation_token=None, timestamp_instrumentation=None,
-        budget=None
-    ))]
+    #[pyo3(
+        signature = (
+            selector, handler=None, *, target=None, consolidation=None, accept_replies=None, timeout=None,
+            congestion_control=None, priority=None, express=None, payload=None, encoding=None, attachment=None,
+            allowed_destination=None, source_info=None, cancellation_token=None, timestamp_instrumentation=None,
+            budget=None, _turn=None
+        ),
+        text_signature = "($self, selector, handler=None, *, target=None, consolidation=None, accept_replies=None, \
+            timeout=None, congestion_control=None, priority=None, express=None, payload=None, encoding=None, \
+            attachment=None, allowed_destination=None, source_info=None, cancellation_token=None, \
+            timestamp_instrumentation=None, budget=None)"
+    )]
     #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn get(
         &self,
@@ -352,6 +369,7 @@ impl Session {
         cancellation_token: Option<&Bound<'_, reply::CancellationToken>>,
         timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
         budget: Option<u64>,
+        _turn: Option<&Bound<'_, Turn>>,
     ) -> PyResult<Py<PyAny>> {
         let (key, parameters) = selector::extract(selector)?;
         let get = Get {
@@ -369,9 +387,8 @@ impl Session {
             stamps: stamps::wanted(py, &self.0, timestamp_instrumentation)?,
             ..Get::new(key)
         };
-        let handler = HandlerArg::parse(py, handler)?;
-        reply::start(py, &self.0, handler, cancellation_token, move |engine, handler, interrupted| {
-            engine.get(get, handler, interrupted)
+        reply::start(py, HandlerArg::parse(py, handler)?, &self.0, cancellation_token, |handler| {
+            self.0.command(py, _turn, |engine, call| engine.get(get, handler, call))
         })
     }
 
