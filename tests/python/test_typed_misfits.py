@@ -83,6 +83,30 @@ def test_what_has_no_form_is_named_with_its_place(value, model, codec, path, pro
     assert caught.value.path == path
 
 
+@dataclass
+class Inner:
+    """Refers to a class that has no form."""
+
+    outer: "Outer | None"
+
+
+@dataclass
+class Outer:
+    """Has a form but for its last field."""
+
+    inner: Inner | None
+    rest: complex
+
+
+@pytest.mark.parametrize("value", [Outer(None, 1j), Inner(None)], ids=["outer", "inner"])
+def test_each_value_of_a_class_without_a_form_is_the_same_error(value):
+    for _ in range(2):
+        with pytest.raises(errors.PayloadError, match="complex has no form in JSON"):
+            typed.encode([Outer(None, 1j)], list, codec="json")
+        with pytest.raises(errors.PayloadError, match="complex has no form in JSON"):
+            typed.encode([value], list, codec="json")
+
+
 @pytest.mark.parametrize(
     ("model", "codec", "problem"),
     [

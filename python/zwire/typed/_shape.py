@@ -299,13 +299,23 @@ class _Compiler:
     def fields(self, cls: Any, tp: Any) -> Converter:  # noqa: ANN401
         """Return the converter of a dataclass or TypedDict; ``tp`` is it with its type parameters, if any."""
         hints = _filled(_hints(cls), cls, tp)
+        if len(self.making) >= MAX_DEPTH:
+            raise TypeError(f"{cls.__name__} contains more and more different types of itself")
+        before = len(self.made)
         made = self.made[tp] = _pending(hints)
         self.making.add(tp)
-        if len(self.making) > MAX_DEPTH:
-            raise TypeError(f"{cls.__name__} contains more and more different types of itself")
         by_key = is_typed_dict(cls)
         required = sorted(cls.__required_keys__) if by_key else _without_default(cls)
-        parts = {name: self.of(hints[name]) for name in (hints if by_key else init_fields(cls))}
+        try:
+            parts = {name: self.of(hints[name]) for name in (hints if by_key else init_fields(cls))}
+        except TypeError:
+            # A value without a declared type may have this class again. The converters of its fields may
+            # refer to the unfinished one.
+            for unfinished in list(self.made)[before:]:
+                del self.made[unfinished]
+            raise
+        finally:
+            self.making.remove(tp)
 
         def load(value: Any) -> Any:  # noqa: ANN401
             if type(value) is not dict:
@@ -341,7 +351,6 @@ class _Compiler:
             return named((name, parts[name].dump, part) for name, part in value.items())
 
         made.load, made.dump = load, dump
-        self.making.remove(tp)
         return made
 
     def pydantic(self, cls: Any) -> Converter:  # noqa: ANN401
