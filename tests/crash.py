@@ -350,7 +350,8 @@ class Crash:
             for lines in notes:
                 # A killed attempt has read the beginning.
                 assert lines == longest[: len(lines)], f"batch and partition {place}"
-            compared += len([lines for lines in notes if lines]) - 1
+            # A partition without rows has notes without lines.
+            compared += max(len([lines for lines in notes if lines]) - 1, 0)
         return compared
 
 

@@ -57,6 +57,8 @@ def test_an_idle_session_closes_and_the_next_task_opens_another(spark, endpoint,
 
 
 def test_a_session_in_use_is_not_idle(endpoint, hub):
+    # Those that tests before have left in this process stay for 30 s.
+    zs.close_sessions()
     config = {"connect/endpoints": [endpoint], "zwire/idle_close_ms": 100}
     session = zs.session(config)
     time.sleep(0.5)
