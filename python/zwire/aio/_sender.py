@@ -36,27 +36,27 @@ class Sender:
     def _sent(self) -> None:
         """Note that a message was sent."""
 
-
-def sends(
-    method: Callable[Concatenate[S, P], Coroutine[Any, Any, None]],
-) -> Callable[Concatenate[S, P], Coroutine[Any, Any, None]]:
-    """Let a method send by the one of that name of the inner object, with the arguments that it is given.
-
-    It then waits for room, if the queue is full. A call that is cancelled meanwhile has sent its message.
-    """
-    name = method.__name__
-
-    @functools.wraps(method)
-    async def send(self: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
+    async def _send(self, send: Callable[..., object], *args: object, **kwargs: object) -> None:
+        """Send; then wait for room, if the queue is full. Cancelled meanwhile, the message is sent anyway."""
         self._turns -= 1
         if self._turns <= 0:
             # A task that sends in an endless loop must let other tasks run.
             self._turns = TURNS
             await current().turn()
-        call = getattr(self._inner, name)
-        _, room = without_waiting(call, *args, **kwargs)
+        _, room = without_waiting(send, *args, **kwargs)
         if room is not None:
-            await finish(room, call, *args, **kwargs)
+            await finish(room, send, *args, **kwargs)
         self._sent()
+
+
+def sends(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, None]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, None]]:
+    """Let a method send by the one of that name of the inner object, with the arguments that it is given."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    async def send(self: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        await self._send(getattr(self._inner, name), *args, **kwargs)
 
     return send

@@ -6,7 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from zwire import _zwire
-from zwire._zwire import Pending
+from zwire._zwire import Pending, without_waiting
 from zwire.aio import _threads
 from zwire.aio._context import Beginning, Context
 from zwire.aio._entities import (
@@ -22,7 +22,7 @@ from zwire.aio._entities import (
 from zwire.aio._get import Replies
 from zwire.aio._loops import deadline, left, until
 from zwire.aio._query import Query
-from zwire.aio._sender import Sender, sends
+from zwire.aio._sender import Sender, finish, sends
 from zwire.errors import TimedOut
 
 if TYPE_CHECKING:
@@ -170,7 +170,6 @@ class Session(Sender, Context):
         else:
             await obj.undeclare()
 
-    @sends
     async def put(
         self,
         key_expr: _IntoKeyExpr,
@@ -187,6 +186,38 @@ class Session(Sender, Context):
         source_info: SourceInfo | None = None,
     ) -> None:
         """Publish a value; waits for room as congestion control requires."""
+        if (
+            self._turns > 1
+            and encoding is None
+            and congestion_control is None
+            and priority is None
+            and express is None
+            and attachment is None
+            and timestamp is None
+            and timestamp_instrumentation is None
+            and allowed_destination is None
+            and source_info is None
+        ):
+            # As for a publisher.
+            self._turns -= 1
+            _, room = without_waiting(self._session.put, key_expr, payload)
+            if room is not None:
+                await finish(room, self._session.put, key_expr, payload)
+            return
+        await self._send(
+            self._session.put,
+            key_expr,
+            payload,
+            encoding=encoding,
+            congestion_control=congestion_control,
+            priority=priority,
+            express=express,
+            attachment=attachment,
+            timestamp=timestamp,
+            timestamp_instrumentation=timestamp_instrumentation,
+            allowed_destination=allowed_destination,
+            source_info=source_info,
+        )
 
     async def put_batch(
         self,
