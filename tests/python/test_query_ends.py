@@ -123,8 +123,9 @@ def test_answers_of_other_threads_do_not_end_it(session):
 
     def hear(query):
         first, rest = threading.Event(), threading.Event()
-        threads.append((threading.Thread(target=serve, args=(query, first, rest)), rest))
-        threads[-1][0].start()
+        thread = threading.Thread(target=serve, args=(query, first, rest))
+        thread.start()
+        threads.append((thread, rest))
         assert first.wait(PATIENCE)
 
     session.declare_queryable("q", hear)
