@@ -85,7 +85,8 @@ PYTHON = re.compile(
     re.VERBOSE,
 )
 NOT_NEWLINE = re.compile(r"[^\n]")
-TESTS_ONLY = re.compile(r"#!?\[cfg\((?:test|all\(test\b[^\]]*)\)\]")
+# Bodies of fuzz targets are tests as well. Strings are blanked: `Source.tests` reads the name of the feature.
+TESTS_ONLY = re.compile(r"#!?\[cfg\((?:test|all\(test\b[^\]]*|any\(test, feature = *\))\)\]")
 ATTRIBUTE = re.compile(r"\s*#\[")
 VISIBILITY = r"(?:pub(?:\s*\([^)]*\))?\s+)?"
 ITEM = re.compile(
@@ -192,8 +193,12 @@ class Source:
 
     @functools.cached_property
     def tests(self) -> list[tuple[int, int]]:
-        """Spans of the items that `#[cfg(test)]` excludes from the product."""
-        return [(match.start(), item_end(self.code, match)) for match in TESTS_ONLY.finditer(self.code)]
+        """Spans of the items outside of the product: under `#[cfg(test)]`, or for tests and fuzzing."""
+        return [
+            (match.start(), item_end(self.code, match))
+            for match in TESTS_ONLY.finditer(self.code)
+            if "any(" not in match.group() or '"fuzzing"' in self.text[match.start() : match.end()]
+        ]
 
     @functools.cached_property
     def product(self) -> str:
