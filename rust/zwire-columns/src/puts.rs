@@ -46,11 +46,8 @@ pub struct BadRow {
 }
 
 impl Puts {
-    /// Finds the columns of a batch. Rows without a time stamp's id get that of the session, `own`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`] for a column that is unknown or missing, or has the wrong type.
+    /// Finds the columns of a batch. Rows without a time stamp's id get that of the session, `own`. Fails
+    /// with [`Error`] for a column that is unknown or missing, or has the wrong type.
     pub fn new(
         batch: RecordBatch,
         fixed_key: Option<KeyExpr>,
@@ -186,11 +183,8 @@ impl Puts {
         Ok(Qos::new(priority, congestion, express))
     }
 
-    /// Makes a publication of a row, overwriting the previous one.
-    ///
-    /// # Errors
-    ///
-    /// [`BadRow`] if the row has no valid key, or a value that is not allowed.
+    /// Makes a publication of a row, overwriting the previous one. Fails with [`BadRow`] if the row has
+    /// no valid key, or a value that is not allowed.
     pub fn fill(
         &mut self,
         row: usize,

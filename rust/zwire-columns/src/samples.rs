@@ -16,11 +16,8 @@ use zwire_spool::columns::RECEIVED;
 
 static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| Arc::new(RECEIVED.schema()));
 
-/// Converts samples to a batch. The payload of a single sample is not copied.
-///
-/// # Errors
-///
-/// A text if the payloads exceed the offsets of their column.
+/// Converts samples to a batch. The payload of a single sample is not copied. Fails with a text if the
+/// payloads exceed the offsets of their column.
 pub fn batch(samples: &VecDeque<Sample>) -> Result<RecordBatch, String> {
     let rows = samples.len();
     let alike = Alike::of(samples);

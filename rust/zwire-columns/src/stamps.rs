@@ -15,7 +15,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// Wraps a column whose values have 64 bits.
+    /// Wraps a column of 64-bit values.
     fn new(column: &ArrayRef) -> Self {
         let data = column.to_data();
         let values = ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len());

@@ -17,10 +17,7 @@ static SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| Arc::new(ZMTP.schema()))
 static ROUTER_SCHEMA: LazyLock<Arc<Schema>> = LazyLock::new(|| Arc::new(ZMTP_ROUTER.schema()));
 
 /// Messages of an array: one frame each, or a list of frames, with the frames of `head` before them.
-///
-/// # Errors
-///
-/// [`Error`] for a wrong type, a null, or a message without frames.
+/// Fails with [`Error`] for a wrong type, a null, or a message without frames.
 pub fn messages(
     array: &ArrayRef,
     head: Vec<Bytes>,
@@ -58,12 +55,8 @@ pub fn messages(
     })))
 }
 
-/// Converts messages to a batch, with the identities of their senders if they are given. A single frame is not
-/// copied.
-///
-/// # Errors
-///
-/// A text if the frames exceed the offsets of their column.
+/// Converts messages to a batch, with the identities of their senders if they are given. A single frame
+/// is not copied. Fails with a text if the frames exceed the offsets of their column.
 pub fn batch<'a, I>(
     messages: impl ExactSizeIterator<Item = &'a Message> + Clone,
     identities: Option<I>,

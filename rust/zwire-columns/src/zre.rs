@@ -38,10 +38,6 @@ rows! {
 }
 
 /// Converts events, each with the time at which it was noticed, to a batch.
-///
-/// # Errors
-///
-/// [`ArrowError`] if the columns do not fit together.
 pub fn batch<'a>(events: impl Iterator<Item = (&'a ZreEvent, Duration)>) -> Result<RecordBatch, ArrowError> {
     let mut rows = Events::default();
     for (event, time) in events {
@@ -62,11 +58,8 @@ pub fn batch<'a>(events: impl Iterator<Item = (&'a ZreEvent, Duration)>) -> Resu
     rows.finish()
 }
 
-/// Reads the messages of a batch: its column `content`, or the only one, of binary, of text, or of lists of them.
-///
-/// # Errors
-///
-/// [`Error`] for a batch without that column, a wrong type, or a row that is null.
+/// Reads the messages of a batch: its column `content`, or the only one, of binary, of text, or of lists
+/// of them. Fails with [`Error`] for a batch without that column, a wrong type, or a row that is null.
 pub fn contents(batch: &RecordBatch) -> Result<Vec<Vec<Bytes>>, Error> {
     let column = match batch.schema().index_of("content") {
         Ok(index) => index,

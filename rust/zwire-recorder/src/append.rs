@@ -182,10 +182,6 @@ pub struct Appender {
 
 impl Appender {
     /// An appender for the spool in a folder, which is created if it does not exist.
-    ///
-    /// # Errors
-    ///
-    /// See [`Writer::open`].
     pub fn open(dir: &Path, wanted: &Wanted, options: &Options, clock: Clock) -> Result<Self> {
         let (writer, shards) = open(dir, wanted, options, &clock)?;
         let layout = writer.meta().layout.clone();
@@ -205,11 +201,7 @@ impl Appender {
         self.open.lock().as_mut().map_or(Err(Error::Usage("the spool is closed")), f)
     }
 
-    /// Checks that rows may have a column of this name.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::UnknownColumn`].
+    /// Checks that rows may have a column of this name. Fails with [`Error::UnknownColumn`] if not.
     pub fn check_column(&self, name: &str) -> Result<()> {
         // The shard assigns offsets.
         if self.layout.position(name).is_some() && name != "offset" {
@@ -235,10 +227,6 @@ impl Appender {
     }
 
     /// Appends a row: one cell for each column of the layout, `None` where the row leaves it out.
-    ///
-    /// # Errors
-    ///
-    /// Of the spool.
     pub fn append(&self, shard: Option<u32>, row: Vec<Option<Cell>>) -> Result<()> {
         let time = self.clock.micros();
         let cells = row.into_iter().zip(&self.layout.columns);
@@ -248,11 +236,8 @@ impl Appender {
         self.run(|open| open.push(shard, &row, key, &self.clock))
     }
 
-    /// Appends the rows of a batch; returns their number.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::ColumnType`]; the rows before the first value of a wrong type are appended.
+    /// Appends the rows of a batch; returns their number. After an [`Error::ColumnType`] the rows before
+    /// the first value of a wrong type are appended.
     pub fn append_batch(&self, shard: Option<u32>, batch: &RecordBatch) -> Result<usize> {
         for field in batch.schema().fields() {
             self.check_column(field.name())?;
@@ -288,11 +273,7 @@ impl Appender {
         })
     }
 
-    /// Appends a row to the gap log.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::GapKind`], and those of the spool.
+    /// Appends a row to the gap log. Fails with [`Error::GapKind`] for an unknown kind.
     pub fn append_gap(&self, shard: u32, kind: &str, count: Option<u64>, detail: String) -> Result<()> {
         let kinds = ["gap", "drop", "reconnect", "epoch", "duplicate"];
         let Some(kind) = kinds.into_iter().find(|known| *known == kind) else {
@@ -308,10 +289,6 @@ impl Appender {
     }
 
     /// Writes buffered rows and publishes them to readers.
-    ///
-    /// # Errors
-    ///
-    /// Of the spool.
     pub fn flush(&self) -> Result<()> {
         let time = self.clock.micros();
         self.run(|open| {
@@ -326,10 +303,6 @@ impl Appender {
     }
 
     /// Ends the open segments, so that programs that read Arrow files can read them.
-    ///
-    /// # Errors
-    ///
-    /// Of the spool.
     pub fn seal(&self) -> Result<()> {
         self.flush()?;
         self.run(|open| {
@@ -341,10 +314,6 @@ impl Appender {
     }
 
     /// Writes and seals everything and releases the spool. A second call does nothing.
-    ///
-    /// # Errors
-    ///
-    /// Of the spool.
     pub fn close(&self) -> Result<()> {
         let Some(mut open) = self.open.lock().take() else { return Ok(()) };
         if !self.birth.is_here() {

@@ -20,19 +20,11 @@ pub struct RangeServer {
 
 impl RangeServer {
     /// A server for the spool in a folder.
-    ///
-    /// # Errors
-    ///
-    /// See [`Spool::open`].
     pub fn open(dir: &Path) -> Result<Arc<Self>> {
         Ok(Arc::new(Self { spool: Spool::open(dir)?, cursors: Mutex::default() }))
     }
 
     /// Blocks that hold the rows of a range, or the first of them up to about `max_bytes`.
-    ///
-    /// # Errors
-    ///
-    /// See [`Cursor::answer`].
     pub fn answer(
         self: &Arc<Self>,
         shard: Shard,
@@ -63,10 +55,6 @@ pub struct RangeAnswer {
 
 impl RangeAnswer {
     /// Next block with its label; `None` at the end, and after an error.
-    ///
-    /// # Errors
-    ///
-    /// See [`Answer::next_block`].
     pub fn next_block(&self) -> Result<Option<(Label, Buffer)>> {
         let mut place = self.answer.lock();
         let Some(answer) = place.as_mut() else { return Ok(None) };

@@ -120,10 +120,6 @@ pub struct Recorder {
 
 impl Recorder {
     /// A recorder for the spool in a folder, which is created if it does not exist.
-    ///
-    /// # Errors
-    ///
-    /// See [`zwire_spool::Writer::open`].
     pub fn open(dir: &Path, wanted: &Wanted, options: &Options, settings: Settings) -> Result<Self> {
         let Settings { linger, mut keeping, clock } = settings;
         let (writer, shards) = open(dir, wanted, options, &clock)?;
@@ -167,11 +163,7 @@ impl Recorder {
         self.last
     }
 
-    /// Checks that the recorder is open, and belongs to this process.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`].
+    /// Checks that the recorder is open, and belongs to this process. Fails with [`Error::Usage`] if not.
     pub fn check(&self) -> Result<()> {
         if !self.birth.is_here() {
             return Err(Error::Usage("this spooler belongs to another process"));
@@ -184,10 +176,6 @@ impl Recorder {
 
     /// Records the samples of a subscriber. A sample that an earlier subscriber of this recorder receives as
     /// well is recorded once.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] and [`Error::Thread`].
     pub fn record_samples(
         &self,
         key: KeyExpr,
@@ -203,10 +191,6 @@ impl Recorder {
     }
 
     /// Records the events of a ZRE node.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] and [`Error::Thread`].
     pub fn record_events(&self, queue: Arc<Queue<NodeEvent>>) -> Result<()> {
         self.check()?;
         let rows = Events::new(&self.layout);
@@ -214,10 +198,6 @@ impl Recorder {
     }
 
     /// Records what a collector of ZRE/LOG receives.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] and [`Error::Thread`].
     pub fn record_log(&self, queue: Arc<Queue<LogRecord>>) -> Result<()> {
         self.check()?;
         let rows = Records::new(&self.layout);
@@ -237,10 +217,6 @@ impl Recorder {
 
     /// Samples that the spool already has, so that such a subscriber does not ask for them; with `history`
     /// also the last times of keys without numbers.
-    ///
-    /// # Errors
-    ///
-    /// Of the spool.
     pub fn known(&self, history: bool) -> Result<Known> {
         let mut known = self.known.known();
         if history {
@@ -273,10 +249,6 @@ impl Recorder {
 
     /// Waits until readers see everything that was received before the call; `false` if the timeout or
     /// `interrupted` ended the wait.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`].
     pub fn flush(&self, timeout: Duration, interrupted: &mut dyn FnMut() -> bool) -> Result<bool> {
         self.check()?;
         let end = self.shared.clock.now().mono + timeout;
@@ -301,10 +273,6 @@ impl Recorder {
     }
 
     /// Writes a row for each shard into the gap log. The kind is `reconnect` or `epoch`, anything else `gap`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`].
     pub fn gap(&self, kind: &str, detail: &str) -> Result<()> {
         self.check()?;
         let kind = ["reconnect", "epoch"].into_iter().find(|known| *known == kind).unwrap_or("gap");
@@ -331,10 +299,6 @@ impl Recorder {
 
     /// Writes what the queues hold, ends the segments and releases the spool. A second call does nothing.
     /// Threads that are still busy at the timeout are abandoned.
-    ///
-    /// # Errors
-    ///
-    /// Of the spool.
     pub fn close(&self, timeout: Duration) -> Result<()> {
         if !self.birth.is_here() {
             return Ok(());

@@ -154,11 +154,7 @@ impl BlockBuilder {
     }
 
     /// Appends a row: one value for each column of the layout; the value of a column `offset` is replaced
-    /// by the argument `offset`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Row`]; nothing of the row is stored in that case.
+    /// by the argument `offset`. After an [`Error::Row`] nothing of the row is stored.
     pub fn push(&mut self, row: &[Value<'_>], offset: u64) -> Result<()> {
         if row.len() != self.columns.len() {
             return Err(Error::Usage(format!("a row of {} values, not {}", row.len(), self.columns.len())));

@@ -38,10 +38,6 @@ fn share(whole: u64, part: u64, total: u64) -> u64 {
 impl Spool {
     /// First offset of each shard with a row received at or after a time in microseconds since 1970; the
     /// end of the shard if there is none.
-    ///
-    /// # Errors
-    ///
-    /// Errors of reading.
     pub fn at(&self, time: i64) -> Result<Offsets> {
         (0..self.meta().shards)
             .map(|number| Ok((number, self.shard_at(Shard::Data(number), time)?)))
@@ -79,10 +75,6 @@ impl Spool {
     }
 
     /// Time at which a row was received, in microseconds since 1970.
-    ///
-    /// # Errors
-    ///
-    /// Errors of reading.
     pub fn received(&self, shard: u32, offset: u64) -> Result<Option<i64>> {
         let stop = offset.saturating_add(1);
         let mut rows = self.read(Shard::Data(shard), offset, stop, Some(&["recv_ts"]), Default::default())?;
@@ -95,10 +87,6 @@ impl Spool {
 
     /// An end between `start` and `end` that respects a limit, divided among the shards by their backlog.
     /// Always makes some progress.
-    ///
-    /// # Errors
-    ///
-    /// Errors of reading.
     pub fn walk(
         &self,
         start: &Offsets,
@@ -157,10 +145,6 @@ impl Spool {
 
     /// Divides the rows between `start` and `end` into about `parts` ranges of similar size; at least one
     /// for each shard with rows.
-    ///
-    /// # Errors
-    ///
-    /// Errors of reading.
     pub fn split(&self, start: &Offsets, end: &Offsets, parts: usize) -> Result<Vec<Range>> {
         let mut shards = Vec::new();
         for (&shard, &to) in end {

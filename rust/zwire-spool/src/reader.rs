@@ -40,11 +40,8 @@ impl Default for BatchLimits {
 }
 
 impl Spool {
-    /// Opens the spool in a folder.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if there is none, [`Error::BadFile`] if its description cannot be read.
+    /// Opens the spool in a folder. Fails with [`Error::Usage`] if there is none, [`Error::BadFile`] if
+    /// its description cannot be read.
     pub fn open(dir: &Path) -> Result<Self> {
         match Meta::read(dir)? {
             Some(meta) => Ok(Self { dir: dir.to_owned(), meta }),
@@ -63,10 +60,6 @@ impl Spool {
     }
 
     /// Published marks of each shard and finally of the gap log.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the operating system.
     pub fn marks(&self) -> Result<Vec<Mark>> {
         let shards = (0..self.meta.shards).map(Shard::Data).chain([Shard::Gaps]);
         shards.zip(self.records()?).map(|(shard, record)| self.mark_of(shard, record)).collect()
@@ -81,11 +74,7 @@ impl Spool {
         record.map_or_else(|| self.find_mark(shard), |values| Ok(Mark::decode(values)))
     }
 
-    /// Published mark of a shard.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if there is no such shard; errors of the operating system.
+    /// Published mark of a shard. Fails with [`Error::Usage`] if there is no such shard.
     pub fn mark(&self, shard: Shard) -> Result<Mark> {
         let index = match shard {
             Shard::Gaps => self.meta.shards,
@@ -127,11 +116,8 @@ impl Spool {
     }
 
     /// Reads a range of offsets as batches with some columns, in the requested order; all columns if
-    /// `None`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::OutOfRange`] if a part of it does not exist, [`Error::Usage`] for unknown columns.
+    /// `None`. Fails with [`Error::OutOfRange`] if a part of it does not exist, [`Error::Usage`] for
+    /// unknown columns.
     pub fn read(
         &self,
         shard: Shard,
@@ -160,10 +146,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Stores the position of a consumer, with a time in microseconds since 1970.
-    ///
-    /// # Errors
-    ///
+    /// Stores the position of a consumer, with a time in microseconds since 1970. Fails with
     /// [`Error::Usage`] for an invalid name, or a shard that does not exist.
     pub fn commit(&self, name: &str, offsets: Offsets, now: i64) -> Result<()> {
         if let Some(shard) = offsets.keys().find(|shard| **shard >= self.meta.shards) {
@@ -173,10 +156,6 @@ impl Spool {
     }
 
     /// Positions of all consumers.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the operating system, or a damaged file.
     pub fn consumers(&self) -> Result<BTreeMap<String, Consumer>> {
         consumers::all(&self.dir, &self.meta.id)
     }

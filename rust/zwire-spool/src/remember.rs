@@ -131,10 +131,6 @@ fn write(path: &Path, octets: &[u8]) -> io::Result<()> {
 
 impl Writer {
     /// Stores the numbers of publishers for the next writer.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the operating system.
     pub fn remember(&self, parts: &[Remembered]) -> Result<()> {
         let path = self.dir().join(NAME);
         write(&path, &encode(&self.meta().id, parts)).map_err(Error::io("write", path))

@@ -60,10 +60,6 @@ impl ShardWriter {
 
     /// Deletes segments according to `rule`. `committed` is the position of the slowest consumer, `None`
     /// if there is no consumer.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the operating system.
     pub fn retain(&mut self, rule: &Retention, committed: Option<u64>, now: i64) -> Result<Vec<Deleted>> {
         let mut deleted: Vec<Deleted> = Vec::new();
         let kept: u64 = self.kept.iter().map(|segment| segment.bytes).sum();

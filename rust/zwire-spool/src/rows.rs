@@ -35,11 +35,7 @@ pub(crate) struct Batches {
 
 impl Batches {
     /// Builder for rows `start` to `stop` (exclusive), with some columns in the requested order; all if
-    /// `None`.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] for unknown columns.
+    /// `None`. Fails with [`Error::Usage`] for unknown columns.
     pub(crate) fn new(
         shard: Shard,
         layout: Layout,
@@ -183,10 +179,7 @@ impl Rows {
     }
 
     /// The next batch, or `None` after the last row. Verifies checksums, and that no offset is missing.
-    /// An error is returned after all rows that precede the offset it names.
-    ///
-    /// # Errors
-    ///
+    /// An error is returned after all rows that precede the offset it names. Fails with
     /// [`Error::Corrupt`], [`Error::Missing`], [`Error::OutOfRange`] if rows were deleted meanwhile.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         loop {

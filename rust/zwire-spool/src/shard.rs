@@ -172,11 +172,8 @@ impl ShardWriter {
     }
 
     /// Appends a row, one value for each column of the layout; the values of columns for offset and shard
-    /// are filled in here. The row is written by [`Self::flush`].
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Row`] if the row cannot be stored.
+    /// are filled in here. The row is written by [`Self::flush`]. Fails with [`Error::Row`] if the row
+    /// cannot be stored.
     pub fn push(&mut self, row: &[Value<'_>]) -> Result<()> {
         self.block.push(row, self.next_offset())
     }
@@ -187,11 +184,8 @@ impl ShardWriter {
     }
 
     /// Writes the rows as a block, at a time in microseconds since 1970. With [`Durability::Os`] they are
-    /// visible now, otherwise after [`Self::sync`].
-    ///
-    /// # Errors
-    ///
-    /// Errors of the operating system; the rows are kept in that case, so that the call can be repeated.
+    /// visible now, otherwise after [`Self::sync`]. After an error the rows are kept, so that the call
+    /// can be repeated.
     pub fn flush(&mut self, now: i64) -> Result<()> {
         if self.block.rows() == 0 {
             // The last call may have failed after writing the block and before publishing it.
@@ -288,20 +282,12 @@ impl ShardWriter {
     }
 
     /// Seals the open segment if it is large or old enough.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Self::seal`].
     pub fn seal_if_due(&mut self, now: i64) -> Result<()> {
         if self.is_due(now) { self.seal() } else { Ok(()) }
     }
 
     /// Seals the open segment, so that programs that read Arrow files can read it. Rows that are not
-    /// written yet stay in the block.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the operating system; written data may not be on disk in that case.
+    /// written yet stay in the block. After an error, written data may not be on disk.
     pub fn seal(&mut self) -> Result<()> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
         if open.entries.is_empty() {
@@ -335,11 +321,8 @@ impl ShardWriter {
         }
     }
 
-    /// Waits until all blocks are on disk, and publishes them.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the operating system; the published state is unchanged in that case.
+    /// Waits until all blocks are on disk, and publishes them. After an error the published state is
+    /// unchanged.
     pub fn sync(&mut self) -> Result<()> {
         if let Some(open) = &self.open {
             open.file.sync_data().map_err(Error::io("sync", &*open.path))?;
@@ -374,10 +357,6 @@ impl ShardWriter {
     }
 
     /// Writes and seals everything.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Self::flush`].
     pub fn close(&mut self, now: i64) -> Result<()> {
         self.flush(now)?;
         self.seal()?;

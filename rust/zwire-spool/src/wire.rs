@@ -79,10 +79,6 @@ impl Label {
 
 impl Spool {
     /// Makes a cursor for answers from a shard.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the operating system.
     pub fn cursor(&self, shard: Shard) -> Result<Cursor> {
         Ok(Cursor { spool: self.clone(), log: self.log(shard)? })
     }
@@ -96,10 +92,6 @@ impl Cursor {
 
     /// Answers with the blocks that hold rows `from` to `to` (exclusive): all of them, or the first ones
     /// up to about `max` octets.
-    ///
-    /// # Errors
-    ///
-    /// Errors of reading.
     pub fn answer(mut self, from: u64, to: u64, max: u64) -> Result<Answer> {
         let shard = self.log.shard;
         self.spool.check(shard, from, to)?;
@@ -135,11 +127,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The next block with its label, or `None` after the last. The block is not verified here.
-    ///
-    /// # Errors
-    ///
-    /// Errors of reading; [`Error::Usage`] for a block that is too large for a message.
+    /// The next block with its label, or `None` after the last. The block is not verified here. Fails
+    /// with [`Error::Usage`] for a block that is too large for a message.
     pub fn next_block(&mut self) -> Result<Option<(Label, Buffer)>> {
         if self.next >= self.until {
             return Ok(None);
@@ -183,11 +172,7 @@ pub struct Receiver {
 
 impl Receiver {
     /// Receiver for rows `start` to `stop` (exclusive) of a shard, in a spool that has these columns of a
-    /// table.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] for an unknown table or column.
+    /// table. Fails with [`Error::Usage`] for an unknown table or column.
     pub fn new(
         from: &str,
         (name, kept): (&str, &[String]),
@@ -243,11 +228,8 @@ impl Receiver {
         }
     }
 
-    /// The next complete batch; `None` if more blocks are needed first, or the range is complete.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Corrupt`], after all rows that precede the offset it names.
+    /// The next complete batch; `None` if more blocks are needed first, or the range is complete. Fails
+    /// with [`Error::Corrupt`], after all rows that precede the offset it names.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         match self.batches.pop() {
             Some(batch) => Ok(Some(batch)),
@@ -255,11 +237,8 @@ impl Receiver {
         }
     }
 
-    /// Makes a batch of the rows received so far, even if it is small, before an error is returned.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Corrupt`] if that is impossible.
+    /// Makes a batch of the rows received so far, even if it is small, before an error is returned. Fails
+    /// with [`Error::Corrupt`] if that is impossible.
     pub fn finish(&mut self) -> Result<()> {
         let joined = self.batches.join();
         joined.map_err(|problem| self.corrupt(problem, None))

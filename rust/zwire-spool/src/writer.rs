@@ -70,10 +70,8 @@ pub struct Shards {
 
 impl Writer {
     /// Opens the spool in a folder, or creates one with this id; `now` is in microseconds since 1970.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Locked`] if another writer has it open, [`Error::Mismatch`] if it differs from `wanted`.
+    /// Fails with [`Error::Locked`] if another writer has it open, [`Error::Mismatch`] if it differs from
+    /// `wanted`.
     pub fn open(
         dir: &Path,
         wanted: &Wanted,
@@ -163,28 +161,16 @@ impl Writer {
     }
 
     /// Positions of all consumers.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the operating system, or a damaged file.
     pub fn consumers(&self) -> Result<BTreeMap<String, Consumer>> {
         consumers::all(&self.dir, &self.meta.id)
     }
 
     /// Removes a consumer.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the operating system.
     pub fn forget(&self, consumer: &str) -> Result<()> {
         consumers::forget(&self.dir, consumer)
     }
 
     /// Records that all shards were closed.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the operating system.
     pub fn close(mut self) -> Result<()> {
         self.meta.clean = true;
         self.meta.write(&self.dir)
@@ -213,10 +199,6 @@ fn same(dir: &Path, meta: &Meta, wanted: &Wanted) -> Result<()> {
 
 impl Shards {
     /// Writes a loss to the gap log.
-    ///
-    /// # Errors
-    ///
-    /// As for [`ShardWriter::flush`].
     pub fn tell(gaps: &mut ShardWriter, gap: &Gap) -> Result<()> {
         let number = |number: Option<u32>| Value::from(number.map(i64::from));
         gaps.push(&[

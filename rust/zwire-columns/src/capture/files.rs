@@ -152,11 +152,8 @@ impl Captures {
         }
     }
 
-    /// The next batch, full unless it is the last. Stops if `stop` returns true.
-    ///
-    /// # Errors
-    ///
-    /// [`CaptureError`]; the next call continues behind the source that it is about.
+    /// The next batch, full unless it is the last. Stops if `stop` returns true. After an error the next
+    /// call continues behind the source that it is about.
     pub fn batch(&mut self, stop: &mut dyn FnMut() -> bool) -> Result<Option<RecordBatch>, CaptureError> {
         loop {
             if let Some(batch) = self.batches.pop() {
@@ -174,10 +171,6 @@ impl Captures {
     }
 
     /// The next piece of about a megabyte of text; empty at the end.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::batch`].
     pub fn text(
         &mut self,
         write: fn(&Record, &mut Vec<u8>),

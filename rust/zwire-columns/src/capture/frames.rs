@@ -101,10 +101,6 @@ impl FrameRows {
     }
 
     /// Decodes the frames added so far. Returns a full batch, or the last one at the end.
-    ///
-    /// # Errors
-    ///
-    /// [`ArrowError`] if the columns do not fit together.
     pub fn batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
         loop {
             if let Some(batch) = self.batches.pop() {

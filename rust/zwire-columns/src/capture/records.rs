@@ -35,11 +35,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Most rows, and most bytes of payloads except for a single larger one.
-    ///
-    /// # Errors
-    ///
-    /// A text if the limits are out of range.
+    /// Most rows, and most bytes of payloads except for a single larger one. Fails with a text if the
+    /// limits are out of range.
     pub fn new(rows: usize, bytes: usize) -> Result<Self, String> {
         if rows == 0 || rows > MAX_ROWS || bytes > MAX_BYTES {
             return Err(format!("max_rows is 1 to {MAX_ROWS}, max_bytes at most {MAX_BYTES}"));
