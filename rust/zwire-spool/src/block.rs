@@ -14,13 +14,11 @@
 use crate::{
     column::{Buffer, ColumnBuilder, Node, Refused, Value},
     error::{Error, Result},
-    head::CONTINUATION,
+    head::{CONTINUATION, finish_message},
     layout::{Kind, Layout, Shard},
-    read_at::{u32_at, u64_at},
 };
-use arrow_ipc::{
-    Buffer as BufferEntry, FieldNode, MessageBuilder, MessageHeader, MetadataVersion, RecordBatchBuilder,
-};
+use arrow_ipc::{Buffer as BufferEntry, FieldNode, MessageHeader, RecordBatchBuilder};
+use bytes::Buf as _;
 use flatbuffers::FlatBufferBuilder;
 use std::io::IoSlice;
 
@@ -66,15 +64,16 @@ impl Trailer {
 
     /// Decodes the last 64 octets of a block; only the mark is verified.
     pub(crate) fn decode(octets: &[u8; TRAILER]) -> Option<Self> {
-        (octets[..8] == *MARK).then(|| Self {
-            len: u64_at(octets, 8),
-            first: u64_at(octets, 16),
-            rows: u32_at(octets, 24),
-            epoch: u32_at(octets, 28),
-            min_time: u64_at(octets, 32).cast_signed(),
-            max_time: u64_at(octets, 40).cast_signed(),
-            shard: u32_at(octets, 48),
-            crc: u32_at(octets, 60),
+        let (mut fields, mut crc) = (octets.strip_prefix(MARK)?, &octets[TRAILER - 4..]);
+        Some(Self {
+            len: fields.get_u64_le(),
+            first: fields.get_u64_le(),
+            rows: fields.get_u32_le(),
+            epoch: fields.get_u32_le(),
+            min_time: fields.get_i64_le(),
+            max_time: fields.get_i64_le(),
+            shard: fields.get_u32_le(),
+            crc: crc.get_u32_le(),
         })
     }
 
@@ -236,15 +235,8 @@ impl BlockBuilder {
         batch.add_length(i64::from(self.rows));
         batch.add_nodes(nodes);
         batch.add_buffers(buffers);
-        let batch = batch.finish();
-        let mut message = MessageBuilder::new(builder);
-        message.add_version(MetadataVersion::V5);
-        message.add_header_type(MessageHeader::RecordBatch);
-        message.add_header(batch.as_union_value());
-        message.add_bodyLength(body_len as i64);
-        let message = message.finish();
-        builder.finish(message, None);
-        let message = builder.finished_data();
+        let batch = batch.finish().as_union_value();
+        let message = finish_message(builder, MessageHeader::RecordBatch, batch, body_len);
 
         let len = (8 + message.len()).next_multiple_of(64);
         self.head.clear();

@@ -68,20 +68,9 @@ impl View {
 }
 
 impl Log {
-    pub(crate) const fn new(
-        id: SpoolId,
-        shard: Shard,
-        layout: Layout,
-        folder: PathBuf,
-        bases: Vec<u64>,
-    ) -> Self {
-        Self { id, shard, layout, folder, bases, view: None }
-    }
-
-    /// Lists the segments anew.
-    fn refresh(&mut self) -> Result<()> {
-        self.bases = bases(&self.folder)?;
-        Ok(())
+    /// Lists the segments in the folder of a shard.
+    pub(crate) fn new(id: SpoolId, shard: Shard, layout: Layout, folder: PathBuf) -> Result<Self> {
+        Ok(Self { id, shard, layout, bases: bases(&folder)?, folder, view: None })
     }
 
     /// The segment that begins at an offset.
@@ -142,7 +131,7 @@ impl Cursor {
             Ok(Some(place)) => return Ok(place),
             Err(error) => return self.say_where_it_goes_on(error, next),
         }
-        self.log.refresh()?;
+        self.log.bases = bases(&self.log.folder)?;
         let (shard, mark) = (self.log.shard, self.spool.mark(self.log.shard)?);
         if next < mark.earliest {
             let (earliest, end) = (mark.earliest, mark.end);

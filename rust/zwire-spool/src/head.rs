@@ -12,12 +12,13 @@ use crate::{
     error::{Error, Result},
     layout::{Layout, MAX_SHARDS, Shard},
     read_at::{ReadAt, read_exactly},
+    stored::unhex,
 };
 use arrow_ipc::{
     Block as FooterBlock, FooterBuilder, MessageBuilder, MessageHeader, MetadataVersion, Schema,
     convert::IpcSchemaEncoder, root_as_message,
 };
-use flatbuffers::{FlatBufferBuilder, WIPOffset};
+use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
 use serde_json::{Value as Json, json};
 use std::{collections::HashMap, path::Path};
 
@@ -56,26 +57,32 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// Parses an id formatted by [`hex`].
-pub(crate) fn unhex(text: &str) -> Option<SpoolId> {
-    let digits: Option<Vec<u8>> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect();
-    let bytes: Vec<u8> = digits?.chunks(2).map(|pair| pair[0] << 4 | pair.get(1).unwrap_or(&0)).collect();
-    bytes.try_into().ok()
+pub(crate) fn parse_id(text: &str) -> Option<SpoolId> {
+    unhex(text)?.try_into().ok()
+}
+
+/// Ends a message of Arrow, and returns its octets.
+pub(crate) fn finish_message<'a>(
+    builder: &'a mut FlatBufferBuilder<'_>,
+    kind: MessageHeader,
+    header: WIPOffset<UnionWIPOffset>,
+    body_len: usize,
+) -> &'a [u8] {
+    let mut message = MessageBuilder::new(builder);
+    message.add_version(MetadataVersion::V5);
+    message.add_header_type(kind);
+    message.add_header(header);
+    message.add_bodyLength(body_len as i64);
+    let message = message.finish();
+    builder.finish(message, None);
+    builder.finished_data()
 }
 
 impl Head {
-    /// Encodes the head of a segment.
     pub(crate) fn encode(&self, layout: &Layout) -> Vec<u8> {
         let mut builder = FlatBufferBuilder::new();
-        let schema = self.schema(layout, &mut builder);
-        let mut message = MessageBuilder::new(&mut builder);
-        message.add_version(MetadataVersion::V5);
-        message.add_header_type(MessageHeader::Schema);
-        message.add_header(schema.as_union_value());
-        message.add_bodyLength(0);
-        let message = message.finish();
-        builder.finish(message, None);
-        let message = builder.finished_data();
-
+        let schema = self.schema(layout, &mut builder).as_union_value();
+        let message = finish_message(&mut builder, MessageHeader::Schema, schema, 0);
         let len = (MAGIC.len() + 8 + message.len() + 8).next_multiple_of(64);
         let mut out = Vec::with_capacity(len);
         out.extend_from_slice(MAGIC);
@@ -181,7 +188,7 @@ impl Head {
             number => Shard::Data(number.parse().ok().filter(|number| *number < MAX_SHARDS)?),
         };
         Some(Self {
-            spool: unhex(about.get("spool")?.as_str()?)?,
+            spool: parse_id(about.get("spool")?.as_str()?)?,
             shard,
             base: number("base")?,
             follows: number("follows")?,

@@ -11,8 +11,10 @@
 use crate::{
     block::Trailer,
     error::{Error, Result},
-    read_at::{ReadAt, read_exactly, u32_at, u64_at},
+    read_at::{ReadAt, read_exactly},
+    slots::{seal, sealed},
 };
+use bytes::Buf as _;
 use std::path::Path;
 
 pub(crate) const ENTRY: usize = 64;
@@ -62,22 +64,22 @@ impl Entry {
         out[40..44].copy_from_slice(&self.rows.to_le_bytes());
         out[44..48].copy_from_slice(&self.crc.to_le_bytes());
         out[48..52].copy_from_slice(&self.head.to_le_bytes());
-        let crc = crc32c::crc32c(&out[..60]);
-        out[60..].copy_from_slice(&crc.to_le_bytes());
+        seal(&mut out);
         out
     }
 
     /// Decodes an entry; `None` if its checksum is wrong.
     pub(crate) fn decode(octets: &[u8; ENTRY]) -> Option<Self> {
-        (crc32c::crc32c(&octets[..60]) == u32_at(octets, 60)).then(|| Self {
-            at: u64_at(octets, 0),
-            len: u64_at(octets, 8),
-            first: u64_at(octets, 16),
-            min_time: u64_at(octets, 24).cast_signed(),
-            max_time: u64_at(octets, 32).cast_signed(),
-            rows: u32_at(octets, 40),
-            crc: u32_at(octets, 44),
-            head: u32_at(octets, 48),
+        let mut fields = &octets[..];
+        sealed(octets).then(|| Self {
+            at: fields.get_u64_le(),
+            len: fields.get_u64_le(),
+            first: fields.get_u64_le(),
+            min_time: fields.get_i64_le(),
+            max_time: fields.get_i64_le(),
+            rows: fields.get_u32_le(),
+            crc: fields.get_u32_le(),
+            head: fields.get_u32_le(),
         })
     }
 }

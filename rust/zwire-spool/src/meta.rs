@@ -2,7 +2,7 @@
 
 use crate::{
     error::{Error, Result},
-    head::{FORMAT, SpoolId, hex, unhex},
+    head::{FORMAT, SpoolId, hex, parse_id},
     layout::{Layout, MAX_SHARDS, table},
 };
 use serde_json::{Value as Json, json};
@@ -88,7 +88,7 @@ impl Meta {
             None => return Err("no rule".to_owned()),
         };
         Ok(Self {
-            id: unhex(text("spool")?).ok_or("no spool id")?,
+            id: parse_id(text("spool")?).ok_or("no spool id")?,
             layout,
             shards: shards.ok_or_else(|| format!("{} shards", number("shards").unwrap_or(0)))?,
             rule,

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use arrow_buffer::Buffer;
-use std::{fs::File, io, path::Path, sync::Arc};
+use std::{fs::File, io, path::Path};
 
 /// Alignment recommended for Arrow buffers; the buffers in a block are at multiples of it.
 const ALIGNMENT: usize = 64;
@@ -10,21 +10,10 @@ const ALIGNMENT: usize = 64;
 /// Source with positioned reads.
 #[allow(clippy::len_without_is_empty, reason = "not needed")]
 pub(crate) trait ReadAt {
-    /// Current length.
     fn len(&self) -> io::Result<u64>;
 
-    /// Reads from a position up to the length of the buffer.
-    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize>;
-
-    /// Appends from a position up to the capacity of the buffer; an implementation need not fill it with
-    /// zeros first.
-    fn append_at(&self, buffer: &mut Vec<u8>, at: u64) -> io::Result<usize> {
-        let there = buffer.len();
-        buffer.resize(buffer.capacity(), 0);
-        let read = self.read_at(&mut buffer[there..], at);
-        buffer.truncate(there + read.as_ref().map_or(0, |read| *read));
-        read
-    }
+    /// Appends from a position up to the capacity of the buffer; returns the number of octets.
+    fn append_at(&self, buffer: &mut Vec<u8>, at: u64) -> io::Result<usize>;
 }
 
 impl ReadAt for File {
@@ -33,18 +22,17 @@ impl ReadAt for File {
     }
 
     #[cfg(unix)]
-    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
-        std::os::unix::fs::FileExt::read_at(self, buffer, at)
-    }
-
-    #[cfg(unix)]
     fn append_at(&self, buffer: &mut Vec<u8>, at: u64) -> io::Result<usize> {
         Ok(rustix::io::pread(self, rustix::buffer::spare_capacity(buffer), at)?)
     }
 
     #[cfg(windows)]
-    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
-        std::os::windows::fs::FileExt::seek_read(self, buffer, at)
+    fn append_at(&self, buffer: &mut Vec<u8>, at: u64) -> io::Result<usize> {
+        let there = buffer.len();
+        buffer.resize(buffer.capacity(), 0);
+        let read = std::os::windows::fs::FileExt::seek_read(self, &mut buffer[there..], at);
+        buffer.truncate(there + read.as_ref().map_or(0, |read| *read));
+        read
     }
 }
 
@@ -53,30 +41,12 @@ impl ReadAt for &[u8] {
         Ok((**self).len() as u64)
     }
 
-    fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+    fn append_at(&self, buffer: &mut Vec<u8>, at: u64) -> io::Result<usize> {
         let rest = usize::try_from(at).ok().and_then(|at| self.get(at..)).unwrap_or_default();
-        let len = rest.len().min(buffer.len());
-        buffer[..len].copy_from_slice(&rest[..len]);
+        let len = rest.len().min(buffer.capacity() - buffer.len());
+        buffer.extend_from_slice(&rest[..len]);
         Ok(len)
     }
-}
-
-/// The little-endian 32-bit number at a position.
-///
-/// # Panics
-///
-/// If there are fewer octets: the caller must check the length.
-pub(crate) fn u32_at(octets: &[u8], at: usize) -> u32 {
-    let mut value = [0; 4];
-    value.copy_from_slice(&octets[at..at + 4]);
-    u32::from_le_bytes(value)
-}
-
-/// The little-endian 64-bit number at a position.
-pub(crate) fn u64_at(octets: &[u8], at: usize) -> u64 {
-    let mut value = [0; 8];
-    value.copy_from_slice(&octets[at..at + 8]);
-    u64::from_le_bytes(value)
 }
 
 /// Opens a file for reading. A pipe is refused: opening it would block until another process writes to
@@ -89,28 +59,7 @@ pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-fn ends(path: &Path) -> Error {
-    let source = Arc::new(io::Error::from(io::ErrorKind::UnexpectedEof));
-    Error::Io { doing: "read", path: path.to_owned(), source }
-}
-
-/// Fills a buffer from a position; a file that ends earlier is an error.
-pub(crate) fn fill(file: &dyn ReadAt, path: &Path, mut at: u64, mut buffer: &mut [u8]) -> Result<()> {
-    while !buffer.is_empty() {
-        match file.read_at(buffer, at) {
-            Ok(0) => return Err(ends(path)),
-            Ok(read) => {
-                buffer = &mut buffer[read..];
-                at += read as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Error::io("read", path)(error)),
-        }
-    }
-    Ok(())
-}
-
-/// Reads `len` octets from a position.
+/// Reads `len` octets from a position; a file that ends earlier is an error.
 pub(crate) fn read_exactly(file: &dyn ReadAt, path: &Path, at: u64, len: usize) -> Result<Vec<u8>> {
     let mut buffer = Vec::with_capacity(len);
     append(file, path, at, len, &mut buffer)?;
@@ -131,7 +80,7 @@ fn append(file: &dyn ReadAt, path: &Path, at: u64, len: usize, buffer: &mut Vec<
     let (begin, end) = (buffer.len(), buffer.len() + len);
     while buffer.len() < end {
         match file.append_at(buffer, at + (buffer.len() - begin) as u64) {
-            Ok(0) => return Err(ends(path)),
+            Ok(0) => return Err(Error::io("read", path)(io::ErrorKind::UnexpectedEof.into())),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(Error::io("read", path)(error)),
@@ -154,12 +103,14 @@ mod tests {
             ReadAt::len(&self.0)
         }
 
-        fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        fn append_at(&self, buffer: &mut Vec<u8>, at: u64) -> io::Result<usize> {
             if self.1.replace(!self.1.get()) {
                 return Err(io::ErrorKind::Interrupted.into());
             }
-            let len = buffer.len().min(7);
-            self.0.read_at(&mut buffer[..len], at)
+            let mut few = Vec::with_capacity((buffer.capacity() - buffer.len()).min(7));
+            let read = self.0.append_at(&mut few, at)?;
+            buffer.append(&mut few);
+            Ok(read)
         }
     }
 

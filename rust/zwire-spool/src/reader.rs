@@ -8,7 +8,6 @@ use crate::{
     meta::Meta,
     recover::MARKS,
     rows::{Batches, Rows},
-    segment::bases,
     shard::Mark,
     slots::{self, VALUES},
 };
@@ -20,7 +19,7 @@ use std::{
 /// Reader of the spool in a folder.
 #[derive(Clone, Debug)]
 pub struct Spool {
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
     meta: Meta,
 }
 
@@ -47,11 +46,6 @@ impl Spool {
             Some(meta) => Ok(Self { dir: dir.to_owned(), meta }),
             None => Err(Error::Usage(format!("{}: there is no spool (no meta.json)", dir.display()))),
         }
-    }
-
-    /// Folder of the spool.
-    pub(crate) fn dir(&self) -> &Path {
-        &self.dir
     }
 
     /// Description of the spool at the time it was opened.
@@ -110,9 +104,7 @@ impl Spool {
     }
 
     pub(crate) fn log(&self, shard: Shard) -> Result<Log> {
-        let folder = self.dir.join(shard.folder());
-        let bases = bases(&folder)?;
-        Ok(Log::new(self.meta.id, shard, self.layout(shard), folder, bases))
+        Log::new(self.meta.id, shard, self.layout(shard), self.dir.join(shard.folder()))
     }
 
     /// Reads a range of offsets as batches with some columns, in the requested order; all columns if
@@ -129,7 +121,7 @@ impl Spool {
         self.check(shard, start, stop)?;
         let cursor = self.cursor(shard)?;
         let batches = Batches::new(shard, self.layout(shard), (start, stop), columns, limits)?;
-        Ok(Rows::new(cursor, batches))
+        Ok(Rows { cursor, batches, failed: None })
     }
 
     /// Checks that a range exists.

@@ -7,7 +7,7 @@ use crate::{
     index::{self, Entry},
     layout::{Layout, Shard},
     meta::sync_folder,
-    read_at::{ReadAt as _, fill, open_file},
+    read_at::{ReadAt as _, open_file, read_exactly},
     retain::{Kept, delete_segment},
     segment::{Found, INDEX_ENDING, Segment, bases, name},
     shard::{Durability, Mark, Options, ShardWriter, footer_block},
@@ -203,9 +203,8 @@ fn last_segment(
 fn max_time(list: &Path) -> Option<i64> {
     let file = open_file(list).ok()?;
     let last = (file.len().ok()? / index::ENTRY as u64).checked_sub(1)?;
-    let mut octets = [0; index::ENTRY];
-    fill(&file, list, last * index::ENTRY as u64, &mut octets).ok()?;
-    Entry::decode(&octets).map(|entry| entry.max_time)
+    let octets = read_exactly(&file, list, last * index::ENTRY as u64, index::ENTRY).ok()?;
+    Entry::decode(octets.as_array()?).map(|entry| entry.max_time)
 }
 
 /// A segment that is followed by another one.

@@ -16,11 +16,11 @@ use crate::{
     reader::Spool,
     writer::Writer,
 };
-use std::{fs, io, path::Path};
+use bytes::Buf as _;
+use std::fs;
 
 const NAME: &str = "publishers";
 const MAGIC: &[u8; 8] = b"ZWIRPUBS";
-const PUBLISHER: usize = 24;
 /// Most publishers that are stored.
 const MAX_PUBLISHERS: usize = 131_072;
 /// Most parts that are stored: a writer has one for each of its threads.
@@ -73,74 +73,44 @@ fn encode(id: &SpoolId, parts: &[Remembered]) -> Vec<u8> {
     octets
 }
 
-/// Parser that takes octets from the front.
-struct Octets<'a>(&'a [u8]);
-
-impl<'a> Octets<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
-    }
-
-    fn number(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-}
-
 fn decode(id: &SpoolId, octets: &[u8]) -> Option<Vec<Remembered>> {
     let (octets, crc) = octets.split_last_chunk()?;
     if crc32c::crc32c(octets).to_le_bytes() != *crc {
         return None;
     }
-    let mut rest = Octets(octets);
-    if rest.take(MAGIC.len())? != MAGIC || rest.take(id.len())? != id {
-        return None;
-    }
+    let mut rest = octets.strip_prefix(MAGIC)?.strip_prefix(id)?;
     let mut parts = Vec::new();
-    for _ in 0..rest.number()? {
+    for _ in 0..rest.try_get_u32_le().ok()? {
         let mut part = Remembered::default();
-        for _ in 0..rest.number()? {
-            part.offsets.insert(rest.number()?, rest.array().map(u64::from_le_bytes)?);
+        for _ in 0..rest.try_get_u32_le().ok()? {
+            part.offsets.insert(rest.try_get_u32_le().ok()?, rest.try_get_u64_le().ok()?);
         }
-        let count = rest.number()? as usize;
-        for publisher in rest.take(count.checked_mul(PUBLISHER)?)?.chunks_exact(PUBLISHER) {
-            let mut publisher = Octets(publisher);
-            part.publishers.push(LastNumber {
-                zid: publisher.array()?,
-                eid: publisher.number()?,
-                sn: publisher.number()?,
-            });
+        for _ in 0..rest.try_get_u32_le().ok()? {
+            let mut zid = [0; 16];
+            rest.try_copy_to_slice(&mut zid).ok()?;
+            let (eid, sn) = (rest.try_get_u32_le().ok()?, rest.try_get_u32_le().ok()?);
+            part.publishers.push(LastNumber { zid, eid, sn });
         }
         parts.push(part);
     }
-    rest.0.is_empty().then_some(parts)
-}
-
-/// Replaces the file atomically, without waiting for the disk: after a power failure it may be missing or
-/// damaged.
-fn write(path: &Path, octets: &[u8]) -> io::Result<()> {
-    let draft = path.with_extension("new");
-    fs::write(&draft, octets)?;
-    fs::rename(&draft, path)
+    rest.is_empty().then_some(parts)
 }
 
 impl Writer {
-    /// Stores the numbers of publishers for the next writer.
+    /// Stores the numbers of publishers for the next writer. Replaces the file atomically, without waiting
+    /// for the disk: after a power failure it may be missing or damaged.
     pub fn remember(&self, parts: &[Remembered]) -> Result<()> {
-        let path = self.dir().join(NAME);
-        write(&path, &encode(&self.meta().id, parts)).map_err(Error::io("write", path))
+        let path = self.dir.join(NAME);
+        let draft = path.with_extension("new");
+        let written = fs::write(&draft, encode(&self.meta().id, parts));
+        written.and_then(|()| fs::rename(&draft, &path)).map_err(Error::io("write", path))
     }
 }
 
 impl Spool {
     /// Numbers stored by the last writer; empty if there are none that can be read.
     pub fn remembered(&self) -> Vec<Remembered> {
-        let path = self.dir().join(NAME);
+        let path = self.dir.join(NAME);
         if !fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= MAX_FILE) {
             return Vec::new();
         }

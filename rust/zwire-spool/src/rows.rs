@@ -19,7 +19,7 @@ use std::{collections::VecDeque, sync::Arc};
 pub(crate) struct Batches {
     pub(crate) shard: Shard,
     layout: Layout,
-    schema: SchemaRef,
+    pub(crate) schema: SchemaRef,
     /// Indices of the selected columns in the block; `None` for the computed one.
     stored: Vec<Option<usize>>,
     /// Offset of the first row that is not in a batch yet.
@@ -76,10 +76,6 @@ impl Batches {
             bytes: 0,
             ready: VecDeque::new(),
         })
-    }
-
-    pub(crate) fn schema(&self) -> SchemaRef {
-        self.schema.clone()
     }
 
     /// Whether the whole range has been taken.
@@ -162,20 +158,16 @@ impl Batches {
 
 /// Rows of a range, batch by batch.
 pub struct Rows {
-    cursor: Cursor,
-    batches: Batches,
+    pub(crate) cursor: Cursor,
+    pub(crate) batches: Batches,
     /// Error that follows the batches that are ready.
-    failed: Option<Error>,
+    pub(crate) failed: Option<Error>,
 }
 
 impl Rows {
-    pub(crate) const fn new(cursor: Cursor, batches: Batches) -> Self {
-        Self { cursor, batches, failed: None }
-    }
-
     /// Schema of the batches.
     pub fn schema(&self) -> SchemaRef {
-        self.batches.schema()
+        self.batches.schema.clone()
     }
 
     /// The next batch, or `None` after the last row. Verifies checksums, and that no offset is missing.

@@ -3,7 +3,7 @@
 use crate::{
     block::{TRAILER, Trailer, verify},
     error::{Error, Result},
-    head::{CONTINUATION, Head},
+    head::{CONTINUATION, Head, hex},
     index::Entry,
     layout::{Layout, Shard},
     read_at::{ReadAt, read_aligned, read_exactly},
@@ -81,11 +81,7 @@ impl<R: ReadAt> Segment<R> {
     pub(crate) fn belongs(&self, spool: &[u8; 16], shard: Shard, base: u64) -> Result<()> {
         let differs = |problem: String| Err(Error::Mismatch { path: self.path.clone(), problem });
         if self.head.spool != *spool {
-            return differs(format!(
-                "a segment of spool {}, not of {}",
-                crate::head::hex(&self.head.spool),
-                crate::head::hex(spool)
-            ));
+            return differs(format!("a segment of spool {}, not of {}", hex(&self.head.spool), hex(spool)));
         }
         if self.head.shard != shard || self.head.base != base {
             return differs(format!(

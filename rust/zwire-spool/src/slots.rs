@@ -12,8 +12,9 @@
 use crate::{
     error::{Error, Result},
     head::SpoolId,
-    read_at::{ReadAt, fill, open_file, u64_at},
+    read_at::{ReadAt, open_file, read_exactly},
 };
+use bytes::Buf as _;
 use std::{
     fs::File,
     io,
@@ -25,12 +26,13 @@ const PLACE: usize = 64;
 /// Number of values in a record.
 pub(crate) const VALUES: usize = 6;
 
-fn seal(octets: &mut [u8; PLACE]) {
+/// Writes the checksum of all octets before it.
+pub(crate) fn seal(octets: &mut [u8; PLACE]) {
     let crc = crc32c::crc32c(&octets[..PLACE - 4]);
     octets[PLACE - 4..].copy_from_slice(&crc.to_le_bytes());
 }
 
-fn sealed(octets: &[u8; PLACE]) -> bool {
+pub(crate) fn sealed(octets: &[u8; PLACE]) -> bool {
     crc32c::crc32c(&octets[..PLACE - 4]).to_le_bytes() == octets[PLACE - 4..]
 }
 
@@ -43,11 +45,12 @@ fn head(id: &SpoolId) -> [u8; PLACE] {
 }
 
 /// Newest value of a record, with its sequence number.
-fn newest(places: &[u8; 2 * PLACE]) -> Option<(u64, [u64; VALUES])> {
+fn newest(places: &[u8]) -> Option<(u64, [u64; VALUES])> {
     let decode = |octets: &[u8; PLACE]| {
         // Slots that were never written are zeros.
-        (sealed(octets) && u64_at(octets, 0) > 0)
-            .then(|| (u64_at(octets, 0), core::array::from_fn(|i| u64_at(octets, 8 + 8 * i))))
+        let mut rest = &octets[..];
+        let number = rest.get_u64_le();
+        (sealed(octets) && number > 0).then(|| (number, core::array::from_fn(|_| rest.get_u64_le())))
     };
     let (first, second) = places.as_chunks::<PLACE>().0.split_first()?;
     decode(first).max(decode(second.first()?))
@@ -70,10 +73,7 @@ pub(crate) fn read_from(
     id: &SpoolId,
     records: usize,
 ) -> Result<Vec<Option<[u64; VALUES]>>> {
-    let mut octets = vec![0; PLACE * (1 + 2 * records)];
-    let len = file.len().map_err(Error::io("read", path))?;
-    let there = usize::try_from(len).unwrap_or(usize::MAX).min(octets.len());
-    fill(file, path, 0, &mut octets[..there])?;
+    let octets = read_there(file, path, 0, PLACE * (1 + 2 * records))?;
     let Some((start, places)) = octets.split_first_chunk::<PLACE>() else { return Ok(vec![None; records]) };
     if !sealed(start) || start[..8] != *MAGIC {
         return Ok(vec![None; records]);
@@ -83,6 +83,14 @@ pub(crate) fn read_from(
     }
     let values = places.as_chunks::<{ 2 * PLACE }>().0.iter();
     Ok(values.map(|places| newest(places).map(|newest| newest.1)).collect())
+}
+
+/// Reads `len` octets from a position; those behind the end of the file are zeros.
+fn read_there(file: &dyn ReadAt, path: &Path, at: u64, len: usize) -> Result<Vec<u8>> {
+    let there = file.len().map_err(Error::io("read", path))?.saturating_sub(at);
+    let mut octets = read_exactly(file, path, at, usize::try_from(there).unwrap_or(usize::MAX).min(len))?;
+    octets.resize(len, 0);
+    Ok(octets)
 }
 
 /// A record with a single writer.
@@ -103,20 +111,12 @@ impl Record {
             .truncate(false)
             .open(path)
             .map_err(Error::io("open", path))?;
-        let mut there = [0; PLACE];
-        let len = file.len().map_err(Error::io("read", path))?;
-        if len >= PLACE as u64 {
-            fill(&file, path, 0, &mut there)?;
-        }
-        if there != head(id) {
+        if read_there(&file, path, 0, PLACE)? != head(id) {
             file.set_len(0).map_err(Error::io("write", path))?;
             write_at(&file, &head(id), 0).map_err(Error::io("write", path))?;
         }
         let at = (PLACE * (1 + 2 * index)) as u64;
-        let mut places = [0; 2 * PLACE];
-        let len = file.len().map_err(Error::io("read", path))?.saturating_sub(at).min(2 * PLACE as u64);
-        fill(&file, path, at, &mut places[..len as usize])?;
-        let number = newest(&places).map_or(0, |newest| newest.0);
+        let number = newest(&read_there(&file, path, at, 2 * PLACE)?).map_or(0, |newest| newest.0);
         Ok(Self { file, path: path.to_owned(), at, number })
     }
 

@@ -115,7 +115,7 @@ fn hex(octets: &[u8], text: &mut String) {
 }
 
 /// Octets of hexadecimal digits; hyphens between them are ignored.
-fn unhex(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.bytes().filter(|digit| *digit != b'-');
     let digits: Option<Vec<u8>> =
         digits.map(|digit| (digit as char).to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();

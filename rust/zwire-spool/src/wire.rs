@@ -16,14 +16,13 @@ use crate::{
     cursor::{Cursor, Place},
     error::{Error, Result},
     layout::{GAPS, Layout, Shard, table},
-    read_at::u64_at,
     reader::{BatchLimits, Spool},
     rows::Batches,
 };
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use std::path::PathBuf;
 
 /// Length of a label.
@@ -67,12 +66,9 @@ impl Label {
     /// Decodes a label; `None` if the octets are not a valid one.
     pub fn decode(octets: &[u8]) -> Option<Self> {
         let octets: &[u8; LABEL] = octets.try_into().ok()?;
-        let label = Self {
-            first: u64_at(octets, 8),
-            end: u64_at(octets, 16),
-            until: u64_at(octets, 24),
-            hole: octets[32] == 1,
-        };
+        let mut rest = &octets[MARK.len()..];
+        let (first, end, until) = (rest.get_u64_le(), rest.get_u64_le(), rest.get_u64_le());
+        let label = Self { first, end, until, hole: rest[0] == 1 };
         (label.encode() == *octets && label.first < label.end && label.end <= label.until).then_some(label)
     }
 }
@@ -193,7 +189,7 @@ impl Receiver {
 
     /// Schema of the batches.
     pub fn schema(&self) -> SchemaRef {
-        self.batches.schema()
+        self.batches.schema.clone()
     }
 
     /// Offset of the first row that has not arrived.

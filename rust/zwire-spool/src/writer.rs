@@ -53,7 +53,7 @@ pub struct Gap {
 /// Exclusive right to write a spool, and the state common to all shards. Each shard has a writer of its
 /// own.
 pub struct Writer {
-    dir: PathBuf,
+    pub(crate) dir: PathBuf,
     meta: Meta,
     recovered: Vec<Recovered>,
     // Held as long as the writer exists.
@@ -148,11 +148,6 @@ impl Writer {
     /// Description of the spool.
     pub const fn meta(&self) -> &Meta {
         &self.meta
-    }
-
-    /// Folder of the spool.
-    pub(crate) fn dir(&self) -> &Path {
-        &self.dir
     }
 
     /// Result of the recovery: of each shard, and finally of the gap log.
