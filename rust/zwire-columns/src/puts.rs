@@ -6,6 +6,7 @@ use crate::{
 };
 use arrow_array::{Array, BooleanArray, Int8Array, RecordBatch, UInt8Array};
 use arrow_schema::DataType;
+use core::any::Any;
 use zwire_proto::{
     Text,
     zenoh::{
@@ -148,38 +149,30 @@ impl Puts {
         encoding
     }
 
+    /// A column that is not null in a row.
+    fn given(&self, column: Option<usize>, row: usize) -> Option<&dyn Any> {
+        let column = self.batch.column(column?);
+        (!column.is_null(row)).then(|| column.as_any())
+    }
+
     fn qos(&self, row: usize) -> Result<Qos, BadRow> {
-        let mut priority = self.defaults.priority();
-        if let Some(column) = self.priority {
-            let column = self.batch.column(column);
-            let number = if let Some(a) = column.as_any().downcast_ref::<Int8Array>() {
-                (!a.is_null(row)).then(|| i16::from(a.value(row)))
-            } else {
-                column
-                    .as_any()
-                    .downcast_ref::<UInt8Array>()
-                    .and_then(|a| (!a.is_null(row)).then(|| i16::from(a.value(row))))
-            };
-            if let Some(number) = number {
-                priority = match number {
-                    1..=7 => Priority::ALL[number.unsigned_abs() as usize],
-                    _ => return Err(self.bad(row, format!("priority {number} is not 1..7"))),
-                };
-            }
-        }
+        let priority = self.given(self.priority, row).and_then(|column| {
+            let signed = column.downcast_ref::<Int8Array>().map(|a| i16::from(a.value(row)));
+            signed.or_else(|| Some(column.downcast_ref::<UInt8Array>()?.value(row).into()))
+        });
+        let priority = match priority {
+            None => self.defaults.priority(),
+            Some(number @ 1..=7) => Priority::ALL[number.unsigned_abs() as usize],
+            Some(number) => return Err(self.bad(row, format!("priority {number} is not 1..7"))),
+        };
         let congestion = match self.text(self.congestion, row) {
             None => self.defaults.congestion(),
             Some(name) => CongestionControl::of_name(name).ok_or_else(|| {
                 self.bad(row, format!("congestion {name:?} is not drop, block or block_first"))
             })?,
         };
-        let express = self
-            .express
-            .and_then(|column| {
-                let a = self.batch.column(column).as_any().downcast_ref::<BooleanArray>()?;
-                (!a.is_null(row)).then(|| a.value(row))
-            })
-            .unwrap_or(self.defaults.express());
+        let express = self.given(self.express, row).and_then(|column| column.downcast_ref::<BooleanArray>());
+        let express = express.map_or(self.defaults.express(), |a| a.value(row));
         Ok(Qos::new(priority, congestion, express))
     }
 

@@ -15,9 +15,10 @@ use parking_lot::Mutex;
 use std::path::Path;
 use zwire_engine::runtime::Birth;
 use zwire_spool::{
-    Error as SpoolError, Gap, Layout, Options, Rule, ShardWriter, Shards, Value, Wanted, Writer, columns,
+    Cell, Error as SpoolError, Gap, Layout, Options, Rule, ShardWriter, Shards, Value, Wanted, Writer,
+    columns,
     layout::{Column, Kind},
-    stored::{Form, Stored},
+    stored::Form,
 };
 
 /// Opens a spool for writing, with a random id if it is new.
@@ -32,106 +33,59 @@ pub(crate) fn open(
     Ok(Writer::open(dir, wanted, id, options, clock.micros())?)
 }
 
-/// Value of one column in one row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cell {
-    /// No value.
-    Null,
-    /// A truth value.
-    Bool(bool),
-    /// An integer of any width, or a time in microseconds since 1970.
-    Int(i64),
-    /// A text.
-    Text(String),
-    /// Octets.
-    Bytes(Bytes),
-    /// A list of octets.
-    List(Vec<Bytes>),
-    /// Names and values.
-    Map(Vec<(String, String)>),
+/// Value of a column that a row leaves out.
+fn missing(column: &Column, time: i64) -> Cell {
+    match column.name {
+        "recv_ts" => Cell::Int(time),
+        _ if column.form == Form::Kind => Cell::Int(0),
+        _ => Cell::Null,
+    }
 }
 
-impl Cell {
-    fn value<'a>(&'a self, pairs: &'a mut Vec<(&'a str, &'a str)>) -> Value<'a> {
-        match self {
-            Self::Null => Value::Null,
-            Self::Bool(value) => Value::Bool(*value),
-            Self::Int(value) => Value::Int(*value),
-            Self::Text(text) => Value::Text(text),
-            Self::Bytes(bytes) => Value::Shared(bytes),
-            Self::List(items) => Value::List(items),
-            Self::Map(map) => {
-                pairs.extend(map.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-                Value::Map(pairs)
-            }
-        }
-    }
-
-    /// Value of a column that a row leaves out.
-    fn missing(column: &Column, time: i64) -> Self {
-        match column.name {
-            "recv_ts" => Self::Int(time),
-            _ if column.form == Form::Kind => Self::Int(0),
-            _ => Self::Null,
-        }
-    }
-
-    /// Stored value of a text; `None` if the column does not take the text.
-    pub fn of_word(form: Form, text: &str) -> Option<Self> {
-        Some(match form.store(text)? {
-            Stored::Int(number) => Self::Int(number),
-            Stored::Bool(flag) => Self::Bool(flag),
-            Stored::Bytes(octets) => Self::Bytes(octets.into()),
-            Stored::Text => Self::Text(text.to_owned()),
-        })
-    }
-
-    /// Value of an Arrow array in a row; `None` if the type of the array does not fit the column, or if the column
-    /// does not take the text.
-    fn of_array(array: &ArrayRef, column: &Column, row: usize) -> Option<Self> {
-        let kind = column.kind;
-        let any = array.as_any();
-        macro_rules! value {
-            ($array:ty) => {
-                any.downcast_ref::<$array>().map(|array| array.value(row))
-            };
-        }
-        if array.is_null(row) {
-            return Some(Self::Null);
-        }
-        let text = || value!(StringArray).or_else(|| value!(LargeStringArray)).map(str::to_owned);
-        let strings = |array: &ArrayRef| -> Option<Vec<String>> {
-            let array = array.as_any().downcast_ref::<StringArray>()?;
-            Some(array.iter().map(|text| text.unwrap_or_default().to_owned()).collect())
+/// Value of an Arrow array in a row; `None` if the type of the array does not fit the column, or if the column
+/// does not take the text.
+fn of_array(array: &ArrayRef, column: &Column, row: usize) -> Option<Cell> {
+    let any = array.as_any();
+    macro_rules! value {
+        ($array:ty) => {
+            any.downcast_ref::<$array>().map(|array| array.value(row))
         };
-        if column.form != Form::Same && is_text(array) {
-            return Self::of_word(column.form, &text()?);
+    }
+    if array.is_null(row) {
+        return Some(Cell::Null);
+    }
+    let text = || value!(StringArray).or_else(|| value!(LargeStringArray)).map(str::to_owned);
+    let strings = |array: &ArrayRef| -> Option<Vec<String>> {
+        let array = array.as_any().downcast_ref::<StringArray>()?;
+        Some(array.iter().map(|text| text.unwrap_or_default().to_owned()).collect())
+    };
+    if column.form != Form::Same && is_text(array) {
+        return column.form.store(&text()?);
+    }
+    match column.kind {
+        Kind::Text => text().map(Cell::Text),
+        Kind::Bytes => value!(BinaryArray)
+            .or_else(|| value!(LargeBinaryArray))
+            .map(|bytes| Cell::Bytes(Bytes::copy_from_slice(bytes)))
+            .or_else(|| text().map(|text| Cell::Bytes(text.into()))),
+        Kind::Bool => value!(BooleanArray).map(Cell::Bool),
+        Kind::Time => value!(TimestampMicrosecondArray).map(Cell::Int),
+        Kind::BytesList => {
+            let items = value!(ListArray)?;
+            let items = items.as_any().downcast_ref::<BinaryArray>()?;
+            let item = |item: Option<&[u8]>| Bytes::copy_from_slice(item.unwrap_or_default());
+            Some(Cell::List(items.iter().map(item).collect()))
         }
-        match kind {
-            Kind::Text => text().map(Self::Text),
-            Kind::Bytes => value!(BinaryArray)
-                .or_else(|| value!(LargeBinaryArray))
-                .map(|bytes| Self::Bytes(Bytes::copy_from_slice(bytes)))
-                .or_else(|| text().map(|text| Self::Bytes(text.into()))),
-            Kind::Bool => value!(BooleanArray).map(Self::Bool),
-            Kind::Time => value!(TimestampMicrosecondArray).map(Self::Int),
-            Kind::BytesList => {
-                let items = value!(ListArray)?;
-                let items = items.as_any().downcast_ref::<BinaryArray>()?;
-                let item = |item: Option<&[u8]>| Bytes::copy_from_slice(item.unwrap_or_default());
-                Some(Self::List(items.iter().map(item).collect()))
-            }
-            Kind::TextMap => {
-                let entries = value!(MapArray)?;
-                let (names, values) = (strings(entries.column(0))?, strings(entries.column(1))?);
-                Some(Self::Map(names.into_iter().zip(values).collect()))
-            }
-            _ => value!(Int64Array)
-                .or_else(|| value!(Int32Array).map(i64::from))
-                .or_else(|| value!(Int16Array).map(i64::from))
-                .or_else(|| value!(Int8Array).map(i64::from))
-                .map(Self::Int),
+        Kind::TextMap => {
+            let entries = value!(MapArray)?;
+            let (names, values) = (strings(entries.column(0))?, strings(entries.column(1))?);
+            Some(Cell::Map(names.into_iter().zip(values).collect()))
         }
+        _ => value!(Int64Array)
+            .or_else(|| value!(Int32Array).map(i64::from))
+            .or_else(|| value!(Int16Array).map(i64::from))
+            .or_else(|| value!(Int8Array).map(i64::from))
+            .map(Cell::Int),
     }
 }
 
@@ -230,8 +184,7 @@ impl Appender {
     pub fn append(&self, shard: Option<u32>, row: Vec<Option<Cell>>) -> Result<()> {
         let time = self.clock.micros();
         let cells = row.into_iter().zip(&self.layout.columns);
-        let row: Vec<_> =
-            cells.map(|(cell, column)| cell.unwrap_or_else(|| Cell::missing(column, time))).collect();
+        let row: Vec<_> = cells.map(|(cell, column)| cell.unwrap_or_else(|| missing(column, time))).collect();
         let key = self.layout.position("key");
         self.run(|open| open.push(shard, &row, key, &self.clock))
     }
@@ -253,17 +206,16 @@ impl Appender {
             for number in 0..batch.num_rows() {
                 row.clear();
                 for (column, stored, array) in &arrays {
-                    let cell = array.map_or(Some(Cell::Null), |array| Cell::of_array(array, stored, number));
+                    let cell = array.map_or(Some(Cell::Null), |array| of_array(array, stored, number));
                     row.push(match cell {
-                        Some(Cell::Null) => Cell::missing(stored, time),
+                        Some(Cell::Null) => missing(stored, time),
                         Some(cell) => cell,
-                        None if stored.form == Form::Same => {
-                            let (name, wanted) = (column.name, column.kind.data_type().to_string());
-                            return Err(Error::ColumnType { name, wanted });
-                        }
                         None => {
-                            let (name, wanted) = (column.name, stored.form.texts().to_owned());
-                            return Err(Error::ColumnType { name, wanted });
+                            let wanted = match stored.form {
+                                Form::Same => column.kind.data_type().to_string(),
+                                form => form.texts().to_owned(),
+                            };
+                            return Err(Error::ColumnType { name: column.name, wanted });
                         }
                     });
                 }

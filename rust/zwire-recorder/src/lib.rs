@@ -6,7 +6,7 @@
 //! | `taker` | thread of one source: takes items from its queue and appends rows |
 //! | `shared` | state of all threads: shards, gap log, retention, housekeeping |
 //! | `numbers` | sequence numbers of publishers: missing and duplicate samples |
-//! | `rows`, `samples`, `zre` | conversion of queue items to rows |
+//! | `samples`, `zre` | conversion of queue items to rows |
 //! | [`append`] | rows and batches written by a program, without a network |
 //! | [`range`] | ranges of a spool, served to readers on a network |
 //!
@@ -18,7 +18,6 @@ mod error;
 mod numbers;
 pub mod range;
 pub mod recorder;
-mod rows;
 mod samples;
 mod shared;
 mod taker;
@@ -27,7 +26,7 @@ mod tests;
 mod time;
 mod zre;
 
-pub use append::{Appender, Cell};
+pub use append::Appender;
 pub use error::{Error, Result};
 pub use range::{RangeAnswer, RangeServer};
 pub use recorder::{Recorder, Settings, Stats};

@@ -11,7 +11,7 @@ use zwire_proto::zenoh::{
     advanced::{SampleSource, limits::MAX_SOURCES as MAX_KNOWN},
     wire::SourceInfo,
 };
-use zwire_spool::{BatchLimits, Error, LastNumber, Shard, Spool};
+use zwire_spool::{BatchLimits, Error, LastNumber, Mark, Rows, Shard, Spool};
 
 /// Rows at the end of each shard that a starting spooler reads for the last numbers of publishers.
 const LAST_ROWS: u64 = 1 << 17;
@@ -66,6 +66,12 @@ fn told<'a>(batch: &'a RecordBatch, name: &str) -> impl Iterator<Item = (Publish
     })
 }
 
+/// Offset of the last rows of a shard, and their batches.
+fn last_rows(spool: &Spool, shard: Shard, mark: &Mark, columns: &[&str]) -> Result<(u64, Rows), Error> {
+    let start = mark.end.saturating_sub(LAST_ROWS).max(mark.earliest);
+    Ok((start, spool.read(shard, start, mark.end, Some(columns), BatchLimits::default())?))
+}
+
 /// Latest time stamp of each key and clock among the last rows.
 pub(crate) fn last_times(dir: &Path) -> Result<Vec<(KeyExpr, Timestamp)>, Error> {
     let spool = Spool::open(dir)?;
@@ -75,10 +81,8 @@ pub(crate) fn last_times(dir: &Path) -> Result<Vec<(KeyExpr, Timestamp)>, Error>
         return Ok(Vec::new());
     }
     for shard in (0..spool.meta().shards).map(Shard::Data) {
-        let mark = spool.mark(shard)?;
-        let start = mark.end.saturating_sub(LAST_ROWS).max(mark.earliest);
-        let mut rows = spool.read(shard, start, mark.end, Some(&columns), BatchLimits::default())?;
-        while let Some(batch) = rows.next_batch()? {
+        for batch in last_rows(&spool, shard, &spool.mark(shard)?, &columns)?.1 {
+            let batch = batch?;
             let keys = column::<StringArray>(&batch, "key");
             let times = column::<Int64Array>(&batch, "hlc");
             let ids = column::<BinaryArray>(&batch, "hlc_id");
@@ -145,21 +149,19 @@ impl Numbers {
         let mut lowest: HashMap<Publisher, u32> = HashMap::new();
         for (number, mark) in (0..spool.meta().shards).zip(&marks) {
             let shard = Shard::Data(number);
-            let start = mark.end.saturating_sub(LAST_ROWS).max(mark.earliest);
+            let (start, rows) = last_rows(&spool, shard, mark, &columns)?;
             let known = left.iter().filter_map(|part| part.offsets.get(&number)).min().copied();
             let begin = known.unwrap_or(start).max(mark.end.saturating_sub(MOST_ROWS)).max(mark.earliest);
             if begin < start {
-                let mut rows = spool.read(shard, begin, start, Some(&columns), BatchLimits::default())?;
-                while let Some(batch) = rows.next_batch()? {
-                    for ((zid, eid), sn) in told(&batch, "source_sn") {
+                for batch in spool.read(shard, begin, start, Some(&columns), BatchLimits::default())? {
+                    for ((zid, eid), sn) in told(&batch?, "source_sn") {
                         numbers.see(&SourceInfo { zid, eid, sn });
                     }
                 }
             }
             let mut first: HashMap<Publisher, u32> = HashMap::new();
-            let mut rows = spool.read(shard, start, mark.end, Some(&columns), BatchLimits::default())?;
-            while let Some(batch) = rows.next_batch()? {
-                for (publisher, sn) in told(&batch, "source_sn") {
+            for batch in rows {
+                for (publisher, sn) in told(&batch?, "source_sn") {
                     numbers.see(&SourceInfo { zid: publisher.0, eid: publisher.1, sn });
                     there.entry(publisher).or_default().insert(sn);
                     first.entry(publisher).or_insert(sn);
@@ -172,11 +174,9 @@ impl Numbers {
                 }
             }
         }
-        let mark = spool.mark(Shard::Gaps)?;
-        let start = mark.end.saturating_sub(LAST_ROWS).max(mark.earliest);
         let columns = ["source_zid", "source_eid", "sn_from", "sn_to"];
-        let mut gaps = spool.read(Shard::Gaps, start, mark.end, Some(&columns), BatchLimits::default())?;
-        while let Some(batch) = gaps.next_batch()? {
+        for batch in last_rows(&spool, Shard::Gaps, &spool.mark(Shard::Gaps)?, &columns)?.1 {
+            let batch = batch?;
             for ((publisher, from), (_, to)) in told(&batch, "sn_from").zip(told(&batch, "sn_to")) {
                 // Numbers in the gap log need not be reported again. Long ranges are never reported.
                 let there = there.entry(publisher).or_default();

@@ -8,12 +8,11 @@ use crate::{
     append::open,
     error::{Error, Result},
     numbers::{Hole, Numbers, last_times},
-    rows::Rows,
     samples::{Samples, id_bytes},
     shared::{Keeping, Shared},
-    taker::{Source, Taker},
+    taker::{Rows, Source, Taker},
     time::Clock,
-    zre::{Events, Records},
+    zre::{Events, Gone, Records},
 };
 use core::{
     sync::atomic::{AtomicU64, Ordering},
@@ -97,7 +96,9 @@ impl Started {
         rows: R,
     ) -> Result<()> {
         let number = self.sources.len();
-        let source = Arc::new(Source { name, queue: queue.clone(), done: AtomicU64::new(0) });
+        let counted = queue.clone();
+        let stats = Box::new(move || counted.stats());
+        let source = Arc::new(Source { name, stats, done: AtomicU64::new(0) });
         self.sources.push(source.clone());
         let taker = Taker::new(shared.clone(), source, queue, rows, number);
         let thread = std::thread::Builder::new().name(format!("zwire-spool-{number}"));
@@ -193,14 +194,14 @@ impl Recorder {
     /// Records the events of a ZRE node.
     pub fn record_events(&self, queue: Arc<Queue<NodeEvent>>) -> Result<()> {
         self.check()?;
-        let rows = Events::new(&self.layout);
+        let rows = Events { columns: self.layout.names(), gone: Gone::default() };
         self.started.lock().start(&self.shared, "the node".to_owned(), queue, rows)
     }
 
     /// Records what a collector of ZRE/LOG receives.
     pub fn record_log(&self, queue: Arc<Queue<LogRecord>>) -> Result<()> {
         self.check()?;
-        let rows = Records::new(&self.layout);
+        let rows = Records(self.layout.names());
         self.started.lock().start(&self.shared, "the collector".to_owned(), queue, rows)
     }
 
@@ -238,7 +239,7 @@ impl Recorder {
             problem: shared.problem.lock().clone(),
             ..Stats::default()
         };
-        for queue in self.started.lock().sources.iter().map(|source| source.queue.stats()) {
+        for queue in self.started.lock().sources.iter().map(|source| (source.stats)()) {
             stats.received += queue.received;
             stats.dropped += queue.dropped;
             stats.waiting += queue.waiting;
@@ -253,10 +254,10 @@ impl Recorder {
         self.check()?;
         let end = self.shared.clock.now().mono + timeout;
         let sources = self.started.lock().sources.clone();
-        let wanted: Vec<u64> = sources.iter().map(|source| source.queue.stats().received).collect();
+        let wanted: Vec<u64> = sources.iter().map(|source| (source.stats)().received).collect();
         loop {
             let done = sources.iter().zip(&wanted).all(|(source, wanted)| {
-                source.done.load(Ordering::Acquire) + source.queue.stats().dropped >= *wanted
+                source.done.load(Ordering::Acquire) + (source.stats)().dropped >= *wanted
             });
             if done {
                 return Ok(true);

@@ -2,7 +2,7 @@
 
 use crate::{
     numbers::{Number, Numbers},
-    rows::Rows,
+    taker::Rows,
     time::micros,
 };
 use std::{collections::HashMap, sync::Arc};
@@ -16,53 +16,45 @@ use zwire_spool::{Error, Gap, LastNumber, Layout, ShardWriter, Value};
 /// Most links with a cached locator; beyond it all are looked up again.
 const MAX_LINKS: usize = 4096;
 
-/// Part of a sample that a column stores.
-#[derive(Clone, Copy)]
-enum Field {
-    Key,
-    Payload,
-    Kind,
-    Encoding,
-    Time,
-    Hlc,
-    HlcId,
-    SourceZid,
-    SourceEid,
-    SourceSn,
-    Attachment,
-    Priority,
-    Block,
-    Express,
-    Reliable,
-    Link,
-    Received,
-    /// No part of a sample, such as a column that the shard fills.
-    Other,
+/// Declares the parts of a sample, each with the column of files that stores it: rows are written in stored form.
+macro_rules! fields {
+    ($($name:literal => $field:ident,)+) => {
+        #[derive(Clone, Copy)]
+        enum Field {
+            $($field,)+
+            /// No part of a sample, such as a column that the shard fills.
+            Other,
+        }
+
+        impl Field {
+            fn of(column: &str) -> Self {
+                match column {
+                    $($name => Self::$field,)+
+                    _ => Self::Other,
+                }
+            }
+        }
+    };
 }
 
-/// Map column names of files to fields: rows are written in stored form.
-fn fields(layout: &Layout) -> Vec<Field> {
-    let field = |name: &str| match name {
-        "key" => Field::Key,
-        "payload" => Field::Payload,
-        "kind" => Field::Kind,
-        "encoding" => Field::Encoding,
-        "ts" => Field::Time,
-        "hlc" => Field::Hlc,
-        "hlc_id" => Field::HlcId,
-        "source_zid" => Field::SourceZid,
-        "source_eid" => Field::SourceEid,
-        "source_sn" => Field::SourceSn,
-        "attachment" => Field::Attachment,
-        "priority" => Field::Priority,
-        "congestion_block" => Field::Block,
-        "express" => Field::Express,
-        "reliable" => Field::Reliable,
-        "link" => Field::Link,
-        "recv_ts" => Field::Received,
-        _ => Field::Other,
-    };
-    layout.columns.iter().map(|column| field(column.name)).collect()
+fields! {
+    "key" => Key,
+    "payload" => Payload,
+    "kind" => Kind,
+    "encoding" => Encoding,
+    "ts" => Time,
+    "hlc" => Hlc,
+    "hlc_id" => HlcId,
+    "source_zid" => SourceZid,
+    "source_eid" => SourceEid,
+    "source_sn" => SourceSn,
+    "attachment" => Attachment,
+    "priority" => Priority,
+    "congestion_block" => Block,
+    "express" => Express,
+    "reliable" => Reliable,
+    "link" => Link,
+    "recv_ts" => Received,
 }
 
 /// Octets of an id as on the wire, and their number.
@@ -100,8 +92,9 @@ impl Samples {
         origins: Arc<Origins>,
     ) -> Self {
         let encoding = (Encoding::DEFAULT, Encoding::DEFAULT.to_string());
+        let fields = layout.columns.iter().map(|column| Field::of(column.name)).collect();
         let links = HashMap::new();
-        Self { earlier, fields: fields(layout), numbers, encoding, origins, links, link: (0, None) }
+        Self { earlier, fields, numbers, encoding, origins, links, link: (0, None) }
     }
 
     /// Looks up the locator of a link.

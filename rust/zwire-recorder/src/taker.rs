@@ -1,6 +1,6 @@
 //! Thread of one source: takes items from a queue and appends them as rows.
 
-use crate::{rows::Rows, shared::Shared, time::wall_micros};
+use crate::{shared::Shared, time::wall_micros};
 use core::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
@@ -11,7 +11,7 @@ use zwire_engine::{
     queue::{QueueStats, Weigh},
 };
 use zwire_proto::Now;
-use zwire_spool::{Durability, Error, Gap, Offsets, Rule, ShardWriter};
+use zwire_spool::{Durability, Error, Gap, LastNumber, Offsets, Rule, ShardWriter};
 
 /// Items taken at once: about as many as fit the caches near a core.
 const AT_ONCE: usize = 4096;
@@ -27,22 +27,39 @@ const MAX_GAPS: usize = 256;
 /// Period of housekeeping.
 const HOUSE: Duration = Duration::from_secs(1);
 
-/// Counters of a queue, whatever its items are.
-pub(crate) trait Counted: Send + Sync {
-    fn stats(&self) -> QueueStats;
-}
+/// How the items of a queue become rows of a spool.
+pub(crate) trait Rows: Send + 'static {
+    /// Item of the queue.
+    type Item: Weigh + Send + 'static;
 
-impl<T: Weigh + Send> Counted for Queue<T> {
-    fn stats(&self) -> QueueStats {
-        Self::stats(self)
+    /// Whether the item is recorded; `false` if another source of the same recorder records it.
+    fn is_ours(&self, _: &Self::Item) -> bool {
+        true
     }
+
+    /// Text that chooses the shard of the item, where keys choose one.
+    fn key<'a>(&self, item: &'a Self::Item) -> &'a str;
+
+    /// Gap that the item reveals, such as missing numbers before it. The caller adds place and time.
+    fn look(&mut self, _: &Self::Item) -> Option<Gap> {
+        None
+    }
+
+    /// Last numbers of publishers, as of the last item that was looked at.
+    fn publishers(&self) -> Vec<LastNumber> {
+        Vec::new()
+    }
+
+    /// Appends the item; returns the size of its payload in octets, `None` if the item is no row.
+    fn push(&mut self, writer: &mut ShardWriter, item: &Self::Item, time: i64) -> Result<Option<u64>, Error>;
 }
 
 /// Source of rows, as the recorder sees it.
 pub(crate) struct Source {
     /// Name in log messages.
     pub(crate) name: String,
-    pub(crate) queue: Arc<dyn Counted>,
+    /// Counters of the queue, whatever its items are.
+    pub(crate) stats: Box<dyn Fn() -> QueueStats + Send + Sync>,
     /// Items that were taken and are readable, or will reach no shard.
     pub(crate) done: AtomicU64,
 }

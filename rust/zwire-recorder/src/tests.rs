@@ -79,7 +79,8 @@ impl Bench {
         let shared = Arc::new(Shared::new(writer, shards, options.durability, LINGER, keeping, clock));
         let queue = Queue::new(BOUNDS);
         let (name, done) = ("the subscriber to robot/**".to_owned(), AtomicU64::new(0));
-        let source = Arc::new(Source { name, queue: queue.clone(), done });
+        let counted = queue.clone();
+        let source = Arc::new(Source { name, stats: Box::new(move || counted.stats()), done });
         let rows = Samples::new(&wanted.layout, Vec::new(), known, Arc::new(Origins::default()));
         let taker = Taker::new(shared.clone(), source.clone(), queue.clone(), rows, 0);
         Self { dir, time, refusals, shared, source, queue, taker }

@@ -1,6 +1,6 @@
 //! Events of a ZRE network, and log records of its nodes, as rows.
 
-use crate::{rows::Rows, time::micros};
+use crate::{taker::Rows, time::micros};
 use std::{
     borrow::Cow,
     collections::{BTreeMap, VecDeque},
@@ -11,7 +11,7 @@ use zwire_proto::zre::{
     Generation, Uuid,
     node::{EventKind, ZreEvent},
 };
-use zwire_spool::{Error, Gap, Layout, ShardWriter, Value};
+use zwire_spool::{Error, Gap, ShardWriter, Value};
 
 /// Most peers remembered after they have left; beyond it the oldest are forgotten.
 const MAX_GONE: usize = 4096;
@@ -23,7 +23,7 @@ fn version(generation: Generation) -> i64 {
 
 /// Peers that have left, with their times of leaving.
 #[derive(Default)]
-struct Gone {
+pub(crate) struct Gone {
     since: BTreeMap<Uuid, Duration>,
     /// In the order of leaving; may still contain peers that have returned.
     order: VecDeque<(Uuid, Duration)>,
@@ -50,14 +50,8 @@ impl Gone {
 /// Conversion of the events of a node.
 pub(crate) struct Events {
     /// Column names of files: rows are written in stored form.
-    columns: Vec<&'static str>,
-    gone: Gone,
-}
-
-impl Events {
-    pub(crate) fn new(layout: &Layout) -> Self {
-        Self { columns: layout.names(), gone: Gone::default() }
-    }
+    pub(crate) columns: Vec<&'static str>,
+    pub(crate) gone: Gone,
 }
 
 /// Gap for the messages that are missing by the sequence numbers of a peer.
@@ -82,10 +76,6 @@ fn lost(event: &ZreEvent, lost: u16) -> Gap {
 
 impl Rows for Events {
     type Item = NodeEvent;
-
-    fn is_ours(&self, _: &NodeEvent) -> bool {
-        true
-    }
 
     fn key<'a>(&self, item: &'a NodeEvent) -> &'a str {
         item.event.name.as_str()
@@ -151,31 +141,14 @@ impl Rows for Events {
     }
 }
 
-/// Conversion of the records of a ZRE/LOG collector.
-pub(crate) struct Records {
-    columns: Vec<&'static str>,
-}
-
-impl Records {
-    pub(crate) fn new(layout: &Layout) -> Self {
-        Self { columns: layout.names() }
-    }
-}
+/// Conversion of the records of a ZRE/LOG collector, which have no numbers, to rows of the named columns.
+pub(crate) struct Records(pub(crate) Vec<&'static str>);
 
 impl Rows for Records {
     type Item = LogRecord;
 
-    fn is_ours(&self, _: &LogRecord) -> bool {
-        true
-    }
-
     fn key<'a>(&self, _: &'a LogRecord) -> &'a str {
         "a record of ZRE/LOG"
-    }
-
-    fn look(&mut self, _: &LogRecord) -> Option<Gap> {
-        // Neither records nor their senders have numbers.
-        None
     }
 
     fn push(
@@ -196,7 +169,7 @@ impl Rows for Records {
             "recv_ts" => Value::Int(time),
             _ => Value::Null,
         };
-        let row: Vec<_> = self.columns.iter().map(value).collect();
+        let row: Vec<_> = self.0.iter().map(value).collect();
         writer.push(&row)?;
         Ok(Some(log.data.len() as u64))
     }

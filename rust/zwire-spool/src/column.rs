@@ -29,6 +29,43 @@ pub enum Value<'a> {
     Map(&'a [(&'a str, &'a str)]),
 }
 
+/// Owned value of one column in one row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cell {
+    /// No value.
+    Null,
+    /// A truth value.
+    Bool(bool),
+    /// An integer of any width, or a time in microseconds since 1970.
+    Int(i64),
+    /// A text.
+    Text(String),
+    /// Octets.
+    Bytes(Bytes),
+    /// A list of octets.
+    List(Vec<Bytes>),
+    /// Names and values.
+    Map(Vec<(String, String)>),
+}
+
+impl Cell {
+    /// Borrows the value; `pairs` takes those of a map.
+    pub fn value<'a>(&'a self, pairs: &'a mut Vec<(&'a str, &'a str)>) -> Value<'a> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Bool(value) => Value::Bool(*value),
+            Self::Int(value) => Value::Int(*value),
+            Self::Text(text) => Value::Text(text),
+            Self::Bytes(bytes) => Value::Shared(bytes),
+            Self::List(items) => Value::List(items),
+            Self::Map(map) => {
+                pairs.extend(map.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+                Value::Map(pairs)
+            }
+        }
+    }
+}
+
 impl<'a, T> From<Option<T>> for Value<'a>
 where
     T: Into<Value<'a>>,
@@ -38,29 +75,17 @@ where
     }
 }
 
-impl From<i64> for Value<'_> {
-    fn from(value: i64) -> Self {
-        Self::Int(value)
-    }
+macro_rules! values {
+    ($($variant:ident of $type:ty),+) => {
+        $(impl<'a> From<$type> for Value<'a> {
+            fn from(value: $type) -> Self {
+                Self::$variant(value)
+            }
+        })+
+    };
 }
 
-impl<'a> From<&'a [u8]> for Value<'a> {
-    fn from(value: &'a [u8]) -> Self {
-        Self::Bytes(value)
-    }
-}
-
-impl<'a> From<&'a str> for Value<'a> {
-    fn from(value: &'a str) -> Self {
-        Self::Text(value)
-    }
-}
-
-impl<'a> From<&'a Bytes> for Value<'a> {
-    fn from(value: &'a Bytes) -> Self {
-        Self::Shared(value)
-    }
-}
+values!(Int of i64, Bytes of &'a [u8], Text of &'a str, Shared of &'a Bytes);
 
 /// Byte sequence that refers to large pieces instead of copying them.
 #[derive(Default)]

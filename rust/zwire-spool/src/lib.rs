@@ -43,7 +43,7 @@ pub mod stored;
 pub mod wire;
 pub mod writer;
 
-pub use column::Value;
+pub use column::{Cell, Value};
 pub use consumers::{Consumer, Offsets};
 pub use cursor::Cursor;
 pub use error::{Error, Result};

@@ -3,6 +3,7 @@
 //! Files of format 1 store some values in fewer octets than rows have, and under former names of the columns.
 //! [`Form`] names the conversion of a column: batches are converted when they are read, texts when they are stored.
 
+use crate::column::Cell;
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Int8Array, StringArray, builder::StringBuilder,
     cast::AsArray as _, types::Int8Type,
@@ -23,32 +24,19 @@ pub enum Form {
     Hex,
 }
 
-/// Stored value of a text.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Stored {
-    /// A number.
-    Int(i64),
-    /// A flag.
-    Bool(bool),
-    /// Bytes.
-    Bytes(Vec<u8>),
-    /// The text as it is.
-    Text,
-}
-
 const KINDS: [&str; 2] = ["put", "del"];
 const CONGESTION: [&str; 2] = ["drop", "block"];
 
 impl Form {
     /// Convert a text to its stored value; `None` for a text that the column does not take.
-    pub fn store(self, text: &str) -> Option<Stored> {
+    pub fn store(self, text: &str) -> Option<Cell> {
         Some(match (self, text) {
-            (Self::Same, _) => Stored::Text,
-            (Self::Kind, "put") => Stored::Int(0),
-            (Self::Kind, "del" | "delete") => Stored::Int(1),
-            (Self::Blocks, "drop") => Stored::Bool(false),
-            (Self::Blocks, "block" | "block_first") => Stored::Bool(true),
-            (Self::Hex, text) => Stored::Bytes(unhex(text)?),
+            (Self::Same, text) => Cell::Text(text.to_owned()),
+            (Self::Kind, "put") => Cell::Int(0),
+            (Self::Kind, "del" | "delete") => Cell::Int(1),
+            (Self::Blocks, "drop") => Cell::Bool(false),
+            (Self::Blocks, "block" | "block_first") => Cell::Bool(true),
+            (Self::Hex, text) => Cell::Bytes(unhex(text)?.into()),
             _ => return None,
         })
     }
@@ -150,11 +138,11 @@ mod tests {
 
     #[test]
     fn texts_are_stored_as_they_are_read() {
-        assert_eq!(Form::Kind.store("del"), Some(Stored::Int(1)));
+        assert_eq!(Form::Kind.store("del"), Some(Cell::Int(1)));
         assert_eq!(Form::Kind.store("query"), None);
-        assert_eq!(Form::Blocks.store("block_first"), Some(Stored::Bool(true)));
-        assert_eq!(Form::Hex.store("0a-FF"), Some(Stored::Bytes(vec![0x0a, 0xff])));
+        assert_eq!(Form::Blocks.store("block_first"), Some(Cell::Bool(true)));
+        assert_eq!(Form::Hex.store("0a-FF"), Some(Cell::Bytes(vec![0x0a, 0xff].into())));
         assert_eq!((Form::Hex.store("0aF"), Form::Hex.store("xy")), (None, None));
-        assert_eq!(Form::Same.store("x"), Some(Stored::Text));
+        assert_eq!(Form::Same.store("x"), Some(Cell::Text("x".to_owned())));
     }
 }

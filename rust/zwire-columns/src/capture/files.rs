@@ -124,8 +124,8 @@ impl Captures {
             let Some(mut current) = self.current.take() else { continue };
             match current.dissector.poll_records() {
                 Err(error) => return Err(CaptureError::Capture { error, path: current.path }),
-                Ok([]) if current.input.is_at_end() => continue,
-                Ok([]) if !patient && current.input.is_live() => {
+                Ok([]) if current.input.at_end => continue,
+                Ok([]) if !patient && current.input.live => {
                     self.current = Some(current);
                     return Ok(Advance::WouldWait);
                 }

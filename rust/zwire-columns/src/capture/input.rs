@@ -20,8 +20,10 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// The bytes of a capture.
 pub(crate) struct Input {
     kind: Kind,
-    at_end: bool,
-    live: bool,
+    /// Whether [`Self::read`] has reached the end.
+    pub(super) at_end: bool,
+    /// Whether the next read may block.
+    pub(super) live: bool,
 }
 
 enum Kind {
@@ -71,16 +73,6 @@ impl Input {
             Kind::Memory { left: bytes, position }
         };
         Self { kind, at_end: false, live: false }
-    }
-
-    /// Whether [`Self::read`] has reached the end.
-    pub(crate) const fn is_at_end(&self) -> bool {
-        self.at_end
-    }
-
-    /// Whether the next read may block.
-    pub(crate) const fn is_live(&self) -> bool {
-        self.live
     }
 
     /// The next chunk of whatever size is available; `None` at the end.

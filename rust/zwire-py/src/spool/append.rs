@@ -8,8 +8,9 @@ use crate::{
 use bytes::Bytes;
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 use std::path::PathBuf;
-use zwire_recorder::{Appender, Cell, Clock};
+use zwire_recorder::{Appender, Clock};
 use zwire_spool::{
+    Cell,
     layout::{Column, Kind},
     stored::Form,
 };
@@ -30,7 +31,7 @@ fn cell(value: &Bound<'_, PyAny>, column: &Column, name: &str) -> PyResult<Cell>
     let (kind, form) = (column.kind, column.form);
     if form != Form::Same {
         if let Ok(text) = value.extract::<String>() {
-            return Cell::of_word(form, &text).ok_or_else(|| {
+            return form.store(&text).ok_or_else(|| {
                 PyValueError::new_err(format!("column {name:?} must be {}, not {text:?}", form.texts()))
             });
         }
