@@ -3,7 +3,7 @@
 use super::{
     follower::Follower,
     record::{Cause, Fault, Message, Protocol, Record},
-    shared::{Place, Shared, StreamStep},
+    shared::{Hole, Place, Shared, StreamStep},
     zenoh::{Datagram, Datagrams},
 };
 use crate::capture::{CaptureReader, Connection, ConnectionId, FlowEvent, FlowStats, Flows};
@@ -38,8 +38,8 @@ pub struct Dissector {
     streams: HashMap<ConnectionId, Follower>,
     datagrams: Datagrams,
     shared: Shared,
-    /// The connection that has just got bytes, or ended.
-    active: Option<Active>,
+    /// The connection that has just got bytes, and whether it ended.
+    active: Option<(Connection, bool)>,
     /// Number of records handed out in place.
     lent: usize,
     packets: u64,
@@ -56,11 +56,6 @@ enum DissectorState {
     /// All packets were read; connections may be left.
     Flushing,
     Ended,
-}
-
-struct Active {
-    connection: Connection,
-    ended: bool,
 }
 
 impl Dissector {
@@ -208,24 +203,17 @@ impl Dissector {
                 self.streams.insert(connection.id, Follower::new(connection, from_start, forced));
             }
             FlowEvent::Data { timestamp, connection, direction, data, .. } => {
-                if let Some(stream) = self.streams.get_mut(&connection.id) {
-                    self.shared.release(stream.waiting());
-                    stream.handle_data(timestamp, direction, data);
-                    self.shared.claim(stream.waiting());
-                    self.active = Some(Active { connection, ended: false });
+                let handle =
+                    |stream: &mut Follower, _: &mut _| stream.handle_data(timestamp, direction, data);
+                if self.with_stream(&connection, handle).is_some() {
+                    self.active = Some((connection, false));
                 }
             }
-            FlowEvent::Gap { timestamp, connection, direction, offset, missing } => {
-                if let Some(stream) = self.streams.get_mut(&connection.id) {
-                    let before = stream.waiting();
-                    stream.handle_gap(timestamp, direction, offset, missing, &mut self.shared);
-                    self.shared.release(before);
-                    self.shared.claim(stream.waiting());
-                }
+            FlowEvent::Gap { timestamp: time, connection, direction, offset, missing: bytes } => {
+                let hole = Hole { time, direction, offset, bytes };
+                self.with_stream(&connection, |stream, shared| stream.handle_gap(hole, shared));
             }
-            FlowEvent::Close { connection, .. } => {
-                self.active = Some(Active { connection, ended: true });
-            }
+            FlowEvent::Close { connection, .. } => self.active = Some((connection, true)),
             FlowEvent::Datagram { timestamp, src, dst, data, missing } => {
                 let forced = self.is_forced(src, dst);
                 let datagram = Datagram { time: timestamp, src, dst, data, missing };
@@ -254,28 +242,35 @@ impl Dissector {
     }
 
     fn step(&mut self) {
-        let Some(Active { connection, ended }) = &self.active else { return };
-        let Some(stream) = self.streams.get_mut(&connection.id) else {
-            self.active = None;
-            return;
-        };
-        let before = stream.waiting();
-        let step = if *ended { stream.finish(&mut self.shared) } else { stream.step(&mut self.shared) };
-        self.shared.release(before);
-        self.shared.claim(stream.waiting());
-        if step == StreamStep::Again {
+        let Some((connection, ended)) = self.active else { return };
+        let step = self.with_stream(&connection, |stream, shared| stream.step(ended, shared));
+        if step == Some(StreamStep::Again) {
             return;
         }
-        let foreign = step == StreamStep::Foreign;
+        self.active = None;
+        let foreign = step == Some(StreamStep::Foreign);
         if foreign {
-            self.flows.ignore(connection);
+            self.flows.ignore(&connection);
         }
-        if (foreign || *ended)
-            && let Some(stream) = self.streams.remove(&connection.id)
+        if (foreign || ended)
+            && let Some(mut stream) = self.streams.remove(&connection.id)
         {
             self.shared.release(stream.waiting());
             stream.forget(&mut self.shared);
         }
-        self.active = None;
+    }
+
+    /// Runs `act` on the stream of a connection, and counts the bytes that wait in it; `None` if it has none.
+    fn with_stream<R>(
+        &mut self,
+        connection: &Connection,
+        act: impl FnOnce(&mut Follower, &mut Shared) -> R,
+    ) -> Option<R> {
+        let stream = self.streams.get_mut(&connection.id)?;
+        let before = stream.waiting();
+        let result = act(stream, &mut self.shared);
+        self.shared.release(before);
+        self.shared.claim(stream.waiting());
+        Some(result)
     }
 }

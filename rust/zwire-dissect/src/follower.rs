@@ -8,28 +8,23 @@
 
 use super::{
     limits::MAX_GREETING,
-    shared::{Shared, StreamStep, Waiting},
-    zenoh, zmtp,
+    shared::{Hole, Shared, StreamStep, Waiting},
+    zenoh::ZenohStream,
+    zmtp::{self, ZmtpStream},
 };
 use crate::capture::{Connection, Direction};
 use bytes::Bytes;
 use core::time::Duration;
 
-/// A connection that may carry Zenoh or ZMTP.
+/// A connection that may carry Zenoh or ZMTP. Behind its start the streams of both read it, until one of them
+/// finds its protocol.
 #[derive(Debug)]
 pub(super) struct Follower {
     connection: Connection,
-    kind: Carried,
-}
-
-#[derive(Debug)]
-enum Carried {
-    /// At most a greeting on each side; the protocol is not decided yet.
-    Start(Vec<EarlyPiece>),
-    Zenoh(Box<zenoh::ZenohStream>),
-    Zmtp(Box<zmtp::ZmtpStream>),
-    /// `None`: the connection is not Zenoh.
-    Joined(Option<Box<zenoh::ZenohStream>>, Box<zmtp::ZmtpStream>),
+    /// At most a greeting on each side, while the protocol is not decided yet.
+    start: Option<Vec<EarlyPiece>>,
+    zenoh: Option<Box<ZenohStream>>,
+    zmtp: Option<Box<ZmtpStream>>,
 }
 
 #[derive(Debug)]
@@ -42,165 +37,120 @@ struct EarlyPiece {
 impl Follower {
     /// Everything on a `forced` connection is Zenoh.
     pub(super) fn new(connection: Connection, from_start: bool, forced: bool) -> Self {
-        let kind = if forced {
-            Carried::Zenoh(Box::new(zenoh::ZenohStream::new(connection, from_start, true)))
+        let mut follower = Self { connection, start: None, zenoh: None, zmtp: None };
+        if forced {
+            follower.zenoh = Some(Box::new(ZenohStream::new(connection, from_start, true)));
         } else if from_start {
-            Carried::Start(Vec::new())
+            follower.start = Some(Vec::new());
         } else {
-            Self::joined(connection, false)
-        };
-        Self { connection, kind }
+            follower.join(false);
+        }
+        follower
     }
 
-    fn joined(connection: Connection, from_start: bool) -> Carried {
-        let zenoh = zenoh::ZenohStream::new(connection, from_start, false);
-        Carried::Joined(Some(Box::new(zenoh)), Box::new(zmtp::ZmtpStream::joined(connection)))
+    fn join(&mut self, from_start: bool) {
+        self.zenoh = Some(Box::new(ZenohStream::new(self.connection, from_start, false)));
+        self.zmtp = Some(Box::new(ZmtpStream::joined(self.connection)));
     }
 
     /// Takes in the next bytes. Call [`Self::step`] until it has nothing left to do.
     pub(super) fn handle_data(&mut self, time: Duration, direction: Direction, data: Bytes) {
-        match &mut self.kind {
-            Carried::Zenoh(stream) => stream.handle_data(time, direction, data),
-            Carried::Zmtp(stream) => stream.handle_data(time, direction, data),
-            Carried::Joined(zenoh, zmtp) => {
-                if let Some(zenoh) = zenoh {
-                    zenoh.handle_data(time, direction, data.clone());
-                }
-                zmtp.handle_data(time, direction, data);
-            }
-            Carried::Start(pieces) => {
-                pieces.push(EarlyPiece { time, direction, data });
-                match greets(pieces, false) {
-                    Some(zmtp) => self.decide(zmtp),
-                    // A few waiting bytes must not keep the whole chunk of the file alive.
-                    None => {
-                        if let Some(last) = pieces.last_mut() {
-                            last.data = Bytes::copy_from_slice(&last.data);
-                        }
+        if let Some(pieces) = &mut self.start {
+            pieces.push(EarlyPiece { time, direction, data });
+            match greets(pieces, false) {
+                Some(zmtp) => self.decide(zmtp),
+                // A few waiting bytes must not keep the whole chunk of the file alive.
+                None => {
+                    if let Some(last) = pieces.last_mut() {
+                        last.data = Bytes::copy_from_slice(&last.data);
                     }
                 }
             }
+            return;
+        }
+        match (&mut self.zenoh, &mut self.zmtp) {
+            (Some(zenoh), None) => zenoh.handle_data(time, direction, data),
+            (Some(zenoh), Some(zmtp)) => {
+                zenoh.handle_data(time, direction, data.clone());
+                zmtp.handle_data(time, direction, data);
+            }
+            (None, Some(zmtp)) => zmtp.handle_data(time, direction, data),
+            (None, None) => {}
         }
     }
 
-    /// Takes in a gap: bytes missing in the capture.
-    pub(super) fn handle_gap(
-        &mut self,
-        time: Duration,
-        direction: Direction,
-        offset: u64,
-        missing: u64,
-        shared: &mut Shared,
-    ) {
-        if let Carried::Start(pieces) = &mut self.kind {
+    /// Takes in a gap.
+    pub(super) fn handle_gap(&mut self, hole: Hole, shared: &mut Shared) {
+        if let Some(pieces) = self.start.take() {
             // The greeting may be in the gap.
-            let pieces = core::mem::take(pieces);
-            self.kind = Self::joined(self.connection, true);
+            self.join(true);
             self.replay(pieces);
         }
-        match &mut self.kind {
-            Carried::Start(_) => {}
-            Carried::Zenoh(stream) => stream.handle_gap(time, direction, offset, missing, shared),
-            Carried::Zmtp(stream) => stream.handle_gap(time, direction, offset, missing, shared),
-            Carried::Joined(zenoh, zmtp) => {
-                if let Some(zenoh) = zenoh {
-                    zenoh.handle_gap(time, direction, offset, missing, shared);
-                }
-                zmtp.handle_gap(time, direction, offset, missing, shared);
-            }
+        if let Some(zenoh) = &mut self.zenoh {
+            zenoh.handle_gap(hole, shared);
+        }
+        if let Some(zmtp) = &mut self.zmtp {
+            zmtp.handle_gap(hole, shared);
         }
     }
 
-    /// Handles at most one batch or frame.
-    pub(super) fn step(&mut self, shared: &mut Shared) -> StreamStep {
-        match &mut self.kind {
-            Carried::Start(_) => StreamStep::Done,
-            Carried::Zenoh(stream) => stream.step(shared),
-            Carried::Zmtp(stream) => stream.step(shared),
-            Carried::Joined(..) => self.step_joined(false, shared),
-        }
-    }
-
-    /// Same as [`Self::step`], with the knowledge that no more bytes follow. `Done`: everything was
+    /// Handles at most one batch or frame. With `end` no more bytes follow, and `Done` means that everything was
     /// reported.
-    pub(super) fn finish(&mut self, shared: &mut Shared) -> StreamStep {
-        match &mut self.kind {
-            Carried::Start(pieces) => {
-                let zmtp = greets(pieces, true) == Some(true);
-                self.decide(zmtp);
-                StreamStep::Again
+    pub(super) fn step(&mut self, end: bool, shared: &mut Shared) -> StreamStep {
+        if let Some(pieces) = &self.start {
+            if !end {
+                return StreamStep::Done;
             }
-            Carried::Zenoh(stream) => stream.finish(shared),
-            Carried::Zmtp(stream) => stream.finish(shared),
-            Carried::Joined(..) => self.step_joined(true, shared),
+            let zmtp = greets(pieces, true) == Some(true);
+            self.decide(zmtp);
+            return StreamStep::Again;
         }
+        if let Some(zenoh) = &mut self.zenoh {
+            let step = zenoh.step(end, shared);
+            if zenoh.is_known() {
+                self.zmtp = None;
+            }
+            if self.zmtp.is_none() || step == StreamStep::Again {
+                return step;
+            }
+            if step == StreamStep::Foreign {
+                self.forget(shared);
+            }
+        }
+        let Some(zmtp) = &mut self.zmtp else { return StreamStep::Done };
+        let step = zmtp.step(end, shared);
+        if zmtp.known {
+            self.forget(shared);
+        }
+        // The connection may still turn out to be Zenoh.
+        if step == StreamStep::Foreign && self.zenoh.is_some() { StreamStep::Done } else { step }
     }
 
-    /// Releases its share of the memory bounds that all connections share.
-    pub(super) fn forget(self, shared: &mut Shared) {
-        match self.kind {
-            Carried::Zenoh(stream) | Carried::Joined(Some(stream), _) => stream.forget(shared),
-            Carried::Start(_) | Carried::Zmtp(_) | Carried::Joined(None, _) => {}
+    /// Releases its share of the memory bounds that all connections share, with the stream that holds it.
+    pub(super) fn forget(&mut self, shared: &mut Shared) {
+        if let Some(mut zenoh) = self.zenoh.take() {
+            zenoh.session.finish(None, shared);
         }
     }
 
     /// Number of waiting bytes.
     pub(super) fn waiting(&self) -> Waiting {
-        let undecided = match &self.kind {
-            Carried::Start(pieces) => pieces.iter().map(|piece| piece.data.len()).sum(),
-            Carried::Zenoh(stream) => stream.waiting(),
-            Carried::Zmtp(stream) => return Waiting { held: stream.waiting(), undecided: 0 },
-            Carried::Joined(zenoh, zmtp) => {
-                zenoh.as_ref().map_or(0, |zenoh| zenoh.waiting()) + zmtp.waiting()
-            }
-        };
-        Waiting { undecided, held: 0 }
-    }
-
-    fn step_joined(&mut self, end: bool, shared: &mut Shared) -> StreamStep {
-        let Carried::Joined(zenoh, zmtp) = &mut self.kind else { return StreamStep::Again };
-        if let Some(stream) = zenoh {
-            let step = if end { stream.finish(shared) } else { stream.step(shared) };
-            if stream.is_known() {
-                if let Some(stream) = zenoh.take() {
-                    self.kind = Carried::Zenoh(stream);
-                }
-                return step;
-            }
-            match step {
-                StreamStep::Again => return StreamStep::Again,
-                StreamStep::Foreign => {
-                    if let Some(stream) = zenoh.take() {
-                        stream.forget(shared);
-                    }
-                }
-                StreamStep::Done => {}
-            }
+        let zmtp = self.zmtp.as_ref().map_or(0, |zmtp| zmtp.waiting());
+        if self.zmtp.as_ref().is_some_and(|zmtp| zmtp.known) {
+            return Waiting { held: zmtp, undecided: 0 };
         }
-        let step = if end { zmtp.finish(shared) } else { zmtp.step(shared) };
-        if zmtp.is_known() {
-            if let Some(stream) = zenoh.take() {
-                stream.forget(shared);
-            }
-            let zmtp = core::mem::replace(zmtp, Box::new(zmtp::ZmtpStream::new(self.connection)));
-            self.kind = Carried::Zmtp(zmtp);
-            return step;
-        }
-        match step {
-            // The connection may still turn out to be Zenoh.
-            StreamStep::Foreign if zenoh.is_some() => StreamStep::Done,
-            step => step,
-        }
+        let start: usize = self.start.iter().flatten().map(|piece| piece.data.len()).sum();
+        let zenoh = self.zenoh.as_ref().map_or(0, |zenoh| zenoh.waiting());
+        Waiting { undecided: start + zenoh + zmtp, held: 0 }
     }
 
     fn decide(&mut self, zmtp: bool) {
-        let Carried::Start(pieces) = &mut self.kind else { return };
-        let pieces = core::mem::take(pieces);
-        self.kind = if zmtp {
-            Carried::Zmtp(Box::new(zmtp::ZmtpStream::new(self.connection)))
+        let pieces = self.start.take().unwrap_or_default();
+        if zmtp {
+            self.zmtp = Some(Box::new(ZmtpStream::new(self.connection)));
         } else {
-            Carried::Zenoh(Box::new(zenoh::ZenohStream::new(self.connection, true, false)))
-        };
+            self.zenoh = Some(Box::new(ZenohStream::new(self.connection, true, false)));
+        }
         self.replay(pieces);
     }
 

@@ -5,7 +5,7 @@ use super::{
     shared::{Shared, StreamStep},
     zenoh::{Datagram, Datagrams, ZenohStream},
 };
-use crate::capture::{Connection, ConnectionId, Direction, MAX_CONNECTIONS};
+use crate::capture::{Connection, ConnectionId, MAX_CONNECTIONS};
 use bytes::Bytes;
 use core::{net::SocketAddr, time::Duration};
 use hashbrown::HashMap;
@@ -165,7 +165,7 @@ impl Streams {
         }
         let pair = if src <= dst { (src, dst) } else { (dst, src) };
         if let Some(stream) = self.open.get(&pair) {
-            if stream.begins_again(direction(stream.connection(), src), &data) {
+            if stream.begins_again(stream.connection.direction_from(src), &data) {
                 self.active = Some((pair, true));
                 return Some(data);
             }
@@ -179,7 +179,7 @@ impl Streams {
             ZenohStream::new(connection, false, true)
         });
         shared.undecided -= stream.waiting();
-        stream.handle_data(time, direction(stream.connection(), src), data);
+        stream.handle_data(time, stream.connection.direction_from(src), data);
         shared.undecided += stream.waiting();
         self.active = Some((pair, false));
         None
@@ -193,17 +193,17 @@ impl Streams {
             return true;
         };
         let before = stream.waiting();
-        let step = if ended { stream.finish(shared) } else { stream.step(shared) };
+        let step = stream.step(ended, shared);
         shared.undecided = shared.undecided - before + stream.waiting();
         if step == StreamStep::Again {
             return true;
         }
         self.active = None;
         if (ended || step == StreamStep::Foreign)
-            && let Some(stream) = self.open.remove(&pair)
+            && let Some(mut stream) = self.open.remove(&pair)
         {
             shared.undecided -= stream.waiting();
-            stream.forget(shared);
+            stream.session.finish(None, shared);
             if self.age.front() == Some(&pair) {
                 self.age.pop_front();
             } else {
@@ -218,8 +218,4 @@ impl Streams {
         self.active = self.age.front().map(|pair| (*pair, true));
         self.active.is_some()
     }
-}
-
-fn direction(connection: &Connection, src: SocketAddr) -> Direction {
-    if src == connection.client { Direction::ToServer } else { Direction::ToClient }
 }

@@ -329,15 +329,7 @@ impl Record {
     /// The key as on the wire.
     #[must_use]
     pub fn wire_key(&self) -> Option<&WireExpr> {
-        let Message::Network(message) = &self.message else { return None };
-        match message {
-            NetworkMessage::Push(m) => Some(&m.key),
-            NetworkMessage::Request(m) => Some(&m.key),
-            NetworkMessage::Response(m) => Some(&m.key),
-            NetworkMessage::Interest(m) => m.key.as_ref(),
-            NetworkMessage::Declare(m) => declared_key(&m.body),
-            NetworkMessage::ResponseFinal(_) | NetworkMessage::Oam(_) => None,
-        }
+        if let Message::Network(message) = &self.message { wire_key(message) } else { None }
     }
 
     /// The full key, if its scope is known.
@@ -532,6 +524,18 @@ const fn noun(body: &Declaration) -> &'static str {
         Declaration::Queryable { .. } | Declaration::UndeclareQueryable { .. } => "queryable",
         Declaration::Token { .. } | Declaration::UndeclareToken { .. } => "token",
         Declaration::Final => "final",
+    }
+}
+
+#[inline]
+pub(super) fn wire_key(message: &NetworkMessage) -> Option<&WireExpr> {
+    match message {
+        NetworkMessage::Push(m) => Some(&m.key),
+        NetworkMessage::Request(m) => Some(&m.key),
+        NetworkMessage::Response(m) => Some(&m.key),
+        NetworkMessage::Interest(m) => m.key.as_ref(),
+        NetworkMessage::Declare(m) => declared_key(&m.body),
+        NetworkMessage::ResponseFinal(_) | NetworkMessage::Oam(_) => None,
     }
 }
 

@@ -9,7 +9,7 @@ use zwire_proto::{
     zmtp::wire::{Greeting, Greeting2, Mechanism, Metadata, TrafficCommand},
     zre::{
         Generation, Uuid,
-        wire::{self, Address, Body, Gossip, Hello, LogEvent, LogLevel, Tuple},
+        wire::{self, Address, Body, Gossip, Hello, LogEvent, Tuple},
         z85,
     },
 };
@@ -342,12 +342,7 @@ impl Record {
                 _ => return None,
             },
             Message::Log(log) => {
-                let level = match log.level {
-                    LogLevel::ERROR => "ERROR".to_owned(),
-                    LogLevel::WARNING => "WARNING".to_owned(),
-                    LogLevel::INFO => "INFO".to_owned(),
-                    LogLevel(other) => other.to_string(),
-                };
+                let level = log.level.name().map_or_else(|| log.level.0.to_string(), str::to_owned);
                 headers.put("level", level);
                 headers.put("node", log.node.to_string());
                 headers.put("peer", log.peer.to_string());

@@ -1,19 +1,23 @@
 //! State shared by all parts of the dissector that read one capture.
 
 use super::{
-    limits::MAX_BATCH,
+    limits::{MAX_BATCH, MAX_MESSAGE, MAX_REASSEMBLY},
     record::{Cause, Fault, Message, Protocol, Record},
-    zenoh::{Budget, Total},
+    zenoh::Total,
 };
 use crate::capture::Direction;
 use core::{net::SocketAddr, time::Duration};
 use std::collections::VecDeque;
-use zwire_proto::{zenoh::link::Decompressor, zmtp::crypto::KeyPair};
+use zwire_proto::{
+    zenoh::link::{Decompressor, defrag::DefragBudget},
+    zmtp::crypto::KeyPair,
+};
 
 /// State shared by all sessions of a capture.
 pub(super) struct Shared {
     pub(super) out: VecDeque<Record>,
-    pub(super) budget: Budget,
+    /// Memory of all messages that are being put together from fragments.
+    pub(super) budget: DefragBudget,
     pub(super) decompressor: Decompressor,
     pub(super) declared: Total,
     /// Bytes of streams that wait for the decision where batches begin.
@@ -47,7 +51,7 @@ impl Default for Shared {
     fn default() -> Self {
         Self {
             out: VecDeque::new(),
-            budget: Budget::default(),
+            budget: DefragBudget::new(MAX_MESSAGE, MAX_REASSEMBLY),
             decompressor: Decompressor::new(MAX_BATCH),
             declared: Total::default(),
             undecided: 0,
@@ -58,6 +62,15 @@ impl Default for Shared {
 }
 
 pub(super) const DIRECTIONS: [Direction; 2] = [Direction::ToServer, Direction::ToClient];
+
+/// Bytes of one direction that are missing in the capture.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hole {
+    pub(super) time: Duration,
+    pub(super) direction: Direction,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+}
 
 /// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use super::{
     record::{Message, Protocol, Record},
     said::Said,
 };
+use bytes::Bytes;
 use std::io::Write as _;
 use zwire_proto::zenoh::rfc3339::Instant;
 
@@ -16,42 +17,39 @@ pub fn write_text(record: &Record, out: &mut Vec<u8>) {
     let _ = write(record, out);
 }
 
+/// Writes a field, if the record has it.
+macro_rules! field {
+    ($out:ident, $format:literal, $value:expr) => {
+        if let Some(value) = $value {
+            write!($out, $format, value)?;
+        }
+    };
+}
+
 fn write(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
     write!(out, "{}", Instant(record.time))?;
     if let (Some(src), Some(dst)) = (record.src, record.dst) {
         write!(out, " {src} > {dst}")?;
     }
     let protocol = record.protocol().filter(|protocol| *protocol != Protocol::Zenoh);
-    if let Some(protocol) = protocol {
-        write!(out, " {}", protocol.name())?;
-    }
+    field!(out, " {}", protocol.map(Protocol::name));
     write!(out, " {}", record.message())?;
-    if let Some(kind) = record.kind() {
-        write!(out, " {kind}")?;
-    }
-    if let Some(id) = record.request_id() {
-        write!(out, " #{id}")?;
-    }
+    field!(out, " {}", record.kind());
+    field!(out, " #{}", record.request_id());
     if let Some(key) = record.key() {
         write!(out, " {}{}", key.prefix.escape_debug(), key.suffix.escape_debug())?;
     } else if let Some(key) = record.unresolved() {
         write!(out, " [scope {}]{}", key.scope, key.suffix.escape_debug())?;
     }
-    if let Some(parameters) = record.parameters().filter(|parameters| !parameters.is_empty()) {
-        write!(out, "?{}", parameters.escape_debug())?;
-    }
+    let parameters = record.parameters().filter(|parameters| !parameters.is_empty());
+    field!(out, "?{}", parameters.map(|parameters| parameters.escape_debug()));
     if let Some(payload) = record.payload() {
         bytes(payload, out)?;
     }
-    if let Some(encoding) = record.encoding().filter(|encoding| !encoding.is_default()) {
-        write!(out, " {}", encoding.to_string().escape_debug())?;
-    }
-    if let Some(attachment) = record.attachment() {
-        write!(out, " attachment {} B", attachment.len())?;
-    }
-    if let Some(timestamp) = record.stamp() {
-        write!(out, " at {timestamp}")?;
-    }
+    let encoding = record.encoding().filter(|encoding| !encoding.is_default()).map(ToString::to_string);
+    field!(out, " {}", encoding.as_ref().map(|encoding| encoding.escape_debug()));
+    field!(out, " attachment {} B", record.attachment().map(Bytes::len));
+    field!(out, " at {}", record.stamp());
     if let (Some(priority), Some(congestion)) = (record.priority(), record.congestion()) {
         write!(out, " p{priority} {congestion}")?;
     }
@@ -65,9 +63,7 @@ fn write(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
     if record.is_of_zmtp() {
         of_zmtp(record, out)?;
     }
-    if let Some(sn) = record.sn {
-        write!(out, " sn {sn}")?;
-    }
+    field!(out, " sn {}", record.sn);
     if let Some(fault) = record.fault() {
         write!(out, " at {}: {}", fault.offset, fault.cause)?;
     }
@@ -97,18 +93,12 @@ fn shown(octets: &[u8]) -> String {
 
 /// Writes the fields that messages of Zenoh do not have.
 fn of_zmtp(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
-    if let Some(sequence) = record.sequence() {
-        write!(out, " #{sequence}")?;
-    }
-    if let Some(peer) = record.peer() {
-        write!(out, " {peer}")?;
-    }
+    field!(out, " #{}", record.sequence());
+    field!(out, " {}", record.peer());
     for text in [record.name(), record.address().as_ref(), record.group()].into_iter().flatten() {
         write!(out, " {}", shown(text))?;
     }
-    if let Some(status) = record.status() {
-        write!(out, " status {status}")?;
-    }
+    field!(out, " status {}", record.status());
     for group in record.groups().unwrap_or_default() {
         write!(out, " in {}", shown(group))?;
     }

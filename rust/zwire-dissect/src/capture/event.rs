@@ -30,6 +30,12 @@ impl Connection {
         }
     }
 
+    /// The direction of what a socket sends.
+    #[must_use]
+    pub fn direction_from(&self, src: SocketAddr) -> Direction {
+        if src == self.client { Direction::ToServer } else { Direction::ToClient }
+    }
+
     /// The receiver of this direction.
     #[must_use]
     pub const fn dst(&self, direction: Direction) -> SocketAddr {

@@ -45,31 +45,25 @@ pub(super) enum Order {
 }
 
 impl Order {
-    /// The `u16` at `at`.
+    /// The `N` bytes at `at`, the lowest first.
+    fn field<const N: usize>(self, bytes: &[u8], at: usize, reading: &'static str) -> Result<[u8; N]> {
+        let mut field = field(bytes, at, reading)?;
+        if self == Self::Big {
+            field.reverse();
+        }
+        Ok(field)
+    }
+
     pub(super) fn u16(self, bytes: &[u8], at: usize, reading: &'static str) -> Result<u16> {
-        let field = field(bytes, at, reading)?;
-        Ok(match self {
-            Self::Little => u16::from_le_bytes(field),
-            Self::Big => u16::from_be_bytes(field),
-        })
+        self.field(bytes, at, reading).map(u16::from_le_bytes)
     }
 
-    /// The `u32` at `at`.
     pub(super) fn u32(self, bytes: &[u8], at: usize, reading: &'static str) -> Result<u32> {
-        let field = field(bytes, at, reading)?;
-        Ok(match self {
-            Self::Little => u32::from_le_bytes(field),
-            Self::Big => u32::from_be_bytes(field),
-        })
+        self.field(bytes, at, reading).map(u32::from_le_bytes)
     }
 
-    /// The `i64` at `at`.
     pub(super) fn i64(self, bytes: &[u8], at: usize, reading: &'static str) -> Result<i64> {
-        let field = field(bytes, at, reading)?;
-        Ok(match self {
-            Self::Little => i64::from_le_bytes(field),
-            Self::Big => i64::from_be_bytes(field),
-        })
+        self.field(bytes, at, reading).map(i64::from_le_bytes)
     }
 }
 

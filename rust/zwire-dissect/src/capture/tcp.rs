@@ -134,13 +134,9 @@ impl Connections {
 }
 
 impl ConnectionEntry {
-    fn direction_from(&self, src: SocketAddr) -> Direction {
-        if src == self.connection.client { Direction::ToServer } else { Direction::ToClient }
-    }
-
     /// Whether this segment belongs to a later connection between the same sockets.
     fn is_replaced_by(&self, src: SocketAddr, segment: &Segment) -> bool {
-        let half = &self.halves[self.direction_from(src).index()];
+        let half = &self.halves[self.connection.direction_from(src).index()];
         if segment.syn && !segment.rst {
             // The same number again is a retransmission, or a SYN that comes behind the first data.
             return half.starts_elsewhere(segment.seq.wrapping_add(1));
@@ -159,7 +155,7 @@ impl ConnectionEntry {
     ) {
         let Segment { mut seq, ack, syn, fin, rst, data, missing, .. } = segment;
         let (timestamp, connection) = (self.timestamp, self.connection);
-        let direction = self.direction_from(src);
+        let direction = self.connection.direction_from(src);
         let [to_server, to_client] = &mut self.halves;
         let (half, other) = match direction {
             Direction::ToServer => (to_server, to_client),

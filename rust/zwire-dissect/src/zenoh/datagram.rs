@@ -105,20 +105,18 @@ impl Datagrams {
         if is_init(&datagram.data) {
             // A new session may reuse the addresses.
             let (_, side) = datagram.pair();
-            let again = self.sessions.get(&pair).is_some_and(|session| session.is_open(side));
+            let again = self.sessions.get(&pair).is_some_and(|session| session.sides[side].open);
             if again && let Some(mut old) = self.sessions.remove(&pair) {
-                old.finish([datagram.place(); 2], shared);
+                old.finish(Some([datagram.place(); 2]), shared);
                 self.age.retain(|other| *other != pair);
             }
             self.begin(pair, ZenohSession::of_datagrams(), shared);
         }
-        if multicast && is_join(&datagram.data) {
-            if self.groups.len() < MAX_DATAGRAM_SESSIONS {
-                self.groups.insert(datagram.dst);
-            }
-            self.open(pair, Some(Format::Plain), shared);
+        let joins = multicast && is_join(&datagram.data);
+        if joins && self.groups.len() < MAX_DATAGRAM_SESSIONS {
+            self.groups.insert(datagram.dst);
         }
-        if multicast && self.groups.contains(&datagram.dst) {
+        if joins || multicast && self.groups.contains(&datagram.dst) {
             self.open(pair, Some(Format::Plain), shared);
         } else if forced {
             self.open(pair, None, shared);
@@ -191,7 +189,7 @@ impl Datagrams {
         if session.format(side).is_none()
             && let Some(format) = format_of(&datagram.data, &mut shared.decompressor)
         {
-            session.set_format(format);
+            session.guess = Some(format);
         }
         session.handle_batch(side, datagram.data, place, shared);
     }
@@ -227,11 +225,7 @@ impl Datagrams {
     fn open(&mut self, pair: SessionEnds, format: Option<Format>, shared: &mut Shared) {
         if !self.sessions.contains_key(&pair) {
             let mut session = ZenohSession::of_datagrams();
-            session.pass_handshake(0);
-            session.pass_handshake(1);
-            if let Some(format) = format {
-                session.set_format(format);
-            }
+            session.pass_handshake(format);
             self.begin(pair, session, shared);
         }
     }
@@ -252,7 +246,7 @@ impl Datagrams {
     fn end(&mut self, pair: SessionEnds, shared: &mut Shared) {
         let Some(mut session) = self.sessions.remove(&pair) else { return };
         let place = |src, dst| Place { time: self.time, src, dst, offset: 0 };
-        session.finish([place(pair.0, pair.1), place(pair.1, pair.0)], shared);
+        session.finish(Some([place(pair.0, pair.1), place(pair.1, pair.0)]), shared);
     }
 }
 

@@ -12,7 +12,6 @@ mod stream;
 
 pub(super) use datagram::{Datagram, Datagrams};
 pub(super) use keys::Total;
-pub(super) use reassembly::Budget;
 pub(super) use stream::ZenohStream;
 
 use super::{limits, record, shared, side};

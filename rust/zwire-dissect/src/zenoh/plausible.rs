@@ -216,7 +216,7 @@ pub(crate) fn search(
     end: bool,
     decompressor: &mut Decompressor,
 ) -> BatchSearch {
-    let mut tries = Tries { left: MIN_TRIES + piece.len().saturating_mul(MAX_TRIES) };
+    let mut tries = MIN_TRIES + piece.len().saturating_mul(MAX_TRIES);
     let mut first_open = None;
     for start in 0..piece.len() {
         for &format in formats {
@@ -228,7 +228,7 @@ pub(crate) fn search(
                 RunOutcome::No => {}
             }
         }
-        if tries.left == 0 {
+        if tries == 0 {
             // Only crafted input makes the search this expensive.
             return BatchSearch::Wait(start);
         }
@@ -245,7 +245,7 @@ pub(crate) fn search_start(
     end: bool,
     decompressor: &mut Decompressor,
 ) -> Option<BatchSearch> {
-    let mut tries = Tries { left: MIN_TRIES + piece.len().saturating_mul(MAX_TRIES) };
+    let mut tries = MIN_TRIES + piece.len().saturating_mul(MAX_TRIES);
     let mut open = false;
     for &format in formats {
         match follow(piece, 0, format, proof, end, &mut tries, decompressor) {
@@ -257,10 +257,6 @@ pub(crate) fn search_start(
     (open && !end).then_some(BatchSearch::Wait(0))
 }
 
-struct Tries {
-    left: usize,
-}
-
 enum RunOutcome {
     Proof,
     /// More bytes may make it a run.
@@ -268,14 +264,14 @@ enum RunOutcome {
     No,
 }
 
-/// Follows the lengths of batches from `start`.
+/// Follows the lengths of batches from `start`; `tries` counts the bytes of batches that may still be tried.
 fn follow(
     piece: &Bytes,
     start: usize,
     format: Format,
     proof: Proof,
     end: bool,
-    tries: &mut Tries,
+    tries: &mut usize,
     decompressor: &mut Decompressor,
 ) -> RunOutcome {
     let mut run = Run::default();
@@ -311,11 +307,11 @@ fn follow(
         if rest.len() < prefix + len {
             return open(run, false);
         }
-        if tries.left == 0 {
+        if *tries == 0 {
             return RunOutcome::No;
         }
         let good = run.add(&piece.slice(at + prefix..at + prefix + len), format, decompressor);
-        tries.left = tries.left.saturating_sub(core::mem::take(&mut run.cost));
+        *tries = tries.saturating_sub(core::mem::take(&mut run.cost));
         if !good {
             return RunOutcome::No;
         }

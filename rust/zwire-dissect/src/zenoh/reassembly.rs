@@ -1,25 +1,12 @@
 //! Messages in fragments, per channel (`zenoh-wire` 3.10).
 
-use super::{
-    limits::{MAX_MESSAGE, MAX_REASSEMBLY},
-    record::{Cause, Torn},
-};
+use super::record::{Cause, Torn};
 use bytes::Bytes;
 use zwire_proto::zenoh::{
     Priority, Reliability,
     link::defrag::{Defrag, DefragBudget, DefragOutcome, DroppedMessage, FragmentRules, Lossy, WholeMessage},
     wire::Fragment,
 };
-
-/// The memory of all messages that are being put together, in all sessions.
-#[derive(Debug)]
-pub(crate) struct Budget(DefragBudget);
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self(DefragBudget::new(MAX_MESSAGE, MAX_REASSEMBLY))
-    }
-}
 
 /// The channels of one side of a session.
 #[derive(Debug, Default)]
@@ -54,10 +41,10 @@ impl Channels {
         data: &Bytes,
         offset: u64,
         rules: FragmentRules,
-        budget: &mut Budget,
+        budget: &mut DefragBudget,
     ) -> (Option<WholeMessage<u64>>, Option<Lost>) {
         let channel = self.channels[index(fragment.priority, fragment.reliability)].get_or_insert_default();
-        let (outcome, torn) = channel.push(fragment, data, offset, rules, &mut budget.0);
+        let (outcome, torn) = channel.push(fragment, data, offset, rules, budget);
         let torn = torn.map(|torn| Lost::torn(torn, Torn::Missing));
         match outcome {
             DefragOutcome::Collected => (None, torn),
@@ -78,17 +65,17 @@ impl Channels {
         priority: Priority,
         reliability: Reliability,
         rules: FragmentRules,
-        budget: &mut Budget,
+        budget: &mut DefragBudget,
     ) -> Option<Lost> {
         let channel = self.channels[index(priority, reliability)].as_mut()?;
-        channel.interrupt(rules, &mut budget.0).map(|torn| Lost::torn(torn, Torn::Interrupted))
+        channel.interrupt(rules, budget).map(|torn| Lost::torn(torn, Torn::Interrupted))
     }
 
     /// The session is over: what is half collected on each channel is lost.
-    pub(crate) fn finish(&mut self, budget: &mut Budget) -> Vec<Lost> {
+    pub(crate) fn finish(&mut self, budget: &mut DefragBudget) -> Vec<Lost> {
         let channels = core::mem::take(&mut self.channels).into_iter().flatten();
         channels
-            .filter_map(|mut channel| channel.finish(&mut budget.0))
+            .filter_map(|mut channel| channel.finish(budget))
             .map(|dropped| Lost::torn(dropped, Torn::End))
             .collect()
     }
@@ -96,6 +83,7 @@ impl Channels {
 
 #[cfg(test)]
 mod tests {
+    use super::super::limits::{MAX_MESSAGE, MAX_REASSEMBLY};
     use super::*;
     use zwire_proto::zenoh::wire::{NetworkMessage, Push, PushBody, Put, WireExpr};
 
@@ -119,7 +107,8 @@ mod tests {
     fn a_message_is_put_together_and_its_memory_given_back() {
         let message = message(1000);
         for marks in [Some(true), Some(false), None] {
-            let (mut channels, mut budget) = (Channels::default(), Budget::default());
+            let (mut channels, mut budget) =
+                (Channels::default(), DefragBudget::new(MAX_MESSAGE, MAX_REASSEMBLY));
             let first = marks == Some(true);
             let mut push = |sn, first, more, range: core::ops::Range<usize>| {
                 let data = message.slice(range);
@@ -129,7 +118,7 @@ mod tests {
             assert_eq!(push(127, false, true, 400..800), (None, None));
             let whole = WholeMessage { bytes: message.clone(), place: 126, marked: first };
             assert_eq!(push(0, false, false, 800..message.len()), (Some(whole), None));
-            assert_eq!(budget.0.used(), 0);
+            assert_eq!(budget.used(), 0);
         }
     }
 
@@ -137,7 +126,8 @@ mod tests {
     fn what_cannot_be_completed_is_told_once() {
         let message = message(1000);
         for marks in [Some(true), Some(false), None] {
-            let (mut channels, mut budget) = (Channels::default(), Budget::default());
+            let (mut channels, mut budget) =
+                (Channels::default(), DefragBudget::new(MAX_MESSAGE, MAX_REASSEMBLY));
             let mut push = |sn, first, more, range: core::ops::Range<usize>| {
                 let data = message.slice(range);
                 channels.push(fragment(sn, first, more), &data, sn.into(), rules(marks), &mut budget)
@@ -154,14 +144,15 @@ mod tests {
             assert_eq!(push(8, false, false, 800..900), (None, None));
             assert!(push(9, marks == Some(true), true, 0..400).1.is_none());
             assert!(push(10, false, false, 400..message.len()).0.is_some());
-            assert_eq!(budget.0.used(), 0);
+            assert_eq!(budget.used(), 0);
         }
     }
 
     #[test]
     fn frames_marks_and_ends_tear_a_message() {
         let message = message(1000);
-        let (mut channels, mut budget) = (Channels::default(), Budget::default());
+        let (mut channels, mut budget) =
+            (Channels::default(), DefragBudget::new(MAX_MESSAGE, MAX_REASSEMBLY));
         let known = rules(Some(true));
         let (priority, reliability) = (Priority::Data, Reliability::Reliable);
         let why = |lost: Option<Lost>| match lost.map(|lost| lost.cause) {
@@ -176,14 +167,14 @@ mod tests {
         assert_eq!(why(channels.push(mark, &Bytes::new(), 0, known, &mut budget).1), Torn::GivenUp);
         channels.push(fragment(4, true, true), &message, 0, known, &mut budget);
         assert_eq!(why(channels.finish(&mut budget).pop()), Torn::End);
-        assert_eq!(budget.0.used(), 0);
+        assert_eq!(budget.used(), 0);
     }
 
     #[test]
     fn memory_is_bounded() {
         let message = message(1000);
         let mut channels = Channels::default();
-        let mut budget = Budget(DefragBudget::new(2500, 2600));
+        let mut budget = DefragBudget::new(2500, 2600);
         let known = rules(Some(true));
         for sn in 0..2 {
             assert_eq!(channels.push(fragment(sn, sn == 0, true), &message, 0, known, &mut budget).1, None);
@@ -194,6 +185,6 @@ mod tests {
         let lost = channels.push(fragment(2, false, true), &message, 0, known, &mut budget).1.unwrap();
         assert!(matches!(lost.cause, Cause::Torn { sn: 2, why: Torn::TooLarge, .. }));
         assert_eq!(channels.push(fragment(3, false, true), &message, 0, known, &mut budget), (None, None));
-        assert_eq!(budget.0.used(), 0);
+        assert_eq!(budget.used(), 0);
     }
 }

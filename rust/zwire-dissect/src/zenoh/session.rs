@@ -5,7 +5,7 @@ use super::{
     limits::MAX_DECLARED_BYTES,
     reassembly::{Channels, Lost},
     recent::Recent,
-    record::{Cause, Message, Record, declared_key},
+    record::{Cause, Message, Record, declared_key, wire_key},
     shared::{Place, Shared},
 };
 use bytes::Bytes;
@@ -58,11 +58,12 @@ struct Offer {
 
 /// Side of a session.
 #[derive(Debug, Default)]
-struct SessionSide {
+pub(crate) struct SessionSide {
     offer: Option<Offer>,
-    /// The side has sent OPEN, or is past it for another reason.
-    open: bool,
-    declared: Declared,
+    /// The side has sent OPEN, or is past it for another reason: the handshake is not in the capture, or so
+    /// much of this side is missing that it may be over.
+    pub(crate) open: bool,
+    pub(crate) declared: Declared,
     channels: Channels,
     /// Numbers of datagrams, which may be captured more than once.
     recent: Recent,
@@ -71,9 +72,9 @@ struct SessionSide {
 /// A link between two nodes as far as the capture shows it.
 #[derive(Debug, Default)]
 pub(crate) struct ZenohSession {
-    sides: [SessionSide; 2],
+    pub(crate) sides: [SessionSide; 2],
     /// Format deduced from the batches, where the handshake is not in the capture.
-    guess: Option<Format>,
+    pub(crate) guess: Option<Format>,
     /// Whether its batches are datagrams.
     datagrams: bool,
 }
@@ -84,15 +85,10 @@ impl ZenohSession {
         Self { datagrams: true, ..Self::default() }
     }
 
-    /// Notes that bytes of this side are missing.
-    pub(crate) const fn lose(&mut self, side: usize) {
-        self.sides[side].declared.lossy = true;
-    }
-
-    /// Notes that the handshake is not in the capture, or that so much of this side is missing that it
-    /// may be over.
-    pub(crate) const fn pass_handshake(&mut self, side: usize) {
-        self.sides[side].open = true;
+    /// Opens a session with a handshake that is not in the capture; its format was deduced, if it is known.
+    pub(crate) fn pass_handshake(&mut self, format: Option<Format>) {
+        self.sides.iter_mut().for_each(|side| side.open = true);
+        self.guess = format;
     }
 
     /// Format of this side's next batch; `None` where neither handshake nor batches tell.
@@ -126,16 +122,6 @@ impl ZenohSession {
             }
             (None, None) => None,
         }
-    }
-
-    /// Whether this side is past its handshake.
-    pub(crate) const fn is_open(&self, side: usize) -> bool {
-        self.sides[side].open
-    }
-
-    /// Sets the format that was deduced for both sides.
-    pub(crate) const fn set_format(&mut self, format: Format) {
-        self.guess = Some(format);
     }
 
     /// How this session's fragments are written.
@@ -224,20 +210,14 @@ impl ZenohSession {
         self.datagrams && !self.sides[side].recent.insert(priority, reliability, sn)
     }
 
-    /// Ends the session.
-    pub(crate) fn finish(&mut self, places: [Place; 2], shared: &mut Shared) {
-        for (side, place) in self.sides.iter_mut().zip(places) {
+    /// Ends the session, and reports incomplete messages at the places of its sides, if they are given.
+    pub(crate) fn finish(&mut self, places: Option<[Place; 2]>, shared: &mut Shared) {
+        for (index, side) in self.sides.iter_mut().enumerate() {
             for lost in side.channels.finish(&mut shared.budget) {
-                report(Some(lost), &place, shared);
+                if let Some(places) = &places {
+                    report(Some(lost), &places[index], shared);
+                }
             }
-            side.declared.clear(&mut shared.declared);
-        }
-    }
-
-    /// Like [`Self::finish`], without records.
-    pub(crate) fn forget(&mut self, shared: &mut Shared) {
-        for side in &mut self.sides {
-            side.channels.finish(&mut shared.budget);
             side.declared.clear(&mut shared.declared);
         }
     }
@@ -305,10 +285,6 @@ impl ZenohSession {
         shared: &mut Shared,
     ) {
         let prefix = match &message {
-            NetworkMessage::Push(m) => self.prefix(side, &m.key),
-            NetworkMessage::Request(m) => self.prefix(side, &m.key),
-            NetworkMessage::Response(m) => self.prefix(side, &m.key),
-            NetworkMessage::Interest(m) => m.key.as_ref().and_then(|key| self.prefix(side, key)),
             NetworkMessage::Declare(m) => {
                 let (prefix, full) = self.declare(side, &m.body, &mut shared.declared);
                 if full {
@@ -317,7 +293,7 @@ impl ZenohSession {
                 }
                 prefix
             }
-            NetworkMessage::ResponseFinal(_) | NetworkMessage::Oam(_) => None,
+            message => wire_key(message).and_then(|key| self.prefix(side, key)),
         };
         let (src, dst) = (Some(place.src), Some(place.dst));
         let message = Message::Network(message);

@@ -14,7 +14,7 @@ use super::{
     plausible::{BatchSearch, Proof, search, search_start},
     record::Cause,
     session::{Format, ZenohSession, is_init},
-    shared::{DIRECTIONS, Place, Shared, StreamStep},
+    shared::{DIRECTIONS, Hole, Place, Shared, StreamStep},
     side::{Phase, Side},
     socket::{Batch, Next, Socket, may_be_joined},
 };
@@ -26,10 +26,10 @@ use zwire_proto::zenoh::VERSION;
 /// A connection that may carry Zenoh.
 #[derive(Debug)]
 pub(crate) struct ZenohStream {
-    connection: Connection,
+    pub(crate) connection: Connection,
     from_start: bool,
     kind: ZenohCarrier,
-    session: ZenohSession,
+    pub(crate) session: ZenohSession,
     /// The state tells whether the last batch did not decode.
     halves: [Side<bool>; 2],
 }
@@ -66,10 +66,6 @@ impl ZenohStream {
         stream
     }
 
-    pub(crate) const fn connection(&self) -> &Connection {
-        &self.connection
-    }
-
     /// Whether the connection is known to be Zenoh.
     pub(crate) const fn is_known(&self) -> bool {
         match &self.kind {
@@ -85,7 +81,7 @@ impl ZenohStream {
         let half = &self.halves[direction.index()];
         matches!(half.phase, Phase::Framed)
             && half.buffer.is_empty()
-            && self.session.is_open(direction.index())
+            && self.session.sides[direction.index()].open
             && matches!(start(data), StreamStart::Init)
     }
 
@@ -105,22 +101,16 @@ impl ZenohStream {
         }
     }
 
-    /// Takes in a gap: bytes missing in the capture.
-    pub(crate) fn handle_gap(
-        &mut self,
-        time: Duration,
-        direction: Direction,
-        offset: u64,
-        missing: u64,
-        shared: &mut Shared,
-    ) {
+    /// Takes in a gap.
+    pub(crate) fn handle_gap(&mut self, hole: Hole, shared: &mut Shared) {
+        let Hole { time, direction, offset, bytes: missing } = hole;
         let side = direction.index();
         // Bytes that wait for a decision will never be continued.
         if matches!(self.halves[side].phase, Phase::Search { .. }) {
             while self.step_half(direction, true, shared) == StreamStep::Again {}
         }
         let place = Place { time, ..self.place(direction, offset) };
-        self.session.lose(side);
+        self.session.sides[side].declared.lossy = true;
         if let ZenohCarrier::WebSocket(socket) = &mut self.kind {
             socket.handle_gap(direction, missing);
             if socket.is_zenoh() {
@@ -140,16 +130,10 @@ impl ZenohStream {
         if half.handle_gap(missing, batch).is_none() {
             half.search(false);
             // The handshake may be in the gap; the decision waits for the bytes behind it.
-            self.session.pass_handshake(side);
+            self.session.sides[side].open = true;
         }
     }
 
-    /// Handles at most one batch.
-    pub(crate) fn step(&mut self, shared: &mut Shared) -> StreamStep {
-        self.advance(false, shared)
-    }
-
-    /// Handles at most one batch; with `end` no more bytes follow.
     fn advance(&mut self, end: bool, shared: &mut Shared) -> StreamStep {
         if matches!(self.kind, ZenohCarrier::WebSocket(_)) {
             return self.step_web_socket(shared);
@@ -158,12 +142,11 @@ impl ZenohStream {
         steps.find(|step| *step != StreamStep::Done).unwrap_or(StreamStep::Done)
     }
 
-    /// Handles at most one batch, with the knowledge that no more bytes follow. `Done`: everything was
-    /// reported.
-    pub(crate) fn finish(&mut self, shared: &mut Shared) -> StreamStep {
-        match self.advance(true, shared) {
-            StreamStep::Done => {}
-            other => return other,
+    /// Handles at most one batch. With `end` no more bytes follow, and `Done` means that everything was reported.
+    pub(crate) fn step(&mut self, end: bool, shared: &mut Shared) -> StreamStep {
+        let step = self.advance(end, shared);
+        if !end || step != StreamStep::Done {
+            return step;
         }
         if matches!(self.kind, ZenohCarrier::Zenoh) {
             for direction in DIRECTIONS {
@@ -178,13 +161,8 @@ impl ZenohStream {
         }
         let places = DIRECTIONS
             .map(|direction| self.place(direction, self.halves[direction.index()].buffer.position()));
-        self.session.finish(places, shared);
+        self.session.finish(Some(places), shared);
         StreamStep::Done
-    }
-
-    /// Releases its share of the memory bounds that all streams share.
-    pub(crate) fn forget(mut self, shared: &mut Shared) {
-        self.session.forget(shared);
     }
 
     /// Number of bytes that wait for a decision, or for the rest of their batch.
@@ -243,7 +221,7 @@ impl ZenohStream {
             StreamStart::Other if self.from_start => {
                 // Only the start of the stream is a candidate.
                 half.search(true);
-                self.session.pass_handshake(direction.index());
+                self.session.sides[direction.index()].open = true;
                 StreamStep::Again
             }
             StreamStart::Await if self.from_start => StreamStep::Foreign,
@@ -255,7 +233,7 @@ impl ZenohStream {
             }
             StreamStart::Await | StreamStart::Other => {
                 half.search(false);
-                self.session.pass_handshake(direction.index());
+                self.session.sides[direction.index()].open = true;
                 StreamStep::Again
             }
         }
@@ -325,14 +303,14 @@ impl ZenohStream {
                 half.phase = Phase::Framed;
                 half.state = false;
                 if self.session.format(side).is_none() {
-                    self.session.set_format(format);
+                    self.session.guess = Some(format);
                 }
                 let skipped = half.buffer.position() - since;
                 if !known {
                     self.kind = ZenohCarrier::Zenoh;
                     if opening {
                         // The other side's INIT is missing too.
-                        self.session.pass_handshake(1 - side);
+                        self.session.sides[1 - side].open = true;
                     }
                     // The other side needs less evidence now.
                     self.halves[1 - side].hurry();
@@ -391,9 +369,7 @@ impl ZenohStream {
                 self.session.handle_batch(direction.index(), bytes, place, shared);
             }
             Next::Format(format) => {
-                self.session.pass_handshake(0);
-                self.session.pass_handshake(1);
-                self.session.set_format(format);
+                self.session.pass_handshake(Some(format));
             }
             Next::Fault(direction, offset, error) => {
                 let place = self.place(direction, offset);

@@ -59,13 +59,7 @@ impl Watch {
         keys: &[KeyPair],
     ) -> Option<zwire_proto::error::Result<Metadata>> {
         let nonce = short_nonce(INITIATE, initiate.nonce);
-        let (key, opened) = self.candidates(keys).into_iter().find_map(|key| {
-            let opened = key.open(&nonce, &initiate.sealed)?;
-            Some((key, opened))
-        })?;
-        self.agree(&key);
-        let metadata = Bytes::from(opened).slice(BEFORE_METADATA..);
-        Some(Metadata::decode(&mut Reader::new(&metadata)))
+        self.metadata(self.candidates(keys), &nonce, &initiate.sealed, BEFORE_METADATA)
     }
 
     /// The metadata of the server, if a key opens the box.
@@ -76,12 +70,25 @@ impl Watch {
     ) -> Option<zwire_proto::error::Result<Metadata>> {
         let nonce = short_nonce(READY, ready.nonce);
         let candidates = self.key.clone().map_or_else(|| self.candidates(keys), |key| vec![key]);
-        let (key, opened) = candidates.into_iter().find_map(|key| {
-            let opened = key.open(&nonce, &ready.sealed)?;
-            Some((key, opened))
-        })?;
-        self.agree(&key);
-        Some(Metadata::decode(&mut Reader::new(&opened.into())))
+        self.metadata(candidates, &nonce, &ready.sealed, 0)
+    }
+
+    /// The metadata behind `before` octets of a box, opened with the first key that fits, which becomes the key of
+    /// the connection.
+    fn metadata(
+        &mut self,
+        keys: Vec<SharedKey>,
+        nonce: &[u8; 24],
+        sealed: &[u8],
+        before: usize,
+    ) -> Option<zwire_proto::error::Result<Metadata>> {
+        let open = |key: SharedKey| Some((key.open(nonce, sealed)?, key));
+        let (opened, key) = keys.into_iter().find_map(open)?;
+        if self.key.is_none() {
+            self.openers = Some([false, true].map(|from_server| CurveOpener::new(key.clone(), from_server)));
+            self.key = Some(key);
+        }
+        Some(Metadata::decode(&mut Reader::new(&Bytes::from(opened).slice(before..))))
     }
 
     /// Opens a MESSAGE. `None`: no key is known. An error: the known key does not open the box.
@@ -108,13 +115,6 @@ impl Watch {
                 })
                 .collect(),
             None => keys.iter().filter_map(|pair| pair.secret.shared(&client)).collect(),
-        }
-    }
-
-    fn agree(&mut self, key: &SharedKey) {
-        if self.key.is_none() {
-            self.openers = Some([false, true].map(|from_server| CurveOpener::new(key.clone(), from_server)));
-            self.key = Some(key.clone());
         }
     }
 }

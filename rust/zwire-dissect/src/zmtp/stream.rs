@@ -18,7 +18,7 @@ use super::{
     record::{Cause, Message, Protocol},
     said::{Handshake, Said},
     search::{FrameSearch, SEALED, search},
-    shared::{DIRECTIONS, Place, Shared, StreamStep},
+    shared::{DIRECTIONS, Hole, Place, Shared, StreamStep},
     side::{Phase, Side},
     talk::{Speaker, fault},
 };
@@ -39,7 +39,7 @@ pub(crate) struct ZmtpStream {
     connection: Connection,
     halves: [Side<ZmtpSide>; 2],
     /// Whether the connection is known to be ZMTP.
-    known: bool,
+    pub(crate) known: bool,
     /// No more bytes follow.
     ending: bool,
     /// Direction of the bytes that the CURVE client sends.
@@ -70,11 +70,6 @@ impl ZmtpStream {
         stream
     }
 
-    /// Whether the connection is known to be ZMTP.
-    pub(crate) const fn is_known(&self) -> bool {
-        self.known
-    }
-
     /// Takes in the next bytes. Call [`Self::step`] until it has nothing left to do.
     pub(crate) fn handle_data(&mut self, time: Duration, direction: Direction, data: Bytes) {
         let half = &mut self.halves[direction.index()];
@@ -83,15 +78,9 @@ impl ZmtpStream {
         }
     }
 
-    /// Takes in a gap: bytes missing in the capture.
-    pub(crate) fn handle_gap(
-        &mut self,
-        time: Duration,
-        direction: Direction,
-        offset: u64,
-        missing: u64,
-        shared: &mut Shared,
-    ) {
+    /// Takes in a gap.
+    pub(crate) fn handle_gap(&mut self, hole: Hole, shared: &mut Shared) {
+        let Hole { time, direction, offset, bytes: missing } = hole;
         let half = &mut self.halves[direction.index()];
         half.time = time;
         half.state.parts.clear();
@@ -113,8 +102,7 @@ impl ZmtpStream {
         }
     }
 
-    /// Handles at most one frame.
-    pub(crate) fn step(&mut self, shared: &mut Shared) -> StreamStep {
+    fn advance(&mut self, shared: &mut Shared) -> StreamStep {
         for direction in DIRECTIONS {
             if self.step_half(direction, shared) {
                 return StreamStep::Again;
@@ -134,16 +122,15 @@ impl ZmtpStream {
         StreamStep::Done
     }
 
-    /// Same as [`Self::step`], with the knowledge that no more bytes follow. `Done`: everything was
-    /// reported.
-    pub(crate) fn finish(&mut self, shared: &mut Shared) -> StreamStep {
-        self.ending = true;
-        for half in &mut self.halves {
-            half.hurry();
+    /// Handles at most one frame. With `end` no more bytes follow, and `Done` means that everything was reported.
+    pub(crate) fn step(&mut self, end: bool, shared: &mut Shared) -> StreamStep {
+        if end {
+            self.ending = true;
+            self.halves.iter_mut().for_each(Side::hurry);
         }
-        match self.step(shared) {
-            StreamStep::Done if self.known => {}
-            other => return other,
+        let step = self.advance(shared);
+        if !(end && self.known && step == StreamStep::Done) {
+            return step;
         }
         for direction in DIRECTIONS {
             let half = &mut self.halves[direction.index()];
@@ -212,7 +199,7 @@ impl ZmtpStream {
                 Phase::Skip { left: u64::MAX, more: false }
             }
         };
-        self.tell(direction, offset, message, shared);
+        self.tell(direction, offset, false, message, shared);
         true
     }
 
@@ -315,11 +302,8 @@ impl ZmtpStream {
         if curve && body.starts_with(SEALED) {
             self.handle_sealed(direction, &body, offset, shared);
         } else if head.command {
-            let said = self.command(direction, &body, shared).map_err(|error| fault(offset, false, error));
-            match said {
-                Ok(said) => self.push(direction, Message::Zmtp(Box::new(said)), shared),
-                Err((at, cause)) => self.told(direction, Protocol::Zmtp, at, cause, shared),
-            }
+            let said = self.command(direction, &body, shared);
+            self.tell(direction, offset, false, said, shared);
         } else {
             self.handle_part(direction, head.more, body, offset, false, shared);
         }
@@ -328,29 +312,19 @@ impl ZmtpStream {
     /// Handles a CURVE box.
     fn handle_sealed(&mut self, direction: Direction, body: &Bytes, offset: u64, shared: &mut Shared) {
         if let Err(error) = curve::CurveMessage::decode(body) {
-            let (at, cause) = fault(offset, false, error);
-            return self.told(direction, Protocol::Zmtp, at, cause, shared);
+            return self.tell(direction, offset, false, Err(error), shared);
         }
         let from_server = self.client == Some(direction.reverse());
         match self.watch.open(from_server, body) {
-            None => {
-                let said = Said::Encrypted(body.len());
-                self.push(direction, Message::Zmtp(Box::new(said)), shared);
-            }
+            None => self.tell(direction, offset, false, Ok(Said::Encrypted(body.len())), shared),
             Some(Err(())) => {
                 let cause = Cause::Sealed { command: "MESSAGE" };
                 self.told(direction, Protocol::Zmtp, offset, cause, shared);
             }
-            Some(Ok(opened)) if opened.command => match TrafficCommand::decode(&opened.body) {
-                Ok(command) => {
-                    let said = Said::Command(command);
-                    self.push(direction, Message::Zmtp(Box::new(said)), shared);
-                }
-                Err(error) => {
-                    let (at, cause) = fault(offset, true, error);
-                    self.told(direction, Protocol::Zmtp, at, cause, shared);
-                }
-            },
+            Some(Ok(opened)) if opened.command => {
+                let said = TrafficCommand::decode(&opened.body).map(Said::Command);
+                self.tell(direction, offset, true, said, shared);
+            }
             Some(Ok(opened)) => {
                 self.handle_part(direction, opened.more, opened.body, offset, true, shared);
             }
@@ -459,11 +433,11 @@ impl ZmtpStream {
         shared.out.push_back(self.place(direction, at).fault_of(protocol, at, cause));
     }
 
-    fn tell(&self, direction: Direction, offset: u64, said: Result<Said>, shared: &mut Shared) {
+    fn tell(&self, direction: Direction, offset: u64, sealed: bool, said: Result<Said>, shared: &mut Shared) {
         match said {
             Ok(said) => self.push(direction, Message::Zmtp(Box::new(said)), shared),
             Err(error) => {
-                let (at, cause) = fault(offset, false, error);
+                let (at, cause) = fault(offset, sealed, error);
                 self.told(direction, Protocol::Zmtp, at, cause, shared);
             }
         }
