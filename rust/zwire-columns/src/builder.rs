@@ -15,7 +15,6 @@ use core::time::Duration;
 use zwire_proto::zenoh::{Encoding, ZenohId};
 use zwire_spool::columns::{Kind, element_field};
 
-/// Builder of the arrays of one type.
 pub(crate) trait Builds: ArrayBuilder {
     fn make() -> Self;
 
@@ -61,7 +60,6 @@ impl Builds for TextMap {
     }
 }
 
-/// Appends a map of texts.
 pub(crate) fn push_map<N: AsRef<str>, V: AsRef<str>>(
     builder: &mut TextMap,
     entries: impl Iterator<Item = (N, V)>,
@@ -99,7 +97,6 @@ impl<B: Builds> Column<B> {
         }
     }
 
-    /// Adds rows that are null.
     pub(crate) const fn put_nulls(&mut self, count: usize) {
         self.nulls += count;
     }
@@ -117,7 +114,6 @@ impl<B: Builds> Column<B> {
     }
 }
 
-/// Value that repeats from row to row.
 pub(crate) trait Repeats: PartialEq + Clone {
     type Builder: Builds;
 
@@ -178,7 +174,6 @@ impl<T: Repeats> Default for Runs<T> {
 }
 
 impl<T: Repeats> Runs<T> {
-    /// Adds a row.
     #[inline]
     pub(crate) fn put(&mut self, value: Option<&T>) {
         if self.value.as_ref() != value {
@@ -238,7 +233,6 @@ pub(crate) fn alone(payload: &Bytes) -> Result<BinaryArray, arrow_schema::ArrowE
     BinaryArray::try_new(OffsetBuffer::from_lengths([payload.len()]), payload.clone().into(), None)
 }
 
-/// Column of equal texts.
 pub(crate) fn repeated(text: &str, rows: usize) -> StringArray {
     let offsets = OffsetBuffer::from_lengths(core::iter::repeat_n(text.len(), rows));
     StringArray::new(offsets, text.repeat(rows).into_bytes().into(), None)

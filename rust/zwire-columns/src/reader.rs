@@ -124,7 +124,6 @@ impl BinaryLists {
         }
     }
 
-    /// Indices of the items of a row.
     #[inline]
     pub(crate) fn range(&self, row: usize) -> Range<usize> {
         self.offsets.range(row)

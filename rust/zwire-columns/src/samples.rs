@@ -99,7 +99,6 @@ impl Alike {
     }
 }
 
-/// Column of the payloads.
 fn joined(samples: &VecDeque<Sample>, bytes: usize) -> BinaryArray {
     let mut data = Vec::with_capacity(bytes);
     samples.iter().for_each(|sample| data.extend_from_slice(&sample.payload));

@@ -28,7 +28,6 @@ impl Numbers {
     }
 }
 
-/// Column of instants.
 #[derive(Debug)]
 struct Times {
     name: &'static str,
@@ -95,7 +94,6 @@ impl Stamps {
         Ok((times.is_some() || bits.is_some()).then_some(Self { times, bits, ids, own }))
     }
 
-    /// Stamp of a row, if it has one.
     pub(crate) fn get(&self, row: usize) -> Result<Option<Timestamp>, String> {
         let bits = self.bits.as_ref().and_then(|bits| bits.get(row));
         let time = match (bits, &self.times) {

@@ -22,7 +22,6 @@ crate::builder::repeats! {
 }
 
 rows! {
-    /// Events under construction.
     Events of ZRE_RECEIVED {
         r#type: Runs<&'static str>,
         // Consecutive events often have the same peer; its UUID is formatted once.

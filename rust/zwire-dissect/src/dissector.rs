@@ -43,7 +43,6 @@ pub struct Dissector {
     /// Number of records handed out in place.
     lent: usize,
     packets: u64,
-    /// Time of the last packet.
     time: Duration,
     state: DissectorState,
 }

@@ -79,7 +79,6 @@ impl Follower {
         }
     }
 
-    /// Takes in a gap.
     pub(super) fn handle_gap(&mut self, hole: Hole, shared: &mut Shared) {
         if let Some(pieces) = self.start.take() {
             // The greeting may be in the gap.
@@ -133,7 +132,6 @@ impl Follower {
         }
     }
 
-    /// Number of waiting bytes.
     pub(super) fn waiting(&self) -> Waiting {
         let zmtp = self.zmtp.as_ref().map_or(0, |zmtp| zmtp.waiting());
         if self.zmtp.as_ref().is_some_and(|zmtp| zmtp.known) {

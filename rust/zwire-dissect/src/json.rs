@@ -176,7 +176,6 @@ fn string(text: &str, out: &mut Vec<u8>) {
     let _ = serde_json::to_writer(out, text);
 }
 
-/// Writes a number in decimal.
 fn number(value: impl Into<u64>, out: &mut Vec<u8>) {
     let _ = serde_json::to_writer(out, &value.into());
 }

@@ -13,7 +13,6 @@ use zwire_proto::{
     zmtp::crypto::KeyPair,
 };
 
-/// State shared by all sessions of a capture.
 pub(super) struct Shared {
     pub(super) out: VecDeque<Record>,
     /// Memory of all messages that are being put together from fragments.
@@ -24,7 +23,6 @@ pub(super) struct Shared {
     pub(super) undecided: usize,
     /// Bytes of incomplete ZMTP messages.
     pub(super) held: usize,
-    /// Keys that open boxes of CURVE.
     pub(super) keys: Vec<KeyPair>,
 }
 
@@ -72,18 +70,14 @@ pub(super) struct Hole {
     pub(super) bytes: u64,
 }
 
-/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamStep {
     /// A batch, a frame or a decision was handled: call again.
     Again,
-    /// More bytes are needed.
     Done,
-    /// The connection carries another protocol.
     Foreign,
 }
 
-/// Place of a batch or a frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) time: Duration,
@@ -94,7 +88,6 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Makes a record of this place.
     pub(super) fn record(&self, message: Message) -> Record {
         let (src, dst) = (Some(self.src), Some(self.dst));
         Record { time: self.time, src, dst, sn: None, prefix: None, message }

@@ -16,7 +16,6 @@ pub(crate) struct Side<S> {
     pub(crate) state: S,
 }
 
-/// Place of the next unit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Phase {
     /// No unit was taken yet.
@@ -102,7 +101,6 @@ impl<S> Side<S> {
         }
     }
 
-    /// Place of a unit of this direction.
     pub(crate) fn place(&self, connection: &Connection, direction: Direction, offset: u64) -> Place {
         Place { time: self.time, src: connection.src(direction), dst: connection.dst(direction), offset }
     }

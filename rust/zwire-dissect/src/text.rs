@@ -8,7 +8,6 @@ use bytes::Bytes;
 use std::io::Write as _;
 use zwire_proto::zenoh::rfc3339::Instant;
 
-/// Number of payload bytes that are shown.
 const SHOWN: usize = 32;
 
 /// Appends a record as one line of text: time, addresses, message, key, and the remaining fields.
@@ -91,7 +90,6 @@ fn shown(octets: &[u8]) -> String {
     }
 }
 
-/// Writes the fields that messages of Zenoh do not have.
 fn of_zmtp(record: &Record, out: &mut Vec<u8>) -> std::io::Result<()> {
     field!(out, " #{}", record.sequence());
     field!(out, " {}", record.peer());

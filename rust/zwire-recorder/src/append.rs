@@ -93,7 +93,6 @@ fn is_text(array: &ArrayRef) -> bool {
     matches!(array.data_type(), DataType::Utf8 | DataType::LargeUtf8)
 }
 
-/// Writer and shards of a spool that is open.
 struct Open {
     writer: Writer,
     shards: Shards,

@@ -102,7 +102,6 @@ pub(crate) fn last_times(dir: &Path) -> Result<Vec<(KeyExpr, Timestamp)>, Error>
     Ok(last.into_iter().filter_map(known).collect())
 }
 
-/// Verdict on the sequence number of a sample.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Number {
     /// The expected number, or the first one of its publisher.
@@ -115,7 +114,6 @@ pub(crate) enum Number {
     Late,
 }
 
-/// The last number of each publisher.
 #[derive(Clone, Default)]
 pub(crate) struct Numbers(HashMap<(ZenohId, u32), u32>);
 

@@ -66,12 +66,10 @@ fn octets(id: &([u8; 16], usize)) -> &[u8] {
     &id.0[..id.1]
 }
 
-/// Octets of an id as on the wire.
 pub(crate) fn id_bytes(id: ZenohId) -> Vec<u8> {
     octets(&id_octets(id)).to_vec()
 }
 
-/// Conversion of the samples of a subscriber.
 pub(crate) struct Samples {
     /// Keys of earlier subscribers of the recorder, which record the samples on them.
     earlier: Vec<KeyExpr>,
@@ -97,7 +95,6 @@ impl Samples {
         Self { earlier, fields, numbers, encoding, origins, links, link: (0, None) }
     }
 
-    /// Looks up the locator of a link.
     fn change_link(&mut self, number: u32) {
         if self.links.len() >= MAX_LINKS {
             self.links.clear();

@@ -25,7 +25,6 @@ pub struct Keeping {
     pub consumer_micros: Option<i64>,
 }
 
-/// State that all threads share.
 pub(crate) struct Shared {
     /// Locked one at a time, and before `gaps`.
     pub(crate) shards: Vec<Mutex<ShardWriter>>,

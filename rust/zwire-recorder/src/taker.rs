@@ -24,12 +24,10 @@ const RETRY: Duration = Duration::from_millis(100);
 /// with them. Further gaps are logged as one of each kind.
 const MAX_GAPS: usize = 256;
 
-/// Period of housekeeping.
 const HOUSE: Duration = Duration::from_secs(1);
 
 /// How the items of a queue become rows of a spool.
 pub(crate) trait Rows: Send + 'static {
-    /// Item of the queue.
     type Item: Weigh + Send + 'static;
 
     /// Whether the item is recorded; `false` if another source of the same recorder records it.
@@ -67,7 +65,6 @@ pub(crate) struct Source {
 /// Whether a thread goes on after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// More may come.
     Again,
     /// The source has ended, or the recorder was closed; everything is written.
     Ended,
@@ -75,7 +72,6 @@ pub(crate) enum Turn {
     GaveUp,
 }
 
-/// State of one thread.
 pub(crate) struct Taker<R: Rows> {
     shared: Arc<Shared>,
     source: Arc<Source>,
@@ -144,7 +140,6 @@ impl<R: Rows> Taker<R> {
         self.shared.refused.fetch_add(rest, Ordering::Relaxed);
     }
 
-    /// Longest time to wait for items.
     pub(crate) fn patience(&self, mono: Duration) -> Duration {
         self.due.map_or(RETRY, |due| due.saturating_sub(mono))
     }

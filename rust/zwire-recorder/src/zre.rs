@@ -47,7 +47,6 @@ impl Gone {
     }
 }
 
-/// Conversion of the events of a node.
 pub(crate) struct Events {
     /// Column names of files: rows are written in stored form.
     pub(crate) columns: Vec<&'static str>,

@@ -22,7 +22,6 @@ use bytes::Buf as _;
 use flatbuffers::FlatBufferBuilder;
 use std::io::IoSlice;
 
-/// Length of the trailer of a block.
 pub(crate) const TRAILER: usize = 64;
 const MARK: &[u8; 8] = b"ZWIRBLK1";
 
@@ -116,7 +115,6 @@ pub struct BlockBuilder {
     min_time: i64,
     max_time: i64,
     bytes: usize,
-    /// Message and padding.
     head: Vec<u8>,
     /// Padding and trailer.
     tail: Vec<u8>,

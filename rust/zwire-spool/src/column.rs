@@ -152,7 +152,6 @@ pub(crate) struct Node {
     pub(crate) nulls: i64,
 }
 
-/// Builder of a column, row by row.
 pub(crate) struct ColumnBuilder {
     kind: Kind,
     rows: usize,

@@ -25,7 +25,6 @@ pub struct Consumer {
     pub at: i64,
 }
 
-/// Writes the position of a consumer.
 pub(crate) fn commit(dir: &Path, id: &SpoolId, name: &str, consumer: &Consumer) -> Result<()> {
     let legal = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.len() > 100 || name.starts_with('.') || !name.chars().all(legal) {
@@ -41,7 +40,6 @@ pub(crate) fn commit(dir: &Path, id: &SpoolId, name: &str, consumer: &Consumer) 
     write_json(&folder.join(format!("{name}.json")), json)
 }
 
-/// Positions of all consumers, by name.
 pub(crate) fn all(dir: &Path, id: &SpoolId) -> Result<BTreeMap<String, Consumer>> {
     let folder = dir.join(FOLDER);
     let entries = match fs::read_dir(&folder) {
@@ -72,7 +70,6 @@ pub(crate) fn all(dir: &Path, id: &SpoolId) -> Result<BTreeMap<String, Consumer>
     Ok(found)
 }
 
-/// Removes a consumer.
 pub(crate) fn forget(dir: &Path, name: &str) -> Result<()> {
     delete(&dir.join(FOLDER).join(format!("{name}.json")))
 }

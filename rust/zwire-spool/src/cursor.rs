@@ -108,9 +108,7 @@ impl Log {
     }
 }
 
-/// Content at an offset.
 pub(crate) enum Place {
-    /// A block.
     Block(Entry),
     /// A known hole: the next row has this offset, or a later one.
     Hole(u64),

@@ -21,10 +21,8 @@ use std::sync::Arc;
 
 type Result<T> = core::result::Result<T, String>;
 
-/// A decoded block.
 pub(crate) struct Block {
     octets: Buffer,
-    /// Position of the body.
     body: usize,
     rows: usize,
 }

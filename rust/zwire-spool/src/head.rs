@@ -39,9 +39,7 @@ pub type SpoolId = [u8; 16];
 /// Identity and position of a segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
-    /// Id of the spool.
     pub(crate) spool: SpoolId,
-    /// The shard.
     pub(crate) shard: Shard,
     /// The offset of its first row.
     pub(crate) base: u64,

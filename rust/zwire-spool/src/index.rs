@@ -21,7 +21,6 @@ pub(crate) const ENTRY: usize = 64;
 /// Most entries: 256 MiB of blocks of 64 octets would be 4 million.
 const MAX_ENTRIES: u64 = 16 << 20;
 
-/// Position and content of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) at: u64,

@@ -14,7 +14,6 @@ use std::{
 };
 
 const NAME: &str = "meta.json";
-/// Longest JSON file.
 const MAX_JSON: u64 = 1 << 20;
 
 /// Assignment of messages to shards.

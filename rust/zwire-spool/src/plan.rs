@@ -29,7 +29,6 @@ struct Piece {
     bytes: u64,
 }
 
-/// Proportional share of `whole`.
 fn share(whole: u64, part: u64, total: u64) -> u64 {
     let wide = u128::from(whole) * u128::from(part) / u128::from(total.max(1));
     u64::try_from(wide).unwrap_or(u64::MAX)

@@ -7,7 +7,6 @@ use std::{fs::File, io, path::Path};
 /// Alignment recommended for Arrow buffers; the buffers in a block are at multiples of it.
 const ALIGNMENT: usize = 64;
 
-/// Source with positioned reads.
 #[allow(clippy::len_without_is_empty, reason = "not needed")]
 pub(crate) trait ReadAt {
     fn len(&self) -> io::Result<u64>;

@@ -46,7 +46,6 @@ pub(crate) enum Left {
     Torn,
 }
 
-/// Parameters for opening a shard.
 pub(crate) struct Site<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) id: SpoolId,
@@ -61,7 +60,6 @@ pub(crate) struct Site<'a> {
 pub(crate) const MARKS: &str = "marks";
 pub(crate) const AHEAD: &str = "ahead";
 
-/// Opens a shard for writing.
 pub(crate) fn open(
     site: &Site<'_>,
     shard: Shard,

@@ -21,7 +21,6 @@ use std::fs;
 
 const NAME: &str = "publishers";
 const MAGIC: &[u8; 8] = b"ZWIRPUBS";
-/// Most publishers that are stored.
 const MAX_PUBLISHERS: usize = 131_072;
 /// Most parts that are stored: a writer has one for each of its threads.
 const MAX_PARTS: usize = 4096;

@@ -45,7 +45,6 @@ pub(crate) fn delete(path: &Path) -> Result<()> {
     }
 }
 
-/// Deletes a segment and its index.
 pub(crate) fn delete_segment(folder: &Path, base: u64) -> Result<()> {
     let path = folder.join(name(base));
     delete(&path)?;

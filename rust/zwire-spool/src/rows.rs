@@ -78,17 +78,14 @@ impl Batches {
         })
     }
 
-    /// Whether the whole range has been taken.
     pub(crate) const fn is_done(&self) -> bool {
         self.next >= self.stop
     }
 
-    /// The next complete batch.
     pub(crate) fn pop(&mut self) -> Option<RecordBatch> {
         self.ready.pop_front()
     }
 
-    /// Skips offsets without rows.
     pub(crate) fn skip(&mut self, end: u64) {
         self.next = end.min(self.stop).max(self.next);
     }
@@ -195,7 +192,6 @@ impl Rows {
         }
     }
 
-    /// Reads one more block.
     fn step(&mut self) -> Result<()> {
         let (next, stop) = (self.batches.next, self.batches.stop);
         match self.cursor.locate(next, stop)? {

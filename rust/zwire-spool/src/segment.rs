@@ -21,12 +21,10 @@ const MAX_BLOCK: u64 = 4 << 30;
 /// Longest head of a block: less than 100 octets for each column.
 const MAX_BLOCK_HEAD: u32 = 64 << 10;
 
-/// File name of the segment that begins at an offset.
 pub(crate) fn name(base: u64) -> String {
     format!("{base:020}.{ENDING}")
 }
 
-/// First offset of the segment with this name.
 pub(crate) fn base(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(ENDING)?.strip_suffix('.')?;
     (digits.len() == 20 && digits.bytes().all(|c| c.is_ascii_digit())).then(|| digits.parse().ok())?
@@ -48,20 +46,17 @@ pub(crate) fn bases(folder: &Path) -> Result<Vec<u64>> {
     Ok(found)
 }
 
-/// Content at a position of a segment.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Found {
     /// A block, not verified yet: its length, and the length of the part before its body.
     Block(u64, u32),
     /// The end of a sealed segment.
     Sealed,
-    /// The end of the file.
     End,
     /// Data that is not a complete block.
     Broken(String),
 }
 
-/// Reader of a segment.
 pub(crate) struct Segment<R> {
     pub(crate) file: R,
     pub(crate) path: PathBuf,
@@ -92,7 +87,6 @@ impl<R: ReadAt> Segment<R> {
         Ok(())
     }
 
-    /// Determines the content at a position.
     pub(crate) fn look(&self, at: u64) -> Result<Found> {
         let total = self.file.len().map_err(Error::io("read", &*self.path))?;
         let broken = |problem: &str| Ok(Found::Broken(problem.to_owned()));
@@ -133,7 +127,6 @@ impl<R: ReadAt> Segment<R> {
         read_aligned(&self.file, &self.path, at, len as usize)
     }
 
-    /// Reads and verifies a block.
     pub(crate) fn block(&self, at: u64, len: u64) -> Result<core::result::Result<(Buffer, Trailer), String>> {
         let octets = self.octets(at, len)?;
         Ok(verify(&octets, self.head.shard).map(|trailer| (octets, trailer)))

@@ -335,7 +335,6 @@ impl ShardWriter {
         self.mark.end < self.next
     }
 
-    /// Publishes all blocks.
     pub(crate) fn publish(&mut self) -> Result<()> {
         self.mark.end = self.next;
         self.mark.rows_to = if self.open.is_some() { self.next } else { self.follows };
@@ -346,12 +345,10 @@ impl ShardWriter {
         self.marks.write(self.mark.encode())
     }
 
-    /// First offset of the open segment.
     pub(crate) fn open_base(&self) -> Option<u64> {
         self.open.as_ref().map(|open| open.head.base)
     }
 
-    /// Size of the open segment in octets.
     pub(crate) fn open_bytes(&self) -> u64 {
         self.open.as_ref().map_or(0, |open| open.len)
     }
@@ -365,7 +362,6 @@ impl ShardWriter {
     }
 }
 
-/// Footer entry of a block.
 #[allow(clippy::cast_possible_wrap, reason = "files are shorter than 2^63, heads than 64 KiB")]
 pub(crate) fn footer_block(entry: &Entry) -> FooterBlock {
     FooterBlock::new(entry.at as i64, entry.head as i32, (entry.len - u64::from(entry.head)) as i64)

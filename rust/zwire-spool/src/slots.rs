@@ -23,7 +23,6 @@ use std::{
 
 const MAGIC: &[u8; 8] = b"ZWIRSLOT";
 const PLACE: usize = 64;
-/// Number of values in a record.
 pub(crate) const VALUES: usize = 6;
 
 /// Writes the checksum of all octets before it.
@@ -66,7 +65,6 @@ pub(crate) fn read(path: &Path, id: &SpoolId, records: usize) -> Result<Vec<Opti
     read_from(&file, path, id, records)
 }
 
-/// As [`read`], for an open file.
 pub(crate) fn read_from(
     file: &dyn ReadAt,
     path: &Path,
@@ -120,7 +118,6 @@ impl Record {
         Ok(Self { file, path: path.to_owned(), at, number })
     }
 
-    /// Writes the next value.
     pub(crate) fn write(&mut self, values: [u64; VALUES]) -> Result<()> {
         let mut octets = [0; PLACE];
         self.number += 1;
@@ -139,7 +136,6 @@ impl Record {
     }
 }
 
-/// Writes all octets at a position.
 pub(crate) fn write_at(file: &File, octets: &[u8], at: u64) -> io::Result<()> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::write_all_at(file, octets, at);

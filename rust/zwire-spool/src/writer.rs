@@ -172,7 +172,6 @@ impl Writer {
     }
 }
 
-/// Checks that a spool matches the wanted description.
 fn same(dir: &Path, meta: &Meta, wanted: &Wanted) -> Result<()> {
     let differs = |problem: String| Err(Error::Mismatch { path: dir.to_owned(), problem });
     if meta.shards != wanted.shards {

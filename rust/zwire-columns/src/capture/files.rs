@@ -72,7 +72,6 @@ fn prefix(path: &Option<PathBuf>) -> String {
     path.as_ref().map_or_else(String::new, |path| format!("{}: ", path.display()))
 }
 
-/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Advance {
     /// Records were passed to the callback.

@@ -17,7 +17,6 @@ const CHUNK: usize = 1 << 20;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// The bytes of a capture.
 pub(crate) struct Input {
     kind: Kind,
     /// Whether [`Self::read`] has reached the end.
@@ -35,7 +34,6 @@ enum Kind {
     Stream(Box<dyn Read + Send>),
 }
 
-/// Reader that counts the bytes read.
 struct Counted<R> {
     inner: R,
     position: Arc<AtomicU64>,

@@ -51,7 +51,6 @@ pub fn schema() -> SchemaRef {
 }
 
 rows! {
-    /// Columns under construction.
     Rows of RECORD {
         ts: Runs<Micros>,
         src: Runs<End>,
@@ -90,7 +89,6 @@ rows! {
     }
 }
 
-/// Sender or receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Address(SocketAddr),
@@ -187,7 +185,6 @@ fn emptied(text: &mut String) -> &mut String {
     text
 }
 
-/// Approximate number of bytes of a row.
 fn weight(record: &Record) -> usize {
     let len = |bytes: Option<&Bytes>| bytes.map_or(0, Bytes::len);
     let plain = ROW_BYTES
@@ -207,14 +204,12 @@ fn weight(record: &Record) -> usize {
     plain + list(record.content()) + list(record.groups()) + headers
 }
 
-/// Batches of records under construction.
 pub(crate) struct Batches {
     limits: Limits,
     rows: Rows,
     count: usize,
     bytes: usize,
     scratch: String,
-    /// Finished batches.
     ready: VecDeque<RecordBatch>,
 }
 
@@ -251,7 +246,6 @@ impl Batches {
         Ok(())
     }
 
-    /// The next finished batch.
     pub(crate) fn pop(&mut self) -> Option<RecordBatch> {
         self.ready.pop_front()
     }

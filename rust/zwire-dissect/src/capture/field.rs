@@ -2,7 +2,6 @@
 
 use zwire_proto::error::{DecodeError, DecodeErrorKind, Result};
 
-/// The `N` bytes at `at`.
 pub(super) fn field<const N: usize>(bytes: &[u8], at: usize, reading: &'static str) -> Result<[u8; N]> {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().ok_or_else(|| DecodeError {
         reading,
@@ -11,17 +10,14 @@ pub(super) fn field<const N: usize>(bytes: &[u8], at: usize, reading: &'static s
     })
 }
 
-/// The byte at `at`.
 pub(super) fn byte(bytes: &[u8], at: usize, reading: &'static str) -> Result<u8> {
     field::<1>(bytes, at, reading).map(|[value]| value)
 }
 
-/// The `u16` at `at` in network byte order.
 pub(super) fn be_u16(bytes: &[u8], at: usize, reading: &'static str) -> Result<u16> {
     field(bytes, at, reading).map(u16::from_be_bytes)
 }
 
-/// The `u32` at `at` in network byte order.
 pub(super) fn be_u32(bytes: &[u8], at: usize, reading: &'static str) -> Result<u32> {
     field(bytes, at, reading).map(u32::from_be_bytes)
 }
@@ -36,7 +32,6 @@ pub(super) fn out_of_range(reading: &'static str, offset: usize, value: u64, bou
     DecodeError { reading, offset, kind: DecodeErrorKind::OutOfRange { value, bound } }
 }
 
-/// The byte order of a capture file or of a section of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Order {
     #[default]

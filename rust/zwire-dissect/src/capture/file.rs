@@ -90,7 +90,6 @@ enum ReaderState {
     Broken,
 }
 
-/// Result of one step of the reading.
 enum ReaderStep {
     Packet(Packet),
     /// Something else was consumed: try again.
@@ -99,7 +98,6 @@ enum ReaderStep {
     Await(usize),
 }
 
-/// Consequence of an error.
 enum ReaderFault {
     /// The record is consumed, the next one starts where it should.
     Record(DecodeError),

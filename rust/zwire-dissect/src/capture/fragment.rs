@@ -47,7 +47,6 @@ struct Assembly {
     started: Duration,
 }
 
-/// Packets in reassembly.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     assemblies: HashMap<FragmentKey, Assembly>,
@@ -112,7 +111,6 @@ impl Fragments {
     }
 }
 
-/// Fragments that cannot belong to one packet.
 struct Contradiction;
 
 impl Assembly {

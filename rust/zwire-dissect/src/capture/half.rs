@@ -20,7 +20,6 @@ const PATIENCE_PIECES: usize = 64;
 /// … or after so long.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Destination of the events of one direction.
 pub(super) struct Sink<'a> {
     pub(super) events: &'a mut VecDeque<FlowEvent>,
     /// Bytes held in all connections.
@@ -58,14 +57,12 @@ impl HeldPiece {
     }
 }
 
-/// Direction of a connection.
 #[derive(Debug, Default)]
 pub(super) struct CapturedHalf {
     /// Sequence number of the byte at `offset`; unknown before the first segment.
     next_seq: Option<u32>,
     /// Offset in the stream of the next byte to hand out.
     offset: u64,
-    /// Sequence number of the first byte.
     first_seq: Option<u32>,
     /// Pieces behind a hole, by offset, apart from each other.
     held: BTreeMap<u64, HeldPiece>,
@@ -119,7 +116,6 @@ impl CapturedHalf {
         self.relieve(timestamp, sink);
     }
 
-    /// Takes in a FIN with the sequence number `seq`.
     pub(super) fn handle_fin(&mut self, seq: u32) {
         self.start(seq);
         if let Some(at) = self.offset_of(seq) {

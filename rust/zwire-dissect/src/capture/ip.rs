@@ -33,13 +33,11 @@ pub(super) struct IpPacket {
     pub(super) fragment: Option<Fragment>,
 }
 
-/// Position of a fragment in its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fragment {
     pub(super) id: u32,
     /// Offset of its payload in the payload of the whole.
     pub(super) offset: usize,
-    /// Whether more fragments follow.
     pub(super) more: bool,
 }
 

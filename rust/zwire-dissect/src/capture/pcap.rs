@@ -13,14 +13,11 @@ use super::file::{LinkType, MAX_PACKET_LEN};
 use core::time::Duration;
 use zwire_proto::error::Result;
 
-/// Magic number of files with microseconds.
 const MAGIC_MICRO: u32 = 0xa1b2_c3d4;
-/// Magic number of files with nanoseconds.
 const MAGIC_NANO: u32 = 0xa1b2_3c4d;
 /// The only major version that was ever in use.
 const MAJOR: u16 = 2;
 
-/// Fields of the file header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileHeader {
     order: Order,
@@ -60,7 +57,6 @@ impl FileHeader {
     }
 }
 
-/// Fields of the header of a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PcapRecord {
     pub(super) timestamp: Duration,

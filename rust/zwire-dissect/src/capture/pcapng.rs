@@ -35,11 +35,9 @@ const IF_TSOFFSET: u16 = 14;
 /// Most interfaces of a section: a large router has some thousand; each costs 24 bytes here.
 const MAX_INTERFACES: usize = 4096;
 
-/// Head of a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     kind: u32,
-    /// Length of the whole block.
     pub(super) len: u32,
     order: Order,
 }
@@ -73,7 +71,6 @@ impl Block {
         Ok(Self { kind, len, order })
     }
 
-    /// Whether the block describes packets.
     pub(super) fn is_wanted(&self) -> bool {
         matches!(self.kind, SECTION | INTERFACE | OLD_PACKET | SIMPLE_PACKET | ENHANCED_PACKET)
     }
@@ -124,7 +121,6 @@ impl Interface {
     }
 }
 
-/// State of the current section.
 #[derive(Debug, Default)]
 pub(super) struct Section {
     order: Order,

@@ -42,7 +42,6 @@ enum ConnectionState {
     Closed,
 }
 
-/// The connections of a capture.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     entries: HashMap<SocketPair, ConnectionEntry>,

@@ -9,7 +9,6 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 
-/// A TCP segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) src_port: u16,
@@ -49,7 +48,6 @@ pub(super) fn decode_tcp(payload: &Bytes, missing: usize) -> Result<Segment> {
     })
 }
 
-/// A UDP datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct UdpDatagram {
     pub(super) src_port: u16,

@@ -96,7 +96,6 @@ struct WsFrame {
     mask: Option<[u8; 4]>,
     /// Bytes of the payload that were not taken yet.
     left: u64,
-    /// Whether the payload is dropped.
     skip: bool,
 }
 

@@ -20,23 +20,18 @@ use zwire_proto::{
     },
 };
 
-/// Port to which SCOUT is sent.
 const SCOUTING_PORT: u16 = 7446;
 
 /// State of all Zenoh traffic in datagrams.
 #[derive(Debug, Default)]
 pub(crate) struct Datagrams {
     sessions: HashMap<SessionEnds, ZenohSession>,
-    /// The sessions in the order in which they began.
     age: VecDeque<SessionEnds>,
-    /// Datagrams that may be Zenoh.
     undecided: HashMap<SessionEnds, Undecided>,
     held: usize,
     /// Groups in which a JOIN was seen.
     groups: HashSet<SocketAddr>,
-    /// Senders of SCOUT.
     scouts: HashSet<SocketAddr>,
-    /// Time of the last datagram.
     time: Duration,
 }
 
@@ -47,21 +42,18 @@ struct SessionEnds(SocketAddr, SocketAddr);
 /// Evidence for scouting beside the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sign {
-    /// The port of scouting.
     Port,
     /// A group, or an address that has sent SCOUT.
     Address,
     None,
 }
 
-/// A datagram.
 #[derive(Clone, Debug)]
 pub(crate) struct Datagram {
     pub(crate) time: Duration,
     pub(crate) src: SocketAddr,
     pub(crate) dst: SocketAddr,
     pub(crate) data: Bytes,
-    /// Number of bytes that were not captured.
     pub(crate) missing: usize,
 }
 
@@ -128,12 +120,10 @@ impl Datagrams {
         }
     }
 
-    /// The ends of all sessions.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (SocketAddr, SocketAddr)> {
         self.age.iter().map(|pair| (pair.0, pair.1))
     }
 
-    /// Marks the end of the capture.
     pub(crate) fn finish(&mut self, shared: &mut Shared) {
         while let Some(pair) = self.age.pop_front() {
             self.end(pair, shared);

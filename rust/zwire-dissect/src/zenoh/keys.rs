@@ -35,7 +35,6 @@ pub(crate) struct Total(usize);
 pub(crate) struct Full;
 
 impl Declared {
-    /// The string of a scope.
     #[inline]
     pub(crate) fn prefix(&self, scope: u16) -> Option<&Text> {
         self.keys.get(scope)
@@ -81,7 +80,6 @@ impl Declared {
         old
     }
 
-    /// Forgets everything.
     pub(crate) fn clear(&mut self, total: &mut Total) {
         total.0 -= self.bytes;
         *self = Self::default();

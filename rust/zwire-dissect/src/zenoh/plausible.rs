@@ -28,12 +28,9 @@ use zwire_proto::{
     },
 };
 
-/// Evidence that a run of batches needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Proof {
-    /// Fewest batches.
     batches: u32,
-    /// Fewest bits.
     bits: u32,
 }
 
@@ -56,7 +53,6 @@ impl Proof {
     }
 }
 
-/// A run of batches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Run {
     batches: u32,
@@ -64,7 +60,6 @@ pub(crate) struct Run {
     last: Option<Fragment>,
     /// Whether the last batch carried a message other than KEEP_ALIVE.
     carried: bool,
-    /// Number of bytes that were decoded.
     cost: usize,
 }
 
@@ -198,7 +193,6 @@ fn continues(last: Fragment, next: Fragment) -> bool {
         && (last.more || next.first || next.more)
 }
 
-/// Place where a run of batches begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BatchSearch {
     /// At this offset.

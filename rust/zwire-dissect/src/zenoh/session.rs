@@ -46,7 +46,6 @@ impl Format {
     }
 }
 
-/// Options that one side offered in INIT.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     ack: bool,
@@ -56,7 +55,6 @@ struct Offer {
     resolution: Resolution,
 }
 
-/// Side of a session.
 #[derive(Debug, Default)]
 pub(crate) struct SessionSide {
     offer: Option<Offer>,
@@ -75,12 +73,10 @@ pub(crate) struct ZenohSession {
     pub(crate) sides: [SessionSide; 2],
     /// Format deduced from the batches, where the handshake is not in the capture.
     pub(crate) guess: Option<Format>,
-    /// Whether its batches are datagrams.
     datagrams: bool,
 }
 
 impl ZenohSession {
-    /// A session with datagrams for batches.
     pub(crate) fn of_datagrams() -> Self {
         Self { datagrams: true, ..Self::default() }
     }

@@ -38,23 +38,18 @@ enum Knowledge {
     Zenoh,
 }
 
-/// Result of polling.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// A batch of Zenoh.
     Batch(Batch),
     /// The batches that follow look like this.
     Format(Format),
     /// A message of Zenoh that cannot be reassembled.
     Fault(Direction, u64, DecodeError),
-    /// More bytes are needed.
     Nothing,
-    /// The connection is not Zenoh.
     Foreign,
 }
 
 impl Socket {
-    /// A connection at its start.
     pub(crate) fn new() -> Self {
         Self { socket: WebSocket::new(), knowledge: Knowledge::FromStart, ready: Vec::new() }
     }

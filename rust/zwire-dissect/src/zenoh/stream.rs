@@ -66,7 +66,6 @@ impl ZenohStream {
         stream
     }
 
-    /// Whether the connection is known to be Zenoh.
     pub(crate) const fn is_known(&self) -> bool {
         match &self.kind {
             ZenohCarrier::Undecided => false,
@@ -101,7 +100,6 @@ impl ZenohStream {
         }
     }
 
-    /// Takes in a gap.
     pub(crate) fn handle_gap(&mut self, hole: Hole, shared: &mut Shared) {
         let Hole { time, direction, offset, bytes: missing } = hole;
         let side = direction.index();
@@ -399,7 +397,6 @@ fn prefix(buffer: &mut StreamBuffer, format: Format) -> Option<(usize, u64)> {
     buffer.peek::<4>().map(|bytes| (4, u32::from_le_bytes(bytes).into()))
 }
 
-/// Kind of the first bytes of one side of a connection.
 fn start(bytes: &[u8]) -> StreamStart {
     const INIT: u8 = 0x01;
     if WebSocket::is_request_start(bytes) {

@@ -20,7 +20,6 @@ use zwire_proto::{
 /// Length of the data before the metadata in the box of INITIATE: C and the vouch.
 const BEFORE_METADATA: usize = 32 + 96;
 
-/// State of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     /// C'.
@@ -52,7 +51,6 @@ impl Watch {
             .map(PublicKey);
     }
 
-    /// The metadata of the client, if a key opens the box.
     pub(super) fn handle_initiate(
         &mut self,
         initiate: &CurveInitiate,
@@ -62,7 +60,6 @@ impl Watch {
         self.metadata(self.candidates(keys), &nonce, &initiate.sealed, BEFORE_METADATA)
     }
 
-    /// The metadata of the server, if a key opens the box.
     pub(super) fn handle_ready(
         &mut self,
         ready: &CurveReady,

@@ -3,11 +3,9 @@
 use super::limits::FRAME_BYTES;
 use bytes::Bytes;
 
-/// The frames of a message so far.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     pub(super) frames: Vec<Bytes>,
-    /// Offset of the first one.
     pub(super) offset: u64,
     /// Bytes of all frames, with the overhead of each.
     pub(super) held: usize,

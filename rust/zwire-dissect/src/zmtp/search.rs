@@ -22,10 +22,8 @@ const MAX_BETWEEN: usize = 64;
 /// Start of the frames of commands.
 const COMMANDS: [&[u8]; 5] = [b"\x04PING", b"\x04PONG", b"\x09SUBSCRIBE", b"\x06CANCEL", b"\x05READY"];
 
-/// Start of a CURVE frame.
 pub(super) const SEALED: &[u8] = b"\x07MESSAGE";
 
-/// Place of the first frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameSearch {
     /// At this offset.

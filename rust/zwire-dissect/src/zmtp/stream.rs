@@ -38,7 +38,6 @@ use zwire_proto::{
 pub(crate) struct ZmtpStream {
     connection: Connection,
     halves: [Side<ZmtpSide>; 2],
-    /// Whether the connection is known to be ZMTP.
     pub(crate) known: bool,
     /// No more bytes follow.
     ending: bool,
@@ -78,7 +77,6 @@ impl ZmtpStream {
         }
     }
 
-    /// Takes in a gap.
     pub(crate) fn handle_gap(&mut self, hole: Hole, shared: &mut Shared) {
         let Hole { time, direction, offset, bytes: missing } = hole;
         let half = &mut self.halves[direction.index()];
@@ -157,7 +155,6 @@ impl ZmtpStream {
         StreamStep::Done
     }
 
-    /// Number of waiting bytes.
     pub(crate) fn waiting(&self) -> usize {
         self.halves.iter().map(|half| half.buffer.len() + half.state.parts.held).sum()
     }
@@ -309,7 +306,6 @@ impl ZmtpStream {
         }
     }
 
-    /// Handles a CURVE box.
     fn handle_sealed(&mut self, direction: Direction, body: &Bytes, offset: u64, shared: &mut Shared) {
         if let Err(error) = curve::CurveMessage::decode(body) {
             return self.tell(direction, offset, false, Err(error), shared);
@@ -331,7 +327,6 @@ impl ZmtpStream {
         }
     }
 
-    /// Handles a frame of a message.
     fn handle_part(
         &mut self,
         direction: Direction,

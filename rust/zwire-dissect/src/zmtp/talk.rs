@@ -24,7 +24,6 @@ pub(super) struct Speaker {
     peer: Option<Uuid>,
     /// The side has an identity that is not one of ZRE.
     nobody: bool,
-    /// Generation of its last HELLO.
     generation: Option<Generation>,
 }
 
@@ -135,7 +134,6 @@ pub(super) fn told_generation(first: &Bytes) -> Option<Generation> {
     }
 }
 
-/// Error for a header frame that tells no generation.
 fn unclear(first: &Bytes) -> DecodeError {
     let versioned = wire::ZreMessage::decode(Generation::Rfc36, core::slice::from_ref(first));
     versioned.err().unwrap_or_else(|| {
