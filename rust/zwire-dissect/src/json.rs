@@ -7,7 +7,7 @@ use super::{
 use bytes::Bytes;
 use core::{fmt, net::SocketAddr, time::Duration};
 use data_encoding::BASE64;
-use std::io::Write as _;
+use std::{borrow::Cow, io::Write as _};
 use zwire_proto::{zenoh::Encoding, zre::Uuid};
 
 /// Appends a record as one line: an object with every field, `null` where the message has none.
@@ -88,10 +88,17 @@ pub fn write_jsonl(record: &Record, out: &mut Vec<u8>) {
         field!("group", record.group(), octets);
         field!("sequence", record.sequence(), number);
         field!("status", record.status(), number);
-        field!("groups", record.groups(), |groups, out: &mut Vec<u8>| list(groups, octets, out));
-        field!("headers", record.headers(), object);
+        field!("groups", record.groups(), |groups, out: &mut Vec<u8>| list(*b"[]", groups, octets, out));
+        field!("headers", record.headers(), |headers: Headers, out: &mut Vec<u8>| {
+            let entry = |(name, value): &(Cow<'_, [u8]>, Bytes), out: &mut Vec<u8>| {
+                string(&readable(name), out);
+                out.push(b':');
+                octets(value, out);
+            };
+            list(*b"{}", &headers.0, entry, out);
+        });
         field!("content", record.content(), |frames, out: &mut Vec<u8>| {
-            list(frames, |frame: &Bytes, out: &mut Vec<u8>| base64(frame, out), out);
+            list(*b"[]", frames, |frame: &Bytes, out: &mut Vec<u8>| base64(frame, out), out);
         });
     } else {
         out.extend_from_slice(NOT_OF_ZMTP);
@@ -112,28 +119,15 @@ fn octets(octets: &Bytes, out: &mut Vec<u8>) {
     string(&readable(octets), out);
 }
 
-fn list<T>(items: &[T], write: impl Fn(&T, &mut Vec<u8>), out: &mut Vec<u8>) {
-    out.push(b'[');
+fn list<T>(brackets: [u8; 2], items: &[T], write: impl Fn(&T, &mut Vec<u8>), out: &mut Vec<u8>) {
+    out.push(brackets[0]);
     for (index, item) in items.iter().enumerate() {
         if index > 0 {
             out.push(b',');
         }
         write(item, out);
     }
-    out.push(b']');
-}
-
-fn object(headers: Headers, out: &mut Vec<u8>) {
-    out.push(b'{');
-    for (index, (name, value)) in headers.0.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        string(&readable(name), out);
-        out.push(b':');
-        octets(value, out);
-    }
-    out.push(b'}');
+    out.push(brackets[1]);
 }
 
 /// An address as `ip:port`; the usual kind without the machinery of formatting.

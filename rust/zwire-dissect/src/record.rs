@@ -8,10 +8,10 @@ use zwire_proto::{
     Text,
     error::DecodeError,
     zenoh::{
-        Encoding, Timestamp,
+        Encoding, Qos, Timestamp,
         wire::{
             Close, Consolidation, Declaration, Hello, Init, InterestMode, Join, NetworkMessage, Open, Push,
-            PushBody, QueryTarget, Reply, Response, ResponseBody, Scout, TransportOam, WireExpr,
+            PushBody, QueryTarget, Reply, Request, Response, ResponseBody, Scout, TransportOam, WireExpr,
         },
     },
     zre::wire::{Beacon, Gossip, Log},
@@ -113,96 +113,50 @@ pub struct Fault {
 /// Reason why bytes gave no message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the text of each cause names its fields")]
 pub enum Cause {
     /// A message that does not decode.
     #[error("{}: {}", .0.reading, .0.kind)]
     Decode(DecodeError),
     /// A length in front of a batch that no batch can have.
     #[error("batch of {len} bytes announced, {max} are possible")]
-    Prefix {
-        /// Announced length.
-        len: u64,
-        /// The bound.
-        max: u64,
-    },
+    Prefix { len: u64, max: u64 },
     /// Bytes that were on the wire and are not in the capture.
     #[error("{bytes} bytes are missing in the capture")]
-    Missing {
-        /// Number of missing bytes.
-        bytes: u64,
-    },
+    Missing { bytes: u64 },
     /// Bytes in which no batch begins.
     #[error("{bytes} bytes skipped up to the next batch")]
-    Skipped {
-        /// Number of skipped bytes.
-        bytes: u64,
-    },
+    Skipped { bytes: u64 },
     /// A frame that exceeds the length that is read, or the memory left.
     #[error("frame of {len} bytes not read, {max} are possible")]
-    Frame {
-        /// Announced length.
-        len: u64,
-        /// The bound.
-        max: u64,
-    },
+    Frame { len: u64, max: u64 },
     /// A message with more frames than are read.
     #[error("message of more than {max} frames not read")]
-    Frames {
-        /// The bound.
-        max: usize,
-    },
+    Frames { max: usize },
     /// A connection of ZMTP with its beginning not in the capture.
     #[error("the start of the connection is missing, its sender is not known, {bytes} bytes skipped")]
-    Joined {
-        /// Number of bytes before the first frame that was found.
-        bytes: u64,
-    },
+    Joined { bytes: u64 },
     /// Bytes in which no frame begins.
     #[error("{bytes} bytes skipped up to the next frame")]
-    Unframed {
-        /// Number of skipped bytes.
-        bytes: u64,
-    },
+    Unframed { bytes: u64 },
     /// The stream ends inside a greeting, a frame or a message of several frames.
     #[error("the capture ends inside a message, behind {bytes} bytes of it")]
-    Unfinished {
-        /// Number of bytes of the unit that were captured.
-        bytes: u64,
-    },
+    Unfinished { bytes: u64 },
     /// A CURVE box that does not open with the keys that opened the earlier boxes.
     #[error("{command}: the box does not open")]
-    Sealed {
-        /// Command that holds the box.
-        command: &'static str,
-    },
+    Sealed { command: &'static str },
     /// The stream or the datagram ends inside a batch.
     #[error("the capture ends inside a batch, behind {bytes} bytes of it")]
-    Cut {
-        /// Number of bytes of the batch that were captured.
-        bytes: u64,
-    },
+    Cut { bytes: u64 },
     /// A fragmented message that was not completed.
     #[error("message in fragments dropped behind {bytes} bytes, last sn {sn}: {why}")]
-    Torn {
-        /// Sequence number of its last good fragment.
-        sn: u32,
-        /// Number of bytes that had arrived.
-        bytes: u64,
-        /// Reason.
-        why: Torn,
-    },
+    Torn { sn: u32, bytes: u64, why: Torn },
     /// Fragments of a message, the first of which is not in the capture.
     #[error("fragments dropped from sn {sn} on: the start of their message is missing")]
-    Stray {
-        /// Sequence number of the first of them.
-        sn: u32,
-    },
+    Stray { sn: u32 },
     /// Declarations beyond the memory bound: keys that use them stay unresolved.
     #[error("declaration not stored: more than {bound} bytes are declared")]
-    TooManyDeclarations {
-        /// The bound.
-        bound: usize,
-    },
+    TooManyDeclarations { bound: usize },
     /// Damage of the capture file. Later parts could be read, unless this is the last record.
     #[error("capture file: {}: {}", .0.reading, .0.kind)]
     Capture(DecodeError),
@@ -397,29 +351,20 @@ impl Record {
 
     /// The priority, 0 (control) to 7 (background).
     #[must_use]
-    pub const fn priority(&self) -> Option<u8> {
-        match &self.message {
-            Message::Network(message) => Some(message.qos().priority() as u8),
-            _ => None,
-        }
+    pub fn priority(&self) -> Option<u8> {
+        self.qos().map(|qos| qos.priority() as u8)
     }
 
     /// The congestion control: `drop`, `block` or `block_first`.
     #[must_use]
-    pub const fn congestion(&self) -> Option<&'static str> {
-        match &self.message {
-            Message::Network(message) => Some(message.qos().congestion().name()),
-            _ => None,
-        }
+    pub fn congestion(&self) -> Option<&'static str> {
+        self.qos().map(|qos| qos.congestion().name())
     }
 
     /// Whether the message is express: sent without waiting to fill a batch.
     #[must_use]
-    pub const fn express(&self) -> Option<bool> {
-        match &self.message {
-            Message::Network(message) => Some(message.qos().express()),
-            _ => None,
-        }
+    pub fn express(&self) -> Option<bool> {
+        self.qos().map(Qos::express)
     }
 
     /// The number that joins a query, its replies and their end on one link.
@@ -436,37 +381,28 @@ impl Record {
     /// The parameters of a query, possibly empty.
     #[must_use]
     pub fn parameters(&self) -> Option<&Text> {
-        match &self.message {
-            Message::Network(NetworkMessage::Request(m)) => Some(&m.query.parameters),
-            _ => None,
-        }
+        self.request().map(|request| &request.query.parameters)
     }
 
     /// The consolidation of a query.
     #[must_use]
-    pub const fn consolidation(&self) -> Option<&'static str> {
-        match &self.message {
-            Message::Network(NetworkMessage::Request(m)) => Some(match m.query.consolidation {
-                Consolidation::Auto => "auto",
-                Consolidation::None => "none",
-                Consolidation::Monotonic => "monotonic",
-                Consolidation::Latest => "latest",
-            }),
-            _ => None,
-        }
+    pub fn consolidation(&self) -> Option<&'static str> {
+        Some(match self.request()?.query.consolidation {
+            Consolidation::Auto => "auto",
+            Consolidation::None => "none",
+            Consolidation::Monotonic => "monotonic",
+            Consolidation::Latest => "latest",
+        })
     }
 
     /// The target of a query.
     #[must_use]
-    pub const fn target(&self) -> Option<&'static str> {
-        match &self.message {
-            Message::Network(NetworkMessage::Request(m)) => Some(match m.target {
-                QueryTarget::BestMatching => "best_matching",
-                QueryTarget::All => "all",
-                QueryTarget::AllComplete => "all_complete",
-            }),
-            _ => None,
-        }
+    pub fn target(&self) -> Option<&'static str> {
+        Some(match self.request()?.target {
+            QueryTarget::BestMatching => "best_matching",
+            QueryTarget::All => "all",
+            QueryTarget::AllComplete => "all_complete",
+        })
     }
 
     /// The reason why bytes could not be decoded.
@@ -475,6 +411,20 @@ impl Record {
         match &self.message {
             Message::Error(fault) => Some(fault),
             _ => None,
+        }
+    }
+
+    #[inline]
+    fn qos(&self) -> Option<Qos> {
+        if let Message::Network(message) = &self.message { Some(message.qos()) } else { None }
+    }
+
+    #[inline]
+    fn request(&self) -> Option<&Request> {
+        if let Message::Network(NetworkMessage::Request(request)) = &self.message {
+            Some(request)
+        } else {
+            None
         }
     }
 

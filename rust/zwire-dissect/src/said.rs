@@ -248,6 +248,10 @@ impl Record {
         )
     }
 
+    fn zre(&self) -> Option<&ZreMessage> {
+        if let Message::Zre(message) = &self.message { Some(message) } else { None }
+    }
+
     /// UUID of the sender, or of the node that a gossip message is about.
     #[must_use]
     pub fn peer(&self) -> Option<Uuid> {
@@ -262,8 +266,7 @@ impl Record {
     /// The name of the sender; generations before 36/ZRE have none.
     #[must_use]
     pub fn name(&self) -> Option<&Bytes> {
-        let Message::Zre(message) = &self.message else { return None };
-        let hello = message.hello()?;
+        let hello = self.zre()?.hello()?;
         if matches!(hello.address, Address::Endpoint(_)) { Some(&hello.name) } else { None }
     }
 
@@ -285,26 +288,19 @@ impl Record {
     /// The group that the message is for or about.
     #[must_use]
     pub fn group(&self) -> Option<&Bytes> {
-        match &self.message {
-            Message::Zre(message) => message.group(),
-            _ => None,
-        }
+        self.zre()?.group()
     }
 
     /// The number of a message of ZRE.
     #[must_use]
-    pub const fn sequence(&self) -> Option<u16> {
-        match &self.message {
-            Message::Zre(message) => Some(message.message.sequence),
-            _ => None,
-        }
+    pub fn sequence(&self) -> Option<u16> {
+        self.zre().map(|message| message.message.sequence)
     }
 
     /// Status of the sender: how often it joined or left a group, modulo 256.
     #[must_use]
-    pub const fn status(&self) -> Option<u8> {
-        let Message::Zre(message) = &self.message else { return None };
-        match &message.message.body {
+    pub fn status(&self) -> Option<u8> {
+        match &self.zre()?.message.body {
             Body::Hello(hello) => Some(hello.status),
             Body::Join(join) => Some(join.status),
             Body::Leave(leave) => Some(leave.status),
@@ -315,10 +311,7 @@ impl Record {
     /// The groups of a HELLO.
     #[must_use]
     pub fn groups(&self) -> Option<&[Bytes]> {
-        match &self.message {
-            Message::Zre(message) => message.hello().map(|hello| &hello.groups[..]),
-            _ => None,
-        }
+        self.zre()?.hello().map(|hello| &hello.groups[..])
     }
 
     /// Names and values: the headers of a HELLO, the properties of a handshake, and contents of a

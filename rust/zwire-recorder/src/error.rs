@@ -5,6 +5,7 @@ use thiserror::Error as ThisError;
 
 /// Every way in which a call of this crate can fail.
 #[derive(Debug, ThisError)]
+#[allow(missing_docs, reason = "the text of each error names its fields")]
 pub enum Error {
     /// Failure of the spool itself.
     #[error(transparent)]
@@ -12,22 +13,12 @@ pub enum Error {
     /// Call that the state of the object does not allow: closed, or created by another process.
     #[error("{0}")]
     Usage(&'static str),
-    /// Column that the spool does not have.
+    /// Column that the spool does not have; `known` are the names that it has, separated by commas.
     #[error("column {name:?} is not one of {known}")]
-    UnknownColumn {
-        /// Name that was given.
-        name: String,
-        /// Names of the spool, separated by commas.
-        known: String,
-    },
-    /// Column of an Arrow batch with the wrong type.
+    UnknownColumn { name: String, known: String },
+    /// Column of an Arrow batch with the wrong type; `wanted` is a type of Arrow, or texts, that the column takes.
     #[error("column {name:?} must be {wanted}")]
-    ColumnType {
-        /// Name of the column.
-        name: &'static str,
-        /// Type of Arrow, or texts, that the column takes.
-        wanted: String,
-    },
+    ColumnType { name: &'static str, wanted: String },
     /// Kind that the gap log does not have.
     #[error("{0:?} is no kind of a gap")]
     GapKind(String),

@@ -32,3 +32,4 @@ pub use range::{RangeAnswer, RangeServer};
 pub use recorder::{Recorder, Settings, Stats};
 pub use shared::Keeping;
 pub use time::Clock;
+pub use zwire_spool::Cell;

@@ -10,41 +10,32 @@ const SHARED_BYTES: usize = 4 << 10;
 
 /// Value of one column in one row.
 #[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the types tell")]
 pub enum Value<'a> {
-    /// Null.
     Null,
-    /// A boolean.
     Bool(bool),
     /// A number, or microseconds since 1970; truncated to the width of the column.
     Int(i64),
-    /// Text.
     Text(&'a str),
     /// Bytes, which are copied.
     Bytes(&'a [u8]),
     /// Bytes that need not be copied.
     Shared(&'a Bytes),
-    /// A list of byte strings.
     List(&'a [Bytes]),
-    /// A map of texts.
     Map(&'a [(&'a str, &'a str)]),
 }
 
 /// Owned value of one column in one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the types tell")]
 pub enum Cell {
-    /// No value.
     Null,
-    /// A truth value.
     Bool(bool),
     /// An integer of any width, or a time in microseconds since 1970.
     Int(i64),
-    /// A text.
     Text(String),
-    /// Octets.
     Bytes(Bytes),
-    /// A list of octets.
     List(Vec<Bytes>),
-    /// Names and values.
     Map(Vec<(String, String)>),
 }
 

@@ -12,26 +12,18 @@ use std::sync::Arc;
 /// Type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the names tell")]
 pub enum Kind {
-    /// Text.
     Text,
-    /// Bytes.
     Bytes,
-    /// Truth value.
     Bool,
-    /// A number of 8 bits.
     Int8,
-    /// A number of 32 bits.
     Int32,
-    /// A number of 64 bits.
     Int64,
     /// Microseconds since 1970, UTC.
     Time,
-    /// Several byte strings.
     BytesList,
-    /// Several texts.
     TextList,
-    /// Names with values.
     TextMap,
 }
 

@@ -7,85 +7,33 @@ use thiserror::Error as ThisError;
 
 /// Any failure of reading or writing a spool.
 #[derive(Clone, Debug, ThisError)]
+#[allow(missing_docs, reason = "the text of each error names its fields")]
 pub enum Error {
-    /// The operating system reported an error.
+    /// The operating system reported an error while `doing`, such as `write` or `open`.
     #[error("{}: could not {doing}: {source}", path.display())]
-    Io {
-        /// `write`, `open`, …
-        doing: &'static str,
-        /// File or folder concerned.
-        path: PathBuf,
-        /// Cause.
-        source: Arc<io::Error>,
-    },
-    /// Damaged data in a segment.
+    Io { doing: &'static str, path: PathBuf, source: Arc<io::Error> },
+    /// Damaged data in a segment: `offset` is the first that cannot be read, from `resumes` on rows may be readable
+    /// again.
     #[error("{shard}, offset {offset}: {}: {problem}{}", path.display(), Resumes(*resumes))]
-    Corrupt {
-        /// Shard concerned.
-        shard: Shard,
-        /// The first offset that cannot be read.
-        offset: u64,
-        /// The file.
-        path: PathBuf,
-        /// Description of the damage.
-        problem: String,
-        /// Offset from which on rows may be readable again.
-        resumes: Option<u64>,
-    },
+    Corrupt { shard: Shard, offset: u64, path: PathBuf, problem: String, resumes: Option<u64> },
     /// A file of the spool, other than a segment, that cannot be read.
     #[error("{}: {problem}", path.display())]
-    BadFile {
-        /// The file.
-        path: PathBuf,
-        /// Description of the problem.
-        problem: String,
-    },
-    /// Offsets that should exist but are in no segment.
+    BadFile { path: PathBuf, problem: String },
+    /// Offsets that should exist but are in no segment, up to `until` (exclusive).
     #[error("{shard}, offset {offset}: no segment holds offsets {offset} to {until}{}", Resumes(Some(*until)))]
-    Missing {
-        /// Shard concerned.
-        shard: Shard,
-        /// First missing offset.
-        offset: u64,
-        /// Offset after the last missing one.
-        until: u64,
-    },
+    Missing { shard: Shard, offset: u64, until: u64 },
     /// Offsets that were deleted, or are not written yet.
     #[error("{shard}, offset {offset}: the spool holds offsets {earliest} to {end} (exclusive)")]
-    OutOfRange {
-        /// Shard concerned.
-        shard: Shard,
-        /// Requested offset.
-        offset: u64,
-        /// First existing offset.
-        earliest: u64,
-        /// Offset after the last existing one.
-        end: u64,
-    },
+    OutOfRange { shard: Shard, offset: u64, earliest: u64, end: u64 },
     /// Another writer has the spool open.
     #[error("{}: another writer has this spool open", dir.display())]
-    Locked {
-        /// The spool.
-        dir: PathBuf,
-    },
+    Locked { dir: PathBuf },
     /// A spool or a file differs from the expected one.
     #[error("{}: {problem}", path.display())]
-    Mismatch {
-        /// The file or folder.
-        path: PathBuf,
-        /// Description of the difference.
-        problem: String,
-    },
+    Mismatch { path: PathBuf, problem: String },
     /// A row that cannot be stored.
     #[error("{shard}: column {column:?}: {problem}")]
-    Row {
-        /// Shard concerned.
-        shard: Shard,
-        /// Column concerned.
-        column: &'static str,
-        /// Description of the problem.
-        problem: String,
-    },
+    Row { shard: Shard, column: &'static str, problem: String },
     /// A request for something that does not exist.
     #[error("{0}")]
     Usage(String),

@@ -374,30 +374,22 @@ pub(crate) fn write_slices(
     slices: &mut [IoSlice<'_>],
     room: Option<&Room>,
 ) -> io::Result<()> {
-    let mut rest = slices;
-    let wanted: usize = rest.iter().map(|slice| slice.len()).sum();
-    let mut allowed = room.map_or(usize::MAX, |room| room(path, wanted));
-    let short = allowed < wanted;
-    while !rest.is_empty() {
-        let now = &rest[..rest.len().min(MAX_SLICES)];
-        let written = if short {
+    if let Some(room) = room {
+        let octets: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+        let allowed = room(path, octets.len());
+        if allowed < octets.len() {
             // Write as much as there is room for, to the octet.
-            let first = now[0].len().min(allowed);
-            if first == 0 && !now[0].is_empty() {
-                return Err(io::ErrorKind::StorageFull.into());
-            }
-            file.write(&now[0][..first])
-        } else {
-            file.write_vectored(now)
-        };
-        match written {
+            file.write_all(&octets[..allowed])?;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+    }
+    let mut rest = slices;
+    while !rest.is_empty() {
+        match file.write_vectored(&rest[..rest.len().min(MAX_SLICES)]) {
             Ok(0) if rest.iter().any(|slice| !slice.is_empty()) => {
                 return Err(io::ErrorKind::WriteZero.into());
             }
-            Ok(written) => {
-                allowed = allowed.saturating_sub(written);
-                IoSlice::advance_slices(&mut rest, written);
-            }
+            Ok(written) => IoSlice::advance_slices(&mut rest, written),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

@@ -42,23 +42,14 @@ impl Source {
 
 /// Failure while captures are read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the text of each error names its fields")]
 pub enum CaptureError {
-    /// A source cannot be read.
+    /// A source cannot be read; it has a path if it is a file.
     #[error("{}{error}", prefix(path))]
-    Io {
-        /// Its cause.
-        error: io::Error,
-        /// Path of the source, if it has one.
-        path: Option<PathBuf>,
-    },
-    /// A source is no capture.
+    Io { error: io::Error, path: Option<PathBuf> },
+    /// A source is no capture; it has a path if it is a file.
     #[error("{}{error}", prefix(path))]
-    Capture {
-        /// Its cause.
-        error: DecodeError,
-        /// Path of the source, if it has one.
-        path: Option<PathBuf>,
-    },
+    Capture { error: DecodeError, path: Option<PathBuf> },
     /// The columns do not fit together.
     #[error("{0}")]
     Arrow(ArrowError),

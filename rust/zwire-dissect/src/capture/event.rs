@@ -63,63 +63,20 @@ pub enum CloseReason {
 /// Of one connection: first `Open`, then `Data` and `Gap` with contiguous offsets per direction, last
 /// `Close`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the variants say what their fields mean")]
 pub enum FlowEvent {
-    /// A connection appeared.
-    Open {
-        /// When its first packet was captured.
-        timestamp: Duration,
-        /// The connection.
-        connection: Connection,
-        /// Whether the capture has its beginning. If not, offset 0 is just where it starts, possibly
-        /// in the middle of a message.
-        from_start: bool,
-    },
-    /// The next bytes of a stream.
-    Data {
-        /// When the segment that holds them was captured.
-        timestamp: Duration,
-        /// The connection.
-        connection: Connection,
-        /// The stream.
-        direction: Direction,
-        /// Offset of the first byte in the stream.
-        offset: u64,
-        /// The bytes: a slice of the packet if the segment came in order.
-        data: Bytes,
-    },
-    /// Bytes of a stream that the capture does not have. The stream goes on behind them.
-    Gap {
-        /// When the first packet behind the gap was captured.
-        timestamp: Duration,
-        /// The connection.
-        connection: Connection,
-        /// The stream.
-        direction: Direction,
-        /// Offset of the first missing byte in the stream.
-        offset: u64,
-        /// How many bytes are missing.
-        missing: u64,
-    },
-    /// A connection is over.
-    Close {
-        /// When its last packet was captured.
-        timestamp: Duration,
-        /// The connection.
-        connection: Connection,
-        /// Why.
-        reason: CloseReason,
-    },
-    /// A UDP datagram, reassembled if it came in IP fragments.
-    Datagram {
-        /// When it, or its last fragment, was captured.
-        timestamp: Duration,
-        /// The sender.
-        src: SocketAddr,
-        /// The receiver, possibly a multicast group.
-        dst: SocketAddr,
-        /// The payload as far as it was captured.
-        data: Bytes,
-        /// How many bytes behind `data` were on the wire and not captured.
-        missing: usize,
-    },
+    /// A connection appeared, with its first packet at `timestamp`. `from_start`: the capture has its beginning. If
+    /// not, offset 0 is just where it starts, possibly in the middle of a message.
+    Open { timestamp: Duration, connection: Connection, from_start: bool },
+    /// The next bytes of a stream, the first of them at `offset`; a slice of the packet if the segment, captured at
+    /// `timestamp`, came in order.
+    Data { timestamp: Duration, connection: Connection, direction: Direction, offset: u64, data: Bytes },
+    /// Bytes of a stream that the capture does not have: so many are `missing` from `offset` on. The stream goes on
+    /// behind them, with a packet captured at `timestamp`.
+    Gap { timestamp: Duration, connection: Connection, direction: Direction, offset: u64, missing: u64 },
+    /// A connection is over; its last packet was captured at `timestamp`.
+    Close { timestamp: Duration, connection: Connection, reason: CloseReason },
+    /// A UDP datagram, reassembled if it came in IP fragments, the last of them at `timestamp`. The receiver may be a
+    /// multicast group; so many bytes behind `data` are `missing`: they were on the wire and not captured.
+    Datagram { timestamp: Duration, src: SocketAddr, dst: SocketAddr, data: Bytes, missing: usize },
 }

@@ -94,11 +94,12 @@ enum ReaderStep {
     Packet(Packet),
     /// Something else was consumed: try again.
     Again,
-    /// The record is incomplete; it has this many bytes in all.
-    Await(usize),
 }
 
-enum ReaderFault {
+/// Reason why a step does not end.
+enum ReaderStop {
+    /// The record is incomplete; it has this many bytes in all.
+    Await(usize),
     /// The record is consumed, the next one starts where it should.
     Record(DecodeError),
     /// The place of the next record is unknown.
@@ -132,12 +133,12 @@ impl CaptureReader {
                     self.last = packet.timestamp;
                     return Ok(Some(packet));
                 }
-                Ok(ReaderStep::Await(len)) => {
+                Err(ReaderStop::Await(len)) => {
                     self.awaited = len;
                     return Ok(None);
                 }
-                Err(ReaderFault::Record(error)) => return Err(in_file(error)),
-                Err(ReaderFault::File(error)) => {
+                Err(ReaderStop::Record(error)) => return Err(in_file(error)),
+                Err(ReaderStop::File(error)) => {
                     self.buffer.clear();
                     self.state = ReaderState::Broken;
                     return Err(in_file(error));
@@ -182,31 +183,26 @@ impl CaptureReader {
         self.buffer.position()
     }
 
-    fn step(&mut self) -> core::result::Result<ReaderStep, ReaderFault> {
+    fn step(&mut self) -> core::result::Result<ReaderStep, ReaderStop> {
         match &mut self.state {
-            ReaderState::Broken => Ok(ReaderStep::Await(0)),
+            ReaderState::Broken => Err(ReaderStop::Await(0)),
             ReaderState::Start => {
-                let Some(magic) = self.buffer.peek::<4>() else { return Ok(ReaderStep::Await(4)) };
+                let magic = self.buffer.peek::<4>().ok_or(ReaderStop::Await(4))?;
                 if magic == SECTION_MAGIC {
                     self.state = ReaderState::Pcapng(Section::default());
                     return Ok(ReaderStep::Again);
                 }
                 // A wrong magic number is reported at once, not after twenty more bytes.
-                FileHeader::decode_magic(magic).map_err(ReaderFault::File)?;
-                let Some(bytes) = self.buffer.take(FileHeader::LEN) else {
-                    return Ok(ReaderStep::Await(FileHeader::LEN));
-                };
-                self.state = ReaderState::Pcap(FileHeader::decode(&bytes).map_err(ReaderFault::File)?);
+                FileHeader::decode_magic(magic).map_err(ReaderStop::File)?;
+                let bytes = self.buffer.take(FileHeader::LEN).ok_or(ReaderStop::Await(FileHeader::LEN))?;
+                self.state = ReaderState::Pcap(FileHeader::decode(&bytes).map_err(ReaderStop::File)?);
                 Ok(ReaderStep::Again)
             }
             ReaderState::Pcap(header) => {
-                let Some(bytes) = self.buffer.peek::<{ PcapRecord::HEADER_LEN }>() else {
-                    return Ok(ReaderStep::Await(PcapRecord::HEADER_LEN));
-                };
-                let record = PcapRecord::decode(header, &bytes).map_err(ReaderFault::File)?;
-                let Some(bytes) = self.buffer.take(record.len()) else {
-                    return Ok(ReaderStep::Await(record.len()));
-                };
+                let bytes = self.buffer.peek::<{ PcapRecord::HEADER_LEN }>();
+                let bytes = bytes.ok_or(ReaderStop::Await(PcapRecord::HEADER_LEN))?;
+                let record = PcapRecord::decode(header, &bytes).map_err(ReaderStop::File)?;
+                let bytes = self.buffer.take(record.len()).ok_or(ReaderStop::Await(record.len()))?;
                 Ok(ReaderStep::Packet(Packet {
                     timestamp: record.timestamp,
                     link_type: header.link_type,
@@ -217,28 +213,24 @@ impl CaptureReader {
             ReaderState::Pcapng(section) => {
                 self.skip -= self.buffer.skip(self.skip);
                 if self.skip > 0 {
-                    return Ok(ReaderStep::Await(0));
+                    return Err(ReaderStop::Await(0));
                 }
-                let Some(head) = self.buffer.peek::<{ Block::HEAD_LEN }>() else {
-                    return Ok(ReaderStep::Await(Block::HEAD_LEN));
-                };
-                let block = Block::decode(&head, section).map_err(ReaderFault::File)?;
+                let head = self.buffer.peek::<{ Block::HEAD_LEN }>();
+                let head = head.ok_or(ReaderStop::Await(Block::HEAD_LEN))?;
+                let block = Block::decode(&head, section).map_err(ReaderStop::File)?;
                 if !block.is_wanted() {
                     self.skip = u64::from(block.len);
                     return Ok(ReaderStep::Again);
                 }
                 if let Err(error) = block.check_len() {
                     self.skip = u64::from(block.len);
-                    return Err(ReaderFault::Record(error));
+                    return Err(ReaderStop::Record(error));
                 }
-                let Some(bytes) = self.buffer.take(block.len as usize) else {
-                    return Ok(ReaderStep::Await(block.len as usize));
-                };
-                block.check_trailer(&bytes).map_err(ReaderFault::File)?;
-                match section.decode(&block, &bytes, self.last).map_err(ReaderFault::Record)? {
-                    Some(packet) => Ok(ReaderStep::Packet(packet)),
-                    None => Ok(ReaderStep::Again),
-                }
+                let len = block.len as usize;
+                let bytes = self.buffer.take(len).ok_or(ReaderStop::Await(len))?;
+                block.check_trailer(&bytes).map_err(ReaderStop::File)?;
+                let packet = section.decode(&block, &bytes, self.last).map_err(ReaderStop::Record)?;
+                Ok(packet.map_or(ReaderStep::Again, ReaderStep::Packet))
             }
         }
     }

@@ -68,25 +68,20 @@ pub struct WebSocket {
 struct WsStream {
     buffer: StreamBuffer,
     phase: WsPhase,
+    /// Number of bytes of the HTTP head that were searched for its end.
+    searched: usize,
     frame: Option<WsFrame>,
     message: Option<WsAssembly>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 enum WsPhase {
-    /// In the HTTP head; so many of its bytes were already searched for its end.
-    Head {
-        searched: usize,
-    },
+    /// In the HTTP head.
+    #[default]
+    Head,
     Frames,
     /// The place of the next frame is unknown: it may be at the start of a segment.
     Lost,
-}
-
-impl Default for WsPhase {
-    fn default() -> Self {
-        Self::Head { searched: 0 }
-    }
 }
 
 /// A frame after its header was taken.
@@ -137,7 +132,7 @@ impl WebSocket {
         let client = &self.streams[Direction::ToServer.index()];
         match client.phase {
             _ if self.foreign => WsState::Foreign,
-            WsPhase::Head { .. } => WsState::Undecided,
+            WsPhase::Head => WsState::Undecided,
             WsPhase::Frames | WsPhase::Lost => WsState::Open,
         }
     }
@@ -171,11 +166,11 @@ impl WebSocket {
                 break;
             }
             let stream = &mut self.streams[direction.index()];
-            if let WsPhase::Head { searched } = stream.phase {
-                match stream.poll_head(direction, searched) {
-                    Head::Incomplete => continue,
-                    Head::Upgrade => stream.phase = WsPhase::Frames,
-                    Head::Foreign => {
+            if matches!(stream.phase, WsPhase::Head) {
+                match stream.poll_head(direction) {
+                    None => continue,
+                    Some(true) => stream.phase = WsPhase::Frames,
+                    Some(false) => {
                         *self = Self { foreign: true, ..Self::default() };
                         return None;
                     }
@@ -189,14 +184,9 @@ impl WebSocket {
     }
 }
 
-enum Head {
-    Incomplete,
-    Upgrade,
-    Foreign,
-}
-
 impl WsStream {
-    fn poll_head(&mut self, direction: Direction, searched: usize) -> Head {
+    /// Whether the HTTP head opens a WebSocket; `None`: it is incomplete.
+    fn poll_head(&mut self, direction: Direction) -> Option<bool> {
         let waiting = self.buffer.as_slice();
         let start: &[u8] = match direction {
             Direction::ToServer => b"GET ",
@@ -204,24 +194,21 @@ impl WsStream {
         };
         let len = waiting.len().min(start.len());
         if waiting[..len] != start[..len] {
-            return Head::Foreign;
+            return Some(false);
         }
         let end = b"\r\n\r\n";
-        let from = searched.saturating_sub(end.len() - 1).min(waiting.len());
+        let from = self.searched.saturating_sub(end.len() - 1).min(waiting.len());
         let found = waiting[from..].windows(end.len()).position(|window| window == end);
         let Some(found) = found else {
-            let searched = waiting.len();
-            self.phase = WsPhase::Head { searched };
+            self.searched = waiting.len();
             // Buffered bytes must not keep the packets they came with alive.
             self.buffer.settle();
-            return if searched > MAX_HTTP_HEAD { Head::Foreign } else { Head::Incomplete };
+            return (self.searched > MAX_HTTP_HEAD).then_some(false);
         };
         let head_len = from + found + end.len();
-        if !asks_for_websocket(&waiting[..head_len]) {
-            return Head::Foreign;
-        }
+        let asks = asks_for_websocket(&waiting[..head_len]);
         self.buffer.skip(head_len as u64);
-        Head::Upgrade
+        Some(asks)
     }
 
     fn poll_message(&mut self) -> Option<(u64, Result<Bytes>)> {

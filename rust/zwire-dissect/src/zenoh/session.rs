@@ -321,33 +321,28 @@ impl ZenohSession {
             })
         });
         let declared = &mut self.sides[side].declared;
-        match body {
-            Declaration::KeyExpr { id, key } => {
-                let full =
-                    prefix.as_ref().map(|prefix| declared.declare_key(*id, key.joined_to(prefix), total));
-                (prefix, full.is_some_and(|result| result.is_err()))
+        let full = match (body, entity(body)) {
+            (Declaration::KeyExpr { id, key }, _) => {
+                prefix.as_ref().map(|prefix| declared.declare_key(*id, key.joined_to(prefix), total))
             }
-            Declaration::UndeclareKeyExpr { id } => (declared.undeclare_key(*id, total), false),
-            Declaration::Subscriber { key, .. }
-            | Declaration::Queryable { key, .. }
-            | Declaration::Token { key, .. } => {
-                let full = match (&prefix, entity(body)) {
-                    (Some(prefix), Some((noun, id))) => {
-                        declared.declare_entity(noun, id, key.joined_to(prefix), total).is_err()
-                    }
-                    _ => false,
-                };
-                (prefix, full)
+            (Declaration::UndeclareKeyExpr { id }, _) => return (declared.undeclare_key(*id, total), false),
+            (
+                Declaration::Subscriber { key, .. }
+                | Declaration::Queryable { key, .. }
+                | Declaration::Token { key, .. },
+                Some((noun, id)),
+            ) => {
+                let key = prefix.as_ref().map(|prefix| key.joined_to(prefix));
+                key.map(|key| declared.declare_entity(noun, id, key, total))
             }
-            Declaration::UndeclareSubscriber { .. }
-            | Declaration::UndeclareQueryable { .. }
-            | Declaration::UndeclareToken { .. } => {
-                let known = entity(body).and_then(|(noun, id)| declared.undeclare_entity(noun, id, total));
+            (_, Some((noun, id))) => {
+                let known = declared.undeclare_entity(noun, id, total);
                 // A key in the message takes precedence over the remembered one.
-                if declared_key(body).is_some() { (prefix, false) } else { (known, false) }
+                return (if declared_key(body).is_some() { prefix } else { known }, false);
             }
-            Declaration::Final => (None, false),
-        }
+            (_, None) => None,
+        };
+        (prefix, full.is_some_and(|stored| stored.is_err()))
     }
 }
 

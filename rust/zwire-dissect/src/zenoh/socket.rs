@@ -12,7 +12,7 @@ use zwire_proto::{error::DecodeError, zenoh::link::Decompressor};
 /// A WebSocket that may carry Zenoh.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    socket: WebSocket,
+    pub(crate) socket: WebSocket,
     knowledge: Knowledge,
     /// Batches known to be Zenoh that wait to be handed out, the last first.
     ready: Vec<Batch>,
@@ -62,14 +62,6 @@ impl Socket {
 
     pub(crate) const fn is_zenoh(&self) -> bool {
         matches!(self.knowledge, Knowledge::Zenoh)
-    }
-
-    pub(crate) fn handle_data(&mut self, direction: Direction, data: Bytes) {
-        self.socket.handle_data(direction, data);
-    }
-
-    pub(crate) fn handle_gap(&mut self, direction: Direction, missing: u64) {
-        self.socket.handle_gap(direction, missing);
     }
 
     pub(crate) fn poll(&mut self, decompressor: &mut Decompressor) -> Next {

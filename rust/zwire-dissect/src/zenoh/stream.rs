@@ -94,7 +94,7 @@ impl ZenohStream {
         let half = &mut self.halves[direction.index()];
         if let ZenohCarrier::WebSocket(socket) = &mut self.kind {
             half.time = time;
-            socket.handle_data(direction, data);
+            socket.socket.handle_data(direction, data);
         } else {
             half.handle_data(time, data);
         }
@@ -110,7 +110,7 @@ impl ZenohStream {
         let place = Place { time, ..self.place(direction, offset) };
         self.session.sides[side].declared.lossy = true;
         if let ZenohCarrier::WebSocket(socket) = &mut self.kind {
-            socket.handle_gap(direction, missing);
+            socket.socket.handle_gap(direction, missing);
             if socket.is_zenoh() {
                 shared.out.push_back(place.fault(offset, Cause::Missing { bytes: missing }));
             }
@@ -350,10 +350,10 @@ impl ZenohStream {
             }
             let passed = half.buffer.position();
             if passed > 0 {
-                socket.handle_gap(direction, passed);
+                socket.socket.handle_gap(direction, passed);
             }
             if let Some(data) = half.buffer.take(half.buffer.len()) {
-                socket.handle_data(direction, data);
+                socket.socket.handle_data(direction, data);
             }
         }
         self.kind = ZenohCarrier::WebSocket(Box::new(socket));

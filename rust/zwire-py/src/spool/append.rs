@@ -8,9 +8,8 @@ use crate::{
 use bytes::Bytes;
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 use std::path::PathBuf;
-use zwire_recorder::{Appender, Clock};
+use zwire_recorder::{Appender, Cell, Clock};
 use zwire_spool::{
-    Cell,
     layout::{Column, Kind},
     stored::Form,
 };
