@@ -84,9 +84,9 @@ type Streams = BTreeMap<ConnectionId, [Vec<u8>; 2]>;
 type Datagrams = Vec<(SocketAddr, SocketAddr, Bytes)>;
 
 fn flows(name: &str) -> (Streams, Datagrams) {
-    let mut reader = CaptureReader::new();
+    let mut reader = CaptureReader::default();
     reader.push(file(name));
-    let mut flows = Flows::new();
+    let mut flows = Flows::default();
     let mut streams = Streams::new();
     let mut datagrams = Vec::new();
     let mut drain = |flows: &mut Flows| {

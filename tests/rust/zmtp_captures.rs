@@ -47,9 +47,9 @@ fn file(name: &str) -> Bytes {
 
 /// Each direction of each connection.
 fn streams(name: &str) -> Vec<Bytes> {
-    let mut reader = CaptureReader::new();
+    let mut reader = CaptureReader::default();
     reader.push(file(name));
-    let mut flows = Flows::new();
+    let mut flows = Flows::default();
     let mut streams: BTreeMap<(ConnectionId, usize), Vec<u8>> = BTreeMap::new();
     let mut drain = |flows: &mut Flows| {
         while let Some(event) = flows.poll_event() {

@@ -73,9 +73,9 @@ fn capture(name: &str) -> Capture {
     let format = if name == "zre-v2-chat" { "xz" } else { "gz" };
     let truth = String::from_utf8(unpack(&format!("{name}.truth.jsonl.{format}"))).unwrap();
     let truth = truth.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let mut reader = CaptureReader::new();
+    let mut reader = CaptureReader::default();
     reader.push(unpack(&format!("{name}.pcap.gz")));
-    let mut flows = Flows::new();
+    let mut flows = Flows::default();
     let (mut raw, mut beacons) = (BTreeMap::<(ConnectionId, usize), Vec<u8>>::new(), Vec::new());
     let mut drain = |flows: &mut Flows| {
         while let Some(event) = flows.poll_event() {

@@ -64,8 +64,8 @@ impl Dissector {
         let keys = options.keys.into_iter().map(KeyPair::of).collect();
         Self {
             ports: options.ports,
-            reader: CaptureReader::new(),
-            flows: Flows::new(),
+            reader: CaptureReader::default(),
+            flows: Flows::default(),
             streams: HashMap::new(),
             datagrams: Datagrams::default(),
             shared: Shared { keys, ..Shared::default() },
@@ -82,8 +82,7 @@ impl Dissector {
         self.reader.push(chunk);
     }
 
-    /// The next record; `None` asks for the next chunk, or after [`finish`](Self::finish) means that
-    /// the capture is read to its end.
+    /// The next record; `None` asks for the next chunk, or is the end after [`finish`](Self::finish).
     ///
     /// # Errors
     /// The file is no capture: it is empty, or its first bytes are those of no known format. Damage

@@ -16,8 +16,7 @@ use crate::capture::{Connection, Direction};
 use bytes::Bytes;
 use core::time::Duration;
 
-/// A connection that may carry Zenoh or ZMTP. Behind its start the streams of both read it, until one of them
-/// finds its protocol.
+/// A connection that may carry Zenoh or ZMTP: behind its start both streams read it, until one finds its own.
 #[derive(Debug)]
 pub(super) struct Follower {
     connection: Connection,
@@ -93,8 +92,7 @@ impl Follower {
         }
     }
 
-    /// Handles at most one batch or frame. With `end` no more bytes follow, and `Done` means that everything was
-    /// reported.
+    /// Handles at most one batch or frame. With `end` no more bytes follow, and `Done` ends all reports.
     pub(super) fn step(&mut self, end: bool, shared: &mut Shared) -> StreamStep {
         if let Some(pieces) = &self.start {
             if !end {

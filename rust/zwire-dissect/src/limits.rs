@@ -14,8 +14,7 @@ pub const MAX_DECLARED_TOTAL: usize = 16 * MAX_DECLARED_BYTES;
 pub(super) const ENTRY_BYTES: usize = 64;
 /// Largest batch: a length prefix has 16 bits, and a datagram is no longer.
 pub(super) const MAX_BATCH: usize = u16::MAX as usize;
-/// Most bytes of a stream that wait for the decision where its batches begin: enough for the run of
-/// largest batches that decides it.
+/// Most bytes of a stream that wait for the decision where its batches begin: the run that decides it.
 pub const MAX_UNDECIDED: usize = 8 * (MAX_BATCH + 3);
 /// Most bytes that wait for this decision in all streams. Above it a stream that would wait is given
 /// up, or searched from its next bytes on if it is known to be Zenoh.

@@ -29,8 +29,7 @@ pub struct Record {
     pub src: Option<SocketAddr>,
     /// Receiver, possibly a multicast group.
     pub dst: Option<SocketAddr>,
-    /// Sequence number of the FRAME, or of the last FRAGMENT, that carried the message; for OPEN the
-    /// initial sequence number.
+    /// Sequence number of the FRAME or the last FRAGMENT with the message; the initial one of OPEN.
     pub sn: Option<u32>,
     /// Text in front of the suffix of the message's key: the string declared for its scope, or the
     /// empty text. `None`: the message has no key, or its scope was declared outside of the capture.
@@ -299,8 +298,7 @@ impl Record {
         if self.prefix.is_some() { None } else { self.wire_key() }
     }
 
-    /// The value of a put, a query, a reply or an error; the data of a ZMTP command. `None` too if the
-    /// value is in shared memory.
+    /// The value of a put, query, reply or error, the data of a ZMTP command; `None` in shared memory.
     #[must_use]
     pub fn payload(&self) -> Option<&Bytes> {
         if let Message::Zmtp(said) = &self.message {

@@ -45,8 +45,7 @@ pub enum Handshake {
 /// A message between nodes of ZRE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZreMessage {
-    /// Generation of the message; `None` where the HELLO is not in the capture and the message does not
-    /// tell.
+    /// Generation; `None` where the HELLO is not in the capture and the message does not tell.
     pub generation: Option<Generation>,
     /// Sender, from the identity of the connection.
     pub peer: Option<Uuid>,
@@ -360,8 +359,7 @@ impl Record {
         }
     }
 
-    /// The frames of a content: of WHISPER and SHOUT, or of a message of an application; the text of a
-    /// log.
+    /// The frames of a content: of WHISPER, SHOUT or a message of an application; the text of a log.
     #[must_use]
     pub fn content(&self) -> Option<&[Bytes]> {
         match &self.message {

@@ -1,5 +1,4 @@
-//! [`Side`]: one direction of a followed connection, from its bytes to units: the batches of Zenoh or the
-//! frames of ZMTP.
+//! [`Side`]: one direction of a connection, from its bytes to batches of Zenoh or frames of ZMTP.
 
 use super::shared::Place;
 use crate::capture::{Connection, Direction, StreamBuffer};

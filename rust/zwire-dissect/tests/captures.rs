@@ -49,7 +49,7 @@ fn file(name: &str) -> Bytes {
 }
 
 fn packets(file: &Bytes, chunk: usize) -> Vec<Packet> {
-    let mut reader = CaptureReader::new();
+    let mut reader = CaptureReader::default();
     let mut packets = Vec::new();
     for start in (0..file.len()).step_by(chunk) {
         reader.push(file.slice(start..file.len().min(start + chunk)));
@@ -76,7 +76,7 @@ struct Outcome {
 }
 
 fn run<'a>(packets: impl IntoIterator<Item = &'a Packet>) -> Outcome {
-    let mut flows = Flows::new();
+    let mut flows = Flows::default();
     let mut outcome = Outcome::default();
     let drain = |flows: &mut Flows, outcome: &mut Outcome| {
         while let Some(event) = flows.poll_event() {

@@ -14,7 +14,7 @@ fn to_v6(addr: IpAddr) -> Ipv6Addr {
 }
 
 fn packets(out: &mut PcapWriter) -> Vec<Packet> {
-    let mut reader = CaptureReader::new();
+    let mut reader = CaptureReader::default();
     reader.push(out.take());
     let mut packets = Vec::new();
     while let Some(packet) = reader.poll_packet().unwrap() {
@@ -25,7 +25,7 @@ fn packets(out: &mut PcapWriter) -> Vec<Packet> {
 }
 
 fn events(packets: &[Packet]) -> Vec<FlowEvent> {
-    let mut flows = Flows::new();
+    let mut flows = Flows::default();
     for packet in packets {
         flows.handle_packet(packet).unwrap();
     }

@@ -42,8 +42,7 @@ fn missing(column: &Column, time: i64) -> Cell {
     }
 }
 
-/// Value of an Arrow array in a row; `None` if the type of the array does not fit the column, or if the column
-/// does not take the text.
+/// Value of an Arrow array in a row; `None` if the column does not take the type of the array, or the text.
 fn of_array(array: &ArrayRef, column: &Column, row: usize) -> Option<Cell> {
     let any = array.as_any();
     macro_rules! value {
@@ -169,8 +168,7 @@ impl Appender {
         self.layout.columns.iter().enumerate().map(|(at, stored)| (self.layout.read_column(at), stored))
     }
 
-    /// Names of the columns of a batch that have the type of files and not the type that readers see, with the
-    /// texts to use.
+    /// Columns of a batch with the type of files instead of the type that readers see, with the texts to use.
     pub fn former_types(&self, batch: &RecordBatch) -> Vec<(&'static str, &'static str)> {
         let former = |(column, stored): (columns::Column, &Column)| {
             let array = column_of(batch, column.name, stored)?;

@@ -10,8 +10,7 @@
 //! | [`append`] | rows and batches written by a program, without a network |
 //! | [`range`] | ranges of a spool, served to readers on a network |
 //!
-//! The crate reads time only through [`Clock`], by default `zwire_engine::clock`; unit tests pass a clock that they
-//! advance themselves.
+//! The crate reads time only through [`Clock`], by default `zwire_engine::clock`; unit tests advance their own.
 
 pub mod append;
 mod error;

@@ -16,24 +16,21 @@ use zwire_spool::{BatchLimits, Error, LastNumber, Mark, Rows, Shard, Spool};
 /// Rows at the end of each shard that a starting spooler reads for the last numbers of publishers.
 const LAST_ROWS: u64 = 1 << 17;
 
-/// Rows after which the last numbers are saved again for the next writer: half of those that it reads in any
-/// case.
+/// Rows after which the last numbers are saved again for the next writer: half of those it reads anyway.
 pub(crate) const ROWS_WITHOUT: u64 = LAST_ROWS / 2;
 
 /// Most rows of each shard that are read behind those that the saved numbers cover. A recorder saves the numbers
 /// every second; a longer rest was written by another program.
 const MOST_ROWS: u64 = 1 << 24;
 
-/// Most publishers with a known last number. Beyond it all are forgotten, and learned again from their next
-/// samples.
+/// Most publishers with a known last number; beyond it all are forgotten, and learned again from samples.
 const MAX_SOURCES: usize = 65_536;
 
 /// Distance behind the last number from which on a sample counts as the first one of a publisher that has
 /// restarted its numbers, instead of as a late one.
 const FAR: i32 = 1 << 20;
 
-/// Bound of the ranges that are reported as missing among the last rows: behind a longer one the publisher has
-/// restarted its numbers.
+/// Longest range that is reported as missing among the last rows; a longer one is a restart of the numbers.
 const MAX_TOLD: u32 = 1 << 16;
 
 /// Id of a node, and the number of a publisher in it.

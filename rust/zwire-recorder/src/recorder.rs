@@ -158,8 +158,7 @@ impl Recorder {
         &self.id
     }
 
-    /// Receive time of the last row that the spool had when it was opened, in microseconds since 1970;
-    /// `None` if it had no rows.
+    /// Receive time in microseconds since 1970 of the last row when the spool was opened, if any.
     pub const fn last(&self) -> Option<i64> {
         self.last
     }
@@ -175,8 +174,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Records the samples of a subscriber. A sample that an earlier subscriber of this recorder receives as
-    /// well is recorded once.
+    /// Records the samples of a subscriber, except those that an earlier one of this recorder receives too.
     pub fn record_samples(
         &self,
         key: KeyExpr,

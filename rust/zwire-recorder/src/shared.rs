@@ -11,8 +11,8 @@ use zwire_spool::{
     Consumer, Durability, Error, Gap, Remembered, Retention, Rule, Shard, ShardWriter, Shards, Writer,
 };
 
-/// The gap log is bounded even where rows are not: 1 GiB is a few million gaps; with a bound for rows, a
-/// sixteenth of it.
+/// Bound of the gap log, a few million gaps, where rows have none; otherwise it is a sixteenth of
+/// theirs.
 const MAX_GAP_BYTES: u64 = 1 << 30;
 const MIN_GAP_BYTES: u64 = 1 << 20;
 
@@ -114,8 +114,8 @@ impl Shared {
         }
     }
 
-    /// Offsets of consumers, without those that are forgotten; empty where no rule depends on consumers,
-    /// `None` if they cannot be read.
+    /// Offsets of consumers that are not forgotten; empty where no rule needs them, `None` if
+    /// unreadable.
     fn consumers(&self, now: i64) -> Option<BTreeMap<String, Consumer>> {
         let Keeping { rule, consumer_micros } = self.keeping;
         if rule == Retention::default() && consumer_micros.is_none() {

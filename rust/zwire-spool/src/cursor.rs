@@ -36,8 +36,7 @@ impl View {
         self.entries.last().map_or(self.segment.head.base, Entry::end)
     }
 
-    /// Finds the blocks with rows before an offset, from the index file beside the segment, or from the
-    /// segment itself.
+    /// Finds the blocks with rows before an offset, in the index beside the segment or in the segment.
     pub(crate) fn load(&mut self, until: u64) -> Result<()> {
         if self.end() >= until {
             return Ok(());
@@ -149,8 +148,7 @@ impl Cursor {
         }
     }
 
-    /// Adds the offset at which reading resumes (the next segment, or the end) to an error that concerns
-    /// a whole segment.
+    /// Adds the offset at which reading resumes (the next segment, or the end) to damage of a segment.
     fn say_where_it_goes_on<T>(&self, mut error: Error, next: u64) -> Result<T> {
         if let Error::Corrupt { resumes: resumes @ None, offset, .. } = &mut error {
             *resumes = match self.log.around(next.max(*offset)).1 {

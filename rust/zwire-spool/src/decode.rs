@@ -1,7 +1,6 @@
 //! Decoding of columns from a block. No length or position in a block is trusted without a check.
 //!
-//! Texts and bytes are never copied. Numbers are copied if the block is not aligned, as after a network
-//! transfer.
+//! Texts and bytes are never copied, numbers if the block is not aligned, as after a network transfer.
 
 use crate::{
     block::{TRAILER, entries},

@@ -12,8 +12,7 @@ pub enum Error {
     /// The operating system reported an error while `doing`, such as `write` or `open`.
     #[error("{}: could not {doing}: {source}", path.display())]
     Io { doing: &'static str, path: PathBuf, source: Arc<io::Error> },
-    /// Damaged data in a segment: `offset` is the first that cannot be read, from `resumes` on rows may be readable
-    /// again.
+    /// Damaged data in a segment: `offset` cannot be read, from `resumes` on rows may be readable again.
     #[error("{shard}, offset {offset}: {}: {problem}{}", path.display(), Resumes(*resumes))]
     Corrupt { shard: Shard, offset: u64, path: PathBuf, problem: String, resumes: Option<u64> },
     /// A file of the spool, other than a segment, that cannot be read.

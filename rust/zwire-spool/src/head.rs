@@ -4,8 +4,7 @@
 //! "ARROW1\0\0" | ffffffff | length | message: schema | padding | "ZWHD" | crc32c of all before
 //! ```
 //!
-//! The length covers padding and checksum, so Arrow readers skip them. The whole head is a multiple of 64
-//! octets long.
+//! The length covers padding and checksum, so Arrow readers skip them. The head is padded to 64 octets.
 
 use crate::{
     columns::schema,

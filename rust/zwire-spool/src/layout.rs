@@ -7,8 +7,7 @@ pub use crate::columns::Kind;
 use crate::{columns, stored::Form};
 use core::fmt;
 
-/// Most shards of a spool, more than any machine has cores; a larger number is refused, such as one in a damaged
-/// file.
+/// Most shards of a spool, more than machines have cores; larger numbers are refused, as in a damaged file.
 pub const MAX_SHARDS: u32 = 1024;
 
 /// Ordered log of a spool.

@@ -35,8 +35,7 @@ fn share(whole: u64, part: u64, total: u64) -> u64 {
 }
 
 impl Spool {
-    /// First offset of each shard with a row received at or after a time in microseconds since 1970; the
-    /// end of the shard if there is none.
+    /// First offset of each shard received at or after a time in microseconds since 1970, or its end.
     pub fn at(&self, time: i64) -> Result<Offsets> {
         (0..self.meta().shards)
             .map(|number| Ok((number, self.shard_at(Shard::Data(number), time)?)))
@@ -49,8 +48,7 @@ impl Spool {
         for base in log.bases.clone() {
             let view = log.view(base)?;
             view.load(mark.end)?;
-            // Clocks may be set back, so the first block that reaches the time counts, without a binary
-            // search.
+            // Clocks may be set back: the first block that reaches the time counts, without a search.
             let Some(entry) = view.entries.iter().find(|entry| entry.max_time >= time).copied() else {
                 continue;
             };
@@ -84,8 +82,7 @@ impl Spool {
         Ok(times.and_then(|times| times.values().first().copied()))
     }
 
-    /// An end between `start` and `end` that respects a limit, divided among the shards by their backlog.
-    /// Always makes some progress.
+    /// An end between `start` and `end` within a limit that shards share by their backlog, with progress.
     pub fn walk(
         &self,
         start: &Offsets,
@@ -142,8 +139,7 @@ impl Spool {
         Ok(ends)
     }
 
-    /// Divides the rows between `start` and `end` into about `parts` ranges of similar size; at least one
-    /// for each shard with rows.
+    /// Divides the rows between `start` and `end` into about `parts` similar ranges, one or more a shard.
     pub fn split(&self, start: &Offsets, end: &Offsets, parts: usize) -> Result<Vec<Range>> {
         let mut shards = Vec::new();
         for (&shard, &to) in end {
@@ -199,8 +195,7 @@ impl Log {
         Ok(pieces)
     }
 
-    /// The offset before which the pieces have `bytes` octets, at the end of a block if possible. `None`:
-    /// not a single row.
+    /// Offset before which the pieces have `bytes` octets, ending a block if possible; `None`: not a row.
     fn reach(&mut self, pieces: &[Piece], bytes: u64) -> Result<Option<u64>> {
         let mut left = bytes;
         let mut reached = None;
@@ -237,8 +232,7 @@ impl Log {
         Ok(reached)
     }
 
-    /// Blocks of a segment with rows of a range; the sizes of the first and the last are estimated in
-    /// proportion.
+    /// Blocks of a segment with rows of a range; sizes of the first and last are proportional estimates.
     fn blocks(&mut self, base: u64, from: u64, to: u64) -> Result<Vec<Piece>> {
         let view = match self.view(base) {
             Ok(view) => view,

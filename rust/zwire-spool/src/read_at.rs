@@ -48,8 +48,7 @@ impl ReadAt for &[u8] {
     }
 }
 
-/// Opens a file for reading. A pipe is refused: opening it would block until another process writes to
-/// it.
+/// Opens a file for reading. A pipe is refused: opening it would block until something is written.
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     #[cfg(unix)]
     if std::os::unix::fs::FileTypeExt::is_fifo(&std::fs::metadata(path)?.file_type()) {

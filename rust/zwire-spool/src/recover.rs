@@ -26,8 +26,7 @@ pub struct Recovered {
     pub shard: Shard,
     /// Offset of its next row.
     pub next: u64,
-    /// First offset without a row: offsets from here to `next` are not used. Equal to `next` if there are
-    /// none.
+    /// First offset without a row: offsets from here to `next`, if they differ, are not used.
     pub hole: u64,
     /// Octets after the last complete block, which were cut off.
     pub cut: u64,
@@ -178,8 +177,7 @@ fn last_segment(
             None => delete_segment(folder, base)?,
             Some(problem) => {
                 if base >= must.end {
-                    // No reader is known to need it, but a file that is not understood must not be
-                    // deleted.
+                    // No reader is known to need it, but an unknown file must not be deleted.
                     let aside = path.with_extension("damaged");
                     fs::rename(&path, &aside).map_err(Error::io("rename", &*path))?;
                 }
@@ -196,8 +194,7 @@ fn last_segment(
     Ok((kept, end))
 }
 
-/// Greatest receive time of a segment's last block, from the index beside it. The index is a cache:
-/// `None` if it cannot be read.
+/// Greatest receive time of a segment's last block, from the index; `None` if that cannot be read.
 fn max_time(list: &Path) -> Option<i64> {
     let file = open_file(list).ok()?;
     let last = (file.len().ok()? / index::ENTRY as u64).checked_sub(1)?;

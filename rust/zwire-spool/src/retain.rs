@@ -57,8 +57,8 @@ impl ShardWriter {
         self.kept.front().map(|segment| segment.max_time)
     }
 
-    /// Deletes segments according to `rule`. `committed` is the position of the slowest consumer, `None`
-    /// if there is no consumer.
+    /// Deletes segments according to `rule`. `committed` is the position of the slowest consumer, if
+    /// any.
     pub fn retain(&mut self, rule: &Retention, committed: Option<u64>, now: i64) -> Result<Vec<Deleted>> {
         let mut deleted: Vec<Deleted> = Vec::new();
         let kept: u64 = self.kept.iter().map(|segment| segment.bytes).sum();

@@ -90,8 +90,7 @@ impl Batches {
         self.next = end.min(self.stop).max(self.next);
     }
 
-    /// Takes the block with the next row, which has `rows` rows from offset `first` on; returns the
-    /// problem if it is invalid.
+    /// Takes the block with the next row: `rows` rows from `first` on. Returns why it is invalid.
     pub(crate) fn take(
         &mut self,
         octets: Buffer,

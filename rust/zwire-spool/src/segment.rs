@@ -132,8 +132,8 @@ impl<R: ReadAt> Segment<R> {
         Ok(verify(&octets, self.head.shard).map(|trailer| (octets, trailer)))
     }
 
-    /// Verifies blocks one by one from a position and offset, until something else follows; also returns
-    /// what follows.
+    /// Verifies blocks from a position and offset on, until something else follows, which is returned
+    /// too.
     pub(crate) fn scan(
         &self,
         mut at: u64,

@@ -64,8 +64,7 @@ impl Default for Options {
             durability: Durability::Os,
             segment_bytes: 256 << 20,
             segment_micros: 600_000_000,
-            // Large enough to make the overhead of its head negligible, small enough that little is lost
-            // with it.
+            // Large enough that its head weighs little, small enough that little is lost with it.
             block_bytes: 1 << 20,
             block_rows: 32_768,
             room: None,
@@ -321,8 +320,7 @@ impl ShardWriter {
         }
     }
 
-    /// Waits until all blocks are on disk, and publishes them. After an error the published state is
-    /// unchanged.
+    /// Waits until all blocks are on disk, and publishes them; after an error nothing is published.
     pub fn sync(&mut self) -> Result<()> {
         if let Some(open) = &self.open {
             open.file.sync_data().map_err(Error::io("sync", &*open.path))?;

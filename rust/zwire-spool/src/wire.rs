@@ -1,5 +1,4 @@
-//! Ranges over a network: the server answers with unchanged blocks, and the client verifies them as if
-//! they were read from a file.
+//! Ranges over a network: the server sends blocks unchanged, the client verifies them as if from a file.
 //!
 //! Each block is accompanied by a label:
 //!
@@ -8,8 +7,7 @@
 //! 32  1: no row has these offsets, and there is no block   36  crc32c of all before
 //! ```
 //!
-//! The first label tells where the answer ends, so that the next range can be requested while this one
-//! arrives.
+//! The first label tells where the answer ends, so that the next range can be requested meanwhile.
 
 use crate::{
     columns,
@@ -86,8 +84,8 @@ impl Cursor {
         self.log.shard
     }
 
-    /// Answers with the blocks that hold rows `from` to `to` (exclusive): all of them, or the first ones
-    /// up to about `max` octets.
+    /// Answers with the blocks of rows `from` to `to` (exclusive): all, or the first of about `max`
+    /// octets.
     pub fn answer(mut self, from: u64, to: u64, max: u64) -> Result<Answer> {
         let shard = self.log.shard;
         self.spool.check(shard, from, to)?;

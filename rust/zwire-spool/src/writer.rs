@@ -50,8 +50,7 @@ pub struct Gap {
     pub detail: String,
 }
 
-/// Exclusive right to write a spool, and the state common to all shards. Each shard has a writer of its
-/// own.
+/// Exclusive right to write a spool, and the state common to all shards, each with its own writer.
 pub struct Writer {
     pub(crate) dir: PathBuf,
     meta: Meta,

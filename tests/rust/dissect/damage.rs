@@ -71,7 +71,7 @@ fn a_capture_that_begins_late_invents_nothing() {
 /// The connections of a capture from their SYNs on, but without INIT and OPEN, as if none had been
 /// sent.
 fn without_handshakes(packets: &[Packet]) -> Bytes {
-    let mut flows = Flows::new();
+    let mut flows = Flows::default();
     let mut out = PcapWriter::new();
     let mut links: BTreeMap<SocketAddr, (FrameBuilder, [(StreamBuffer, u32); 2])> = BTreeMap::new();
     for packet in packets {

@@ -30,7 +30,7 @@ fn read(framing: Framing, frames: impl IntoIterator<Item = Frame>) -> Vec<Record
 }
 
 fn chunks(name: &str) -> Vec<Frame> {
-    let mut flows = Flows::new();
+    let mut flows = Flows::default();
     let mut frames = Vec::new();
     for packet in packets(name) {
         flows.handle_packet(&packet).unwrap();

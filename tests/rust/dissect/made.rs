@@ -10,7 +10,7 @@ use zwire_proto::pcap::{FrameBuilder, PcapWriter, write_datagram};
 
 /// The batches of a capture of one connection, in the order of their last bytes.
 fn batches(name: &str) -> Vec<(Duration, Direction, Bytes)> {
-    let mut flows = Flows::new();
+    let mut flows = Flows::default();
     let mut buffers: BTreeMap<usize, StreamBuffer> = BTreeMap::new();
     let mut batches = Vec::new();
     for packet in packets(name) {

@@ -63,7 +63,7 @@ pub(crate) fn packets(name: &str) -> Vec<Packet> {
 
 /// The packets of a file.
 pub(crate) fn packets_of(file: Bytes) -> Vec<Packet> {
-    let mut reader = CaptureReader::new();
+    let mut reader = CaptureReader::default();
     reader.push(file);
     let mut packets = Vec::new();
     while let Some(packet) = reader.poll_packet().unwrap() {

@@ -60,7 +60,7 @@ pub enum CloseReason {
 
 /// Something that happened in the capture.
 ///
-/// Of one connection: first `Open`, then `Data` and `Gap` with contiguous offsets per direction, last
+/// Of a connection: first `Open`, then `Data` and `Gap` with contiguous offsets per direction, then
 /// `Close`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the variants say what their fields mean")]

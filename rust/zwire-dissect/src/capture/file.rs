@@ -7,7 +7,6 @@ use super::buffer::StreamBuffer;
 use super::pcap::{FileHeader, PcapRecord};
 use super::pcapng::{Block, SECTION_MAGIC, Section};
 use bytes::Bytes;
-use core::fmt;
 use core::time::Duration;
 use zwire_proto::error::{DecodeError, DecodeErrorKind, Result};
 
@@ -38,12 +37,6 @@ impl LinkType {
     pub const LINUX_SLL2: Self = Self(276);
 }
 
-impl fmt::Display for LinkType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "link type {}", self.0)
-    }
-}
-
 /// A packet of the file, unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
@@ -54,16 +47,14 @@ pub struct Packet {
     pub link_type: LinkType,
     /// Length on the wire; above `data.len()` if the capture kept only the beginning.
     pub original_len: u32,
-    /// The bytes in the file: a slice of the chunk that was pushed wherever the packet lies inside
-    /// one chunk.
+    /// The bytes in the file: a slice of the pushed chunk wherever one chunk holds the packet.
     pub data: Bytes,
 }
 
 /// Reads a capture file that arrives in chunks.
 ///
-/// After each [`push`](Self::push), call [`poll_packet`](Self::poll_packet) until it gives `None`;
-/// after the last chunk call [`finish`](Self::finish). The reader keeps less than one record beside
-/// the chunk in hand.
+/// After each [`push`](Self::push), call [`poll_packet`](Self::poll_packet) until it gives `None`; after
+/// the last chunk call [`finish`](Self::finish). The reader keeps less than a record beside it.
 ///
 /// Offsets in errors count from the start of the file. An error inside a pcapng block costs this
 /// block: go on polling. An error that loses the place of the next record (a bad magic number, an
@@ -107,12 +98,6 @@ enum ReaderStop {
 }
 
 impl CaptureReader {
-    /// A reader at the start of a file.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Adds the next chunk of the file. Push the whole file, or a mapping of it, as one `Bytes` and
     /// no packet is copied.
     pub fn push(&mut self, chunk: impl Into<Bytes>) {
@@ -244,7 +229,7 @@ mod tests {
 
     /// Reads a file in chunks of this size and returns all its packets and errors.
     fn read(file: &[u8], chunk: usize) -> (Vec<Packet>, Vec<DecodeError>) {
-        let mut reader = CaptureReader::new();
+        let mut reader = CaptureReader::default();
         let (mut packets, mut errors) = (Vec::new(), Vec::new());
         for chunk in file.chunks(chunk) {
             reader.push(Bytes::copy_from_slice(chunk));
@@ -296,7 +281,7 @@ mod tests {
         let mut writer = PcapWriter::new();
         writer.write(Duration::from_secs(1), b"head", b"body");
         let file = Bytes::from(writer.take());
-        let mut reader = CaptureReader::new();
+        let mut reader = CaptureReader::default();
         reader.push(file.clone());
         let packet = reader.poll_packet().unwrap().unwrap();
         assert_eq!(packet.data, &b"headbody"[..]);
@@ -457,7 +442,7 @@ mod tests {
         file.extend_from_slice(&0x0badu32.to_le_bytes());
         file.extend_from_slice(&0xffff_fffcu32.to_le_bytes());
         file.resize(3_000_000, 0);
-        let mut reader = CaptureReader::new();
+        let mut reader = CaptureReader::default();
         for chunk in file.chunks(1000) {
             reader.push(Bytes::copy_from_slice(chunk));
             assert_eq!(reader.poll_packet(), Ok(None));

@@ -39,12 +39,6 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// A machine without any packets yet.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Takes in the next packet of the capture. An error says what is wrong with this packet (its
     /// offset counts from the start of the packet) and has no effect on later ones.
     pub fn handle_packet(&mut self, packet: &Packet) -> Result<()> {
@@ -152,7 +146,7 @@ mod tests {
     #[test]
     fn a_datagram_in_fragments_comes_out_whole() {
         let datagram = [0x1d, 0x16, 0x1d, 0x17, 0, 20, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
-        let mut flows = Flows::new();
+        let mut flows = Flows::default();
         flows.handle_packet(&packet(LinkType::RAW, udp([0, 2], &datagram[16..]))).unwrap();
         assert_eq!(flows.poll_event(), None);
         flows.handle_packet(&packet(LinkType::RAW, udp([0x20, 0], &datagram[..16]))).unwrap();
@@ -171,7 +165,7 @@ mod tests {
         let mut cut =
             packet(LinkType::RAW, udp([0, 0], &[0, 1, 0, 2, 0, 18, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0]));
         cut.data.truncate(32);
-        let mut flows = Flows::new();
+        let mut flows = Flows::default();
         flows.handle_packet(&cut).unwrap();
         let Some(FlowEvent::Datagram { data, missing, .. }) = flows.poll_event() else {
             panic!("no datagram")
@@ -181,7 +175,7 @@ mod tests {
 
     #[test]
     fn foreign_and_malformed_packets_are_counted() {
-        let mut flows = Flows::new();
+        let mut flows = Flows::default();
         let arp = [&[0u8; 12][..], &[8, 6], &[0; 28]].concat();
         flows.handle_packet(&packet(LinkType::ETHERNET, arp)).unwrap();
         let mut icmp = udp([0, 0], &[0; 8]);
@@ -207,7 +201,7 @@ mod tests {
                  0..=MAX_PACKET_LEN),
                 0..40),
         ) {
-            let mut flows = Flows::new();
+            let mut flows = Flows::default();
             for (link_type, mut data, version, protocol, original_len) in packets {
                 // Random bytes rarely look like IP; set the fields that decide.
                 for (at, value) in [(0, version), (9, protocol), (6, protocol)] {

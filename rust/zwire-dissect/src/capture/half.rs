@@ -156,8 +156,7 @@ impl CapturedHalf {
         self.held.clear();
     }
 
-    /// Hands out a piece that starts at the next offset, drops it if it is old, and keeps it if
-    /// there is a hole in front of it.
+    /// Hands out a piece that starts at the next offset, drops an old one, keeps one behind a hole.
     fn accept(&mut self, start: i64, mut piece: HeldPiece, sink: &mut Sink<'_>) {
         let end = start + piece.len as i64;
         if piece.len == 0 || end <= self.offset as i64 {
@@ -218,8 +217,7 @@ impl CapturedHalf {
             }
             let room = self.held.range(at..).next().map_or(u64::MAX, |(next, _)| next - at);
             let mut part = piece.truncated(piece.len.min(room));
-            // A copy: a slice would keep the whole chunk of the file in memory, and the bound counts
-            // only copied bytes.
+            // A copy: a slice would keep the whole chunk in memory, and the bound counts only copies.
             part.data = part.data.map(|data| Bytes::copy_from_slice(&data));
             piece.advance(part.len);
             self.held_bytes += part.held_bytes();

@@ -41,8 +41,7 @@ pub(super) struct Fragment {
     pub(super) more: bool,
 }
 
-/// Decodes the IP packet at `at`. `wire_len` is the length of the whole packet before the capture
-/// cut it.
+/// Decodes the IP packet at `at`; `wire_len` is its whole length, before the capture cut it.
 pub(super) fn decode(data: &[u8], at: usize, wire_len: usize) -> Result<IpPacket> {
     match byte(data, at, "IP version")? >> 4 {
         4 => decode_v4(data, at, wire_len),

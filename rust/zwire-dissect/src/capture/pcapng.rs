@@ -128,8 +128,7 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// Takes in a whole block that is [wanted](Block::is_wanted). `last` is the time of packets
-    /// that carry none.
+    /// Takes in a whole [wanted](Block::is_wanted) block; packets without a time take `last`.
     pub(super) fn decode(&mut self, block: &Block, bytes: &Bytes, last: Duration) -> Result<Option<Packet>> {
         let order = block.order;
         let end = bytes.len().saturating_sub(4);

@@ -25,8 +25,7 @@ pub(super) struct Segment {
 
 /// Decodes the payload of an IP packet, of which the capture lacks the last `missing` bytes.
 ///
-/// Checksums are not verified: hosts leave them to the network card, so most captures taken on a host
-/// hold wrong ones.
+/// Checksums are not verified: hosts leave them to the network card, and captures hold wrong ones.
 pub(super) fn decode_tcp(payload: &Bytes, missing: usize) -> Result<Segment> {
     let header_len = usize::from(byte(payload, 12, "TCP header length")? >> 4) * 4;
     if header_len < 20 {

@@ -53,7 +53,7 @@ pub struct WsMessage {
     pub payload: Result<Bytes>,
 }
 
-/// The messages of one connection.
+/// The messages of one connection; by default it is at its start, and the HTTP heads are still to come.
 ///
 /// Hand in the [`FlowEvent`](super::FlowEvent)s of the connection, and after each input call
 /// [`poll_message`](Self::poll_message) until it gives `None`. Control frames and text messages are
@@ -104,14 +104,7 @@ struct WsAssembly {
 }
 
 impl WebSocket {
-    /// A connection at its start: the HTTP heads are still to come.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// A connection without its start in the capture. Frames are searched for at the start of each
-    /// segment.
+    /// A connection that began before the capture: frames are searched for at each start of a segment.
     #[must_use]
     pub fn resume() -> Self {
         let stream = || WsStream { phase: WsPhase::Lost, ..WsStream::default() };
@@ -368,8 +361,7 @@ impl WsAssembly {
     }
 }
 
-/// Whether a segment looks as if a message begins with it: a whole binary message, its length in the
-/// shortest form.
+/// Whether a segment looks like a whole binary message, its length in the shortest form.
 fn is_plausible(segment: &[u8]) -> bool {
     let Some([first, second]) = segment.first_chunk() else { return false };
     let length = segment.get(2..).unwrap_or_default();
@@ -405,7 +397,7 @@ mod tests {
         Connection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 
     fn open() -> WebSocket {
-        let mut ws = WebSocket::new();
+        let mut ws = WebSocket::default();
         assert_eq!(ws.state(), WsState::Undecided);
         ws.handle_data(ToServer, Bytes::from_static(REQUEST));
         assert_eq!(ws.poll_message(), None);
@@ -476,7 +468,7 @@ mod tests {
             (ToServer, b"POST"),
             (ToClient, b"HTTP/1.1 404 Not Found\r\n"),
         ] {
-            let mut ws = WebSocket::new();
+            let mut ws = WebSocket::default();
             if direction == ToClient {
                 ws.handle_data(ToServer, Bytes::from_static(REQUEST));
                 assert_eq!(ws.poll_message(), None);
@@ -489,7 +481,7 @@ mod tests {
 
     #[test]
     fn a_head_without_an_end_is_given_up() {
-        let mut ws = WebSocket::new();
+        let mut ws = WebSocket::default();
         ws.handle_data(ToServer, Bytes::from_static(b"GET "));
         let mut fed = 0;
         while ws.poll_message().is_none() && ws.state() == WsState::Undecided {
@@ -580,7 +572,7 @@ mod tests {
                     opcode = CONTINUATION;
                 }
             }
-            let mut ws = WebSocket::new();
+            let mut ws = WebSocket::default();
             let mut got = Vec::new();
             let mut cuts = cuts.into_iter().cycle();
             let mut rest = &stream[..];

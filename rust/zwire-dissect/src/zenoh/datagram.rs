@@ -154,8 +154,7 @@ impl Datagrams {
                 Message::Hello(hello)
             }
             Err(error) => {
-                // Only a datagram with the version of Zenoh is reported; others on this port belong to
-                // other protocols.
+                // Only datagrams with the version of Zenoh are reported: others are of other protocols.
                 let ours = sign == Sign::Port && datagram.data.get(1) == Some(&VERSION);
                 if ours {
                     let offset = error.offset as u64;
@@ -210,8 +209,7 @@ impl Datagrams {
         self.undecided.insert(pair, undecided);
     }
 
-    /// Opens a session without a handshake in the capture. Without a format its
-    /// batches must tell it.
+    /// Opens a session without a handshake; without a format its batches must tell it.
     fn open(&mut self, pair: SessionEnds, format: Option<Format>, shared: &mut Shared) {
         if !self.sessions.contains_key(&pair) {
             let mut session = ZenohSession::of_datagrams();

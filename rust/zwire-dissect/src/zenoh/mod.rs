@@ -1,11 +1,9 @@
-//! Zenoh in streams and datagrams: finds its sessions on any port, and turns their messages into
-//! records.
+//! Zenoh in streams and datagrams: finds its sessions on any port, and makes records of messages.
 
 mod datagram;
 mod keys;
 mod plausible;
 mod reassembly;
-mod recent;
 mod session;
 mod socket;
 mod stream;

@@ -170,8 +170,7 @@ impl Run {
     }
 }
 
-/// Whether senders write this header behind the handshake: no reserved bits, no message that is never
-/// sent.
+/// Whether senders write this header behind the handshake: without reserved bits, of a message in use.
 const fn is_usual(header: u8, bare: bool) -> bool {
     const ANY_EXT: u8 = 0x7f;
     if bare && is_network(header) {
@@ -271,8 +270,7 @@ fn follow(
     let mut run = Run::default();
     let mut at = start;
     let needed = proof.at(start);
-    // Result when the piece ends inside the run. A run that ends exactly with the piece is evidence of
-    // its own.
+    // Result when the piece ends inside the run. A run that ends with the piece is evidence.
     let open = |run: Run, exact: bool| {
         let needed = if exact { proof } else { needed };
         if end && run.proves(needed.at_end()) { RunOutcome::Proof } else { RunOutcome::Open }

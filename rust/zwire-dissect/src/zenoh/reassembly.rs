@@ -1,4 +1,4 @@
-//! Messages in fragments, per channel (`zenoh-wire` 3.10).
+//! Channels of a session: messages in fragments (`zenoh-wire` 3.10), and numbers of the last datagrams.
 
 use super::record::{Cause, Torn};
 use bytes::Bytes;
@@ -78,6 +78,44 @@ impl Channels {
             .filter_map(|mut channel| channel.finish(budget))
             .map(|dropped| Lost::torn(dropped, Torn::End))
             .collect()
+    }
+}
+
+/// The sequence numbers that one side has used last.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    /// By priority and reliability; most are never used.
+    channels: Option<Box<[Window; 2 * Priority::COUNT]>>,
+}
+
+/// The highest number, and which of the 31 below it were seen: bit 0 is the highest.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    highest: u32,
+    seen: u32,
+}
+
+impl Recent {
+    /// Records a number; `false` if it was seen before.
+    pub(crate) fn insert(&mut self, priority: Priority, reliability: Reliability, sn: u32) -> bool {
+        let channels = self.channels.get_or_insert_default();
+        channels[index(priority, reliability)].insert(sn)
+    }
+}
+
+impl Window {
+    fn insert(&mut self, sn: u32) -> bool {
+        let (above, below) = (sn.wrapping_sub(self.highest), self.highest.wrapping_sub(sn));
+        if below < u32::BITS {
+            let bit = 1 << below;
+            let new = self.seen & bit == 0;
+            self.seen |= bit;
+            return new;
+        }
+        // A number far away means another session, or that the numbers wrapped.
+        self.seen = self.seen.checked_shl(above).unwrap_or(0) | 1;
+        self.highest = sn;
+        true
     }
 }
 
@@ -186,5 +224,29 @@ mod tests {
         assert!(matches!(lost.cause, Cause::Torn { sn: 2, why: Torn::TooLarge, .. }));
         assert_eq!(channels.push(fragment(3, false, true), &message, 0, known, &mut budget), (None, None));
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn only_what_came_lately_is_known() {
+        let mut window = Window::default();
+        for sn in [0, 5, 3, 127, 0, 1, u32::MAX, 1 << 27] {
+            assert!(window.insert(sn), "{sn}");
+            assert!(!window.insert(sn), "{sn}");
+        }
+        let mut window = Window::default();
+        for (sn, new) in [(100, true), (131, true), (100, false), (132, true), (100, true), (99, true)] {
+            assert_eq!(window.insert(sn), new, "{sn}");
+        }
+    }
+
+    #[test]
+    fn channels_have_numbers_of_their_own() {
+        let mut recent = Recent::default();
+        for priority in [Priority::Data, Priority::RealTime] {
+            for reliability in [Reliability::Reliable, Reliability::BestEffort] {
+                assert!(recent.insert(priority, reliability, 7));
+                assert!(!recent.insert(priority, reliability, 7));
+            }
+        }
     }
 }

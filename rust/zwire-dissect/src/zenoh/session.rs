@@ -3,8 +3,7 @@
 use super::{
     keys::{Declared, Total, entity},
     limits::MAX_DECLARED_BYTES,
-    reassembly::{Channels, Lost},
-    recent::Recent,
+    reassembly::{Channels, Lost, Recent},
     record::{Cause, Message, Record, declared_key, wire_key},
     shared::{Place, Shared},
 };
@@ -39,6 +38,14 @@ pub(crate) enum Format {
 
 impl Format {
     pub(crate) const ALL: [Self; 3] = [Self::Plain, Self::Compressed, Self::LowLatency];
+
+    const fn of(low_latency: bool, compression: bool) -> Self {
+        match (low_latency, compression) {
+            (true, _) => Self::LowLatency,
+            (false, true) => Self::Compressed,
+            (false, false) => Self::Plain,
+        }
+    }
 
     /// Bytes of the length prefix on a stream.
     pub(crate) const fn prefix_len(self) -> usize {
@@ -96,27 +103,16 @@ impl ZenohSession {
             return self.guess;
         }
         match (&self.sides[0].offer, &self.sides[1].offer) {
-            (Some(a), Some(b)) => Some(if a.low_latency && b.low_latency {
-                Format::LowLatency
-            } else if a.compression && b.compression {
-                Format::Compressed
-            } else {
-                Format::Plain
-            }),
-            // An option that one side has not offered is not used. An acceptor offers only options that
-            // are used.
-            (Some(only), None) | (None, Some(only)) => {
-                if !only.low_latency && !only.compression {
-                    Some(Format::Plain)
-                } else if !only.ack {
-                    None
-                } else if only.low_latency {
-                    Some(Format::LowLatency)
-                } else {
-                    Some(Format::Compressed)
-                }
+            (Some(a), Some(b)) => {
+                Some(Format::of(a.low_latency && b.low_latency, a.compression && b.compression))
             }
-            (None, None) => None,
+            // An option that one side lacks is not used. An acceptor offers only those in use.
+            (Some(only), None) | (None, Some(only))
+                if only.ack || !(only.low_latency || only.compression) =>
+            {
+                Some(Format::of(only.low_latency, only.compression))
+            }
+            _ => None,
         }
     }
 
@@ -260,8 +256,7 @@ impl ZenohSession {
         let Some(WholeMessage { bytes, place: offset, marked }) = whole else { return };
         let mut reader = Reader::new(&bytes).with_shared_memory();
         match NetworkMessage::decode(&mut reader) {
-            // A receiver ignores bytes behind the message; a wrong guess must not look like such a
-            // message.
+            // A receiver ignores bytes behind the message; a wrong guess must not look like one.
             Ok(_) if !marked && !reader.is_empty() => {
                 let cause = Cause::Stray { sn: fragment.sn };
                 shared.out.push_back(place.fault(offset, cause));
@@ -309,12 +304,10 @@ impl ZenohSession {
         self.sides[declarer].declared.prefix(key.scope).cloned()
     }
 
-    /// Takes in a declaration; returns the prefix of its key, and whether the memory bound was
-    /// exceeded.
+    /// Takes in a declaration; returns the prefix of its key, and whether memory was exceeded.
     fn declare(&mut self, side: usize, body: &Declaration, total: &mut Total) -> (Option<Text>, bool) {
         let prefix = declared_key(body).and_then(|key| {
-            // Nested prefixes have no mapping, and implementations disagree about which side's scope
-            // they use.
+            // Nested prefixes have no mapping, and implementations differ in the side of their scope.
             let nested = matches!(body, Declaration::KeyExpr { .. });
             self.prefix(side, key).or_else(|| {
                 if nested { self.sides[1 - side].declared.prefix(key.scope).cloned() } else { None }

@@ -51,7 +51,7 @@ pub(crate) enum Next {
 
 impl Socket {
     pub(crate) fn new() -> Self {
-        Self { socket: WebSocket::new(), knowledge: Knowledge::FromStart, ready: Vec::new() }
+        Self { socket: WebSocket::default(), knowledge: Knowledge::FromStart, ready: Vec::new() }
     }
 
     /// A connection that began before the capture.

@@ -1,8 +1,7 @@
 //! [`Watch`]: a connection under CURVE, seen by an observer with keys of its ends (`zmtp` 6.3).
 //!
 //! Traffic behind INITIATE is encrypted between the transient keys C' and S', so that one of these
-//! secrets must be given; S' itself is in the WELCOME, which the permanent secret of the server opens
-//! too.
+//! secrets must be given; S' itself is in the WELCOME, which the server's permanent secret opens.
 
 use bytes::Bytes;
 use zwire_proto::{
@@ -70,8 +69,7 @@ impl Watch {
         self.metadata(candidates, &nonce, &ready.sealed, 0)
     }
 
-    /// The metadata behind `before` octets of a box, opened with the first key that fits, which becomes the key of
-    /// the connection.
+    /// The metadata behind `before` octets of a box, opened with the first key that fits, which is kept.
     fn metadata(
         &mut self,
         keys: Vec<SharedKey>,

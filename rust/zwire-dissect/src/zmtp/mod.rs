@@ -4,14 +4,12 @@
 //! | --- | --- |
 //! | [`opening`] | recognises and decodes greetings |
 //! | [`stream`] | frames and commands of one connection |
-//! | [`parts`] | frames of an incomplete message |
 //! | [`talk`] | messages: of ZRE, of ZRE/LOG, of zgossip, of an application |
 //! | [`curve`] | opens boxes, if keys are given |
 //! | [`search`] | finds frames in a stream without its beginning |
 
 mod curve;
 mod opening;
-mod parts;
 mod search;
 mod stream;
 mod talk;

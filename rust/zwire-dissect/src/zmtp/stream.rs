@@ -12,9 +12,8 @@
 
 use super::{
     curve::Watch,
-    limits::{MAX_FRAMES, MAX_MESSAGE, MAX_REASSEMBLY, MAX_UNDECIDED},
+    limits::{FRAME_BYTES, MAX_FRAMES, MAX_MESSAGE, MAX_REASSEMBLY, MAX_UNDECIDED},
     opening::{greeting, greets},
-    parts::Parts,
     record::{Cause, Message, Protocol},
     said::{Handshake, Said},
     search::{FrameSearch, SEALED, search},
@@ -51,6 +50,46 @@ struct ZmtpSide {
     mechanism: Option<Mechanism>,
     speaker: Speaker,
     parts: Parts,
+}
+
+/// Frames of a message, until the last one arrives.
+#[derive(Debug, Default)]
+struct Parts {
+    frames: Vec<Bytes>,
+    offset: u64,
+    /// Bytes of all frames, with the overhead of each.
+    held: usize,
+    /// Number of frames that were copied into memory of their own.
+    settled: usize,
+    /// A frame of the message is missing: the rest of it is skipped.
+    torn: bool,
+}
+
+impl Parts {
+    fn push(&mut self, frame: Bytes, offset: u64) {
+        if self.frames.is_empty() {
+            self.offset = offset;
+        }
+        self.held += frame.len() + FRAME_BYTES;
+        self.frames.push(frame);
+    }
+
+    fn take(&mut self) -> Vec<Bytes> {
+        (self.held, self.settled) = (0, 0);
+        core::mem::take(&mut self.frames)
+    }
+
+    fn clear(&mut self) {
+        self.take();
+    }
+
+    /// Copies waiting frames: as a slice, a frame keeps the whole chunk of the file alive.
+    fn settle(&mut self) {
+        for frame in &mut self.frames[self.settled..] {
+            *frame = Bytes::copy_from_slice(frame);
+        }
+        self.settled = self.frames.len();
+    }
 }
 
 impl ZmtpStream {

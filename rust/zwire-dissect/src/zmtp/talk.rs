@@ -88,8 +88,7 @@ impl Speaker {
         }
         let (generation, reading) = match self.generation {
             Some(generation) => (Some(generation), generation),
-            // The HELLO is not in the capture. Apart from HELLO, two generations have the same
-            // messages.
+            // The HELLO is not in the capture; two generations differ in HELLO alone.
             None => match told_generation(first) {
                 Some(Generation::Rfc20 | Generation::Zyre1) => (None, Generation::Rfc20),
                 Some(told) => (Some(told), told),
@@ -101,8 +100,7 @@ impl Speaker {
     }
 }
 
-/// The generation of a header frame, if it decodes completely in one form and in no other. A message of
-/// 20/ZRE may also be of zyre 1.0.0.
+/// The generation of a header frame that decodes in one form alone. 20/ZRE may also be zyre 1.0.0.
 pub(super) fn told_generation(first: &Bytes) -> Option<Generation> {
     if let Ok(generation) = Hello::generation(first) {
         return Some(generation);
