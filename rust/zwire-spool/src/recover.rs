@@ -199,7 +199,7 @@ fn max_time(list: &Path) -> Option<i64> {
     let file = open_file(list).ok()?;
     let last = (file.len().ok()? / index::ENTRY as u64).checked_sub(1)?;
     let octets = read_exactly(&file, list, last * index::ENTRY as u64, index::ENTRY).ok()?;
-    Entry::decode(octets.as_array()?).map(|entry| entry.max_time)
+    Entry::decode(octets.first_chunk()?).map(|entry| entry.max_time)
 }
 
 /// A segment that is followed by another one.
