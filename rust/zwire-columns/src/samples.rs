@@ -59,8 +59,8 @@ pub fn batch(samples: &VecDeque<Sample>) -> Result<RecordBatch, String> {
     RecordBatch::try_new(SCHEMA.clone(), columns).map_err(|error| error.to_string())
 }
 
-/// Fields that are equal in all samples of a batch: their columns are filled with one value instead of collected.
-/// Mostly these are all but the payload.
+/// Fields that are equal in all samples of a batch, mostly all but the payload: one value fills their
+/// columns.
 struct Alike {
     key: bool,
     kind: bool,

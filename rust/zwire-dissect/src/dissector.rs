@@ -167,8 +167,7 @@ impl Dissector {
             Ok(Some(packet)) => {
                 self.packets += 1;
                 self.time = packet.timestamp;
-                // A packet that does not decode is only counted in `flow_stats`: its connection is
-                // unknown, and so is whether it was Zenoh.
+                // A packet that does not decode is only counted: its connection is unknown.
                 let _ = self.flows.handle_packet(&packet);
             }
             Err(error) if self.packets == 0 && self.reader.is_broken() => return Err(error),

@@ -19,8 +19,7 @@ pub const MAX_UNDECIDED: usize = 8 * (MAX_BATCH + 3);
 /// Most bytes that wait for this decision in all streams. Above it a stream that would wait is given
 /// up, or searched from its next bytes on if it is known to be Zenoh.
 pub const MAX_UNDECIDED_TOTAL: usize = 128 * MAX_UNDECIDED;
-/// Bytes of batches tried per waiting byte before the search gives up. Ordinary streams need less than
-/// two; hostile ones nest bytes that look like batches.
+/// Bytes of batches tried per waiting byte: ordinary streams need less than two, hostile ones nest more.
 pub(super) const MAX_TRIES: usize = 32;
 /// Fewest bytes that are tried: a few blocks of LZ4, each of which may become a largest batch.
 pub(super) const MIN_TRIES: usize = 64 * MAX_BATCH;

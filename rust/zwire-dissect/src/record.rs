@@ -41,22 +41,17 @@ pub struct Record {
 /// Content of a [`Record`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "the large one is the one that comes all the time")]
+#[allow(missing_docs, reason = "the names of the documents")]
 pub enum Message {
     /// PUSH, REQUEST, RESPONSE, RESPONSE_FINAL, DECLARE, INTEREST, OAM.
     Network(NetworkMessage),
-    /// INIT.
     Init(Box<Init>),
-    /// OPEN.
     Open(Box<Open>),
-    /// CLOSE.
     Close(Close),
-    /// JOIN.
     Join(Box<Join>),
     /// OAM of the transport; no known implementation sends it.
     TransportOam(TransportOam),
-    /// SCOUT.
     Scout(Scout),
-    /// HELLO.
     Hello(Hello),
     /// Anything else on a connection of ZMTP: greetings, commands, messages of an application.
     Zmtp(Box<Said>),
@@ -64,7 +59,6 @@ pub enum Message {
     Beacon(Beacon),
     /// A message between nodes of ZRE.
     Zre(Box<ZreMessage>),
-    /// A message of ZRE/LOG.
     Log(Box<Log>),
     /// A message of zgossip, by which nodes of ZRE find each other.
     Gossip(Box<Gossip>),

@@ -3,7 +3,6 @@
 use super::{
     limits::{MAX_BATCH, MAX_MESSAGE, MAX_REASSEMBLY},
     record::{Cause, Fault, Message, Protocol, Record},
-    zenoh::Total,
 };
 use crate::capture::Direction;
 use core::{net::SocketAddr, time::Duration};
@@ -18,7 +17,8 @@ pub(super) struct Shared {
     /// Memory of all messages that are being put together from fragments.
     pub(super) budget: DefragBudget,
     pub(super) decompressor: Decompressor,
-    pub(super) declared: Total,
+    /// Bytes that all sessions declare.
+    pub(super) declared: usize,
     /// Bytes of streams that wait for the decision where batches begin.
     pub(super) undecided: usize,
     /// Bytes of incomplete ZMTP messages.
@@ -51,7 +51,7 @@ impl Default for Shared {
             out: VecDeque::new(),
             budget: DefragBudget::new(MAX_MESSAGE, MAX_REASSEMBLY),
             decompressor: Decompressor::new(MAX_BATCH),
-            declared: Total::default(),
+            declared: 0,
             undecided: 0,
             held: 0,
             keys: Vec::new(),

@@ -186,8 +186,7 @@ impl Appender {
         self.run(|open| open.push(shard, &row, key, &self.clock))
     }
 
-    /// Appends the rows of a batch; returns their number. After an [`Error::ColumnType`] the rows before
-    /// the first value of a wrong type are appended.
+    /// Appends the rows of a batch up to the first value of a wrong type; returns their number.
     pub fn append_batch(&self, shard: Option<u32>, batch: &RecordBatch) -> Result<usize> {
         for field in batch.schema().fields() {
             self.check_column(field.name())?;

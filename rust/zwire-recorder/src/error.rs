@@ -19,13 +19,11 @@ pub enum Error {
     /// Column of an Arrow batch with the wrong type; `wanted` is a type of Arrow, or texts, that the column takes.
     #[error("column {name:?} must be {wanted}")]
     ColumnType { name: &'static str, wanted: String },
-    /// Kind that the gap log does not have.
     #[error("{0:?} is no kind of a gap")]
     GapKind(String),
     /// Random source of the operating system failed.
     #[error("{0}")]
     Random(getrandom::Error),
-    /// Thread that the operating system refused to start.
     #[error("could not start a recording thread: {0}")]
     Thread(io::Error),
 }

@@ -26,8 +26,8 @@ const MOST_ROWS: u64 = 1 << 24;
 /// Most publishers with a known last number; beyond it all are forgotten, and learned again from samples.
 const MAX_SOURCES: usize = 65_536;
 
-/// Distance behind the last number from which on a sample counts as the first one of a publisher that has
-/// restarted its numbers, instead of as a late one.
+/// Distance behind the last number from which on a sample begins restarted numbers instead of being
+/// late.
 const FAR: i32 = 1 << 20;
 
 /// Longest range that is reported as missing among the last rows; a longer one is a restart of the numbers.

@@ -214,8 +214,7 @@ impl Recorder {
         }
     }
 
-    /// Samples that the spool already has, so that such a subscriber does not ask for them; with `history`
-    /// also the last times of keys without numbers.
+    /// Samples that a subscriber need not ask for; with `history` also last times of keys without numbers.
     pub fn known(&self, history: bool) -> Result<Known> {
         let mut known = self.known.known();
         if history {

@@ -191,8 +191,7 @@ impl BlockBuilder {
         self.max_time = i64::MIN;
     }
 
-    /// Encodes the rows as a block; afterwards [`Self::slices`] has its octets. Also returns the length
-    /// of head and padding, which the Arrow footer needs.
+    /// Encodes the rows as a block for [`Self::slices`]; also returns the length of head and padding.
     pub(crate) fn encode(&mut self, first: u64, epoch: u32) -> (Trailer, u32) {
         self.columns.iter_mut().for_each(ColumnBuilder::complete);
         let (mut nodes, mut buffers, mut body) = (Vec::new(), Vec::new(), 0);

@@ -24,7 +24,6 @@ pub enum Error {
     /// Offsets that were deleted, or are not written yet.
     #[error("{shard}, offset {offset}: the spool holds offsets {earliest} to {end} (exclusive)")]
     OutOfRange { shard: Shard, offset: u64, earliest: u64, end: u64 },
-    /// Another writer has the spool open.
     #[error("{}: another writer has this spool open", dir.display())]
     Locked { dir: PathBuf },
     /// A spool or a file differs from the expected one.

@@ -83,8 +83,7 @@ impl Entry {
     }
 }
 
-/// Appends entries that were added to a file, as long as they are complete and contiguous. `start` and
-/// `base` are position and offset of the first block.
+/// Appends complete, contiguous entries that were added to a file; `start` and `base` are of its first.
 pub(crate) fn read_more(
     file: &dyn ReadAt,
     path: &Path,

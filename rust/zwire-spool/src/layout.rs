@@ -171,8 +171,7 @@ impl Layout {
         Self { table, columns: table.columns.to_vec() }
     }
 
-    /// Layout with the named columns, by either of their names, and the required ones of the table. Fails
-    /// with the first name without a column.
+    /// Layout with the required columns and those named by either name; fails with the first unknown.
     pub fn select<'a, S: AsRef<str>>(table: &'static Table, names: &'a [S]) -> Result<Self, &'a str> {
         // Made on reading, and not stored.
         let made = |name: &str| table.placed && name == "shard";

@@ -7,6 +7,7 @@ use crate::{
     layout::Shard,
     reader::Spool,
 };
+use arrow_array::{RecordBatch, cast::AsArray as _, types::TimestampMicrosecondType};
 
 /// Range of offsets of a shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,9 +61,7 @@ impl Spool {
             let mut rows = self.read(shard, start, stop, Some(&["recv_ts"]), Default::default())?;
             let mut offset = start;
             while let Some(batch) = rows.next_batch()? {
-                let times = batch.column(0).as_any().downcast_ref::<arrow_array::TimestampMicrosecondArray>();
-                let found = times.and_then(|times| times.values().iter().position(|at| *at >= time));
-                if let Some(row) = found {
+                if let Some(row) = times(&batch).iter().position(|at| *at >= time) {
                     return Ok(offset + row as u64);
                 }
                 offset += batch.num_rows() as u64;
@@ -75,11 +74,7 @@ impl Spool {
     pub fn received(&self, shard: u32, offset: u64) -> Result<Option<i64>> {
         let stop = offset.saturating_add(1);
         let mut rows = self.read(Shard::Data(shard), offset, stop, Some(&["recv_ts"]), Default::default())?;
-        let batch = rows.next_batch()?;
-        let times = batch.as_ref().and_then(|batch| {
-            batch.column(0).as_any().downcast_ref::<arrow_array::TimestampMicrosecondArray>()
-        });
-        Ok(times.and_then(|times| times.values().first().copied()))
+        Ok(rows.next_batch()?.and_then(|batch| times(&batch).first().copied()))
     }
 
     /// An end between `start` and `end` within a limit that shards share by their backlog, with progress.
@@ -170,6 +165,11 @@ impl Spool {
         }
         Ok(ranges)
     }
+}
+
+/// Times of a batch with no other column.
+fn times(batch: &RecordBatch) -> &[i64] {
+    batch.column(0).as_primitive::<TimestampMicrosecondType>().values()
 }
 
 fn from(start: &Offsets, shard: u32) -> u64 {

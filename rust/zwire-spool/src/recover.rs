@@ -140,8 +140,7 @@ struct Must {
     end: u64,
 }
 
-/// Lists the segments, and finds the offset after the last readable row, if there is a segment. Cuts off
-/// an incomplete block, and seals the last segment.
+/// Lists the segments, seals the last without incomplete blocks, and finds the offset after its rows.
 fn last_segment(
     site: &Site<'_>,
     shard: Shard,

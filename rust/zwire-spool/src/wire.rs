@@ -231,8 +231,7 @@ impl Receiver {
         }
     }
 
-    /// Makes a batch of the rows received so far, even if it is small, before an error is returned. Fails
-    /// with [`Error::Corrupt`] if that is impossible.
+    /// Makes a batch of the rows received so far before an error is returned, or fails as corrupt.
     pub fn finish(&mut self) -> Result<()> {
         let joined = self.batches.join();
         joined.map_err(|problem| self.corrupt(problem, None))

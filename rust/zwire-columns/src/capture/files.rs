@@ -142,8 +142,7 @@ impl Captures {
         }
     }
 
-    /// The next batch, full unless it is the last. Stops if `stop` returns true. After an error the next
-    /// call continues behind the source that it is about.
+    /// The next batch, full unless it is the last or `stop` returns true; an error ends its source.
     pub fn batch(&mut self, stop: &mut dyn FnMut() -> bool) -> Result<Option<RecordBatch>, CaptureError> {
         loop {
             if let Some(batch) = self.batches.pop() {

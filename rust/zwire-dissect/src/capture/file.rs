@@ -40,8 +40,7 @@ impl LinkType {
 /// A packet of the file, unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// When it was captured, since the UNIX epoch. A Simple Packet Block has no time of its own and
-    /// takes that of the packet before it.
+    /// When it was captured, since the UNIX epoch; a Simple Packet Block takes that of the one before.
     pub timestamp: Duration,
     /// Type of the outermost header.
     pub link_type: LinkType,

@@ -53,8 +53,7 @@ impl Flows {
         self.events.pop_front()
     }
 
-    /// Stops following a connection: no event of it comes any more, not even `Close`. For streams
-    /// that turned out to be of another protocol.
+    /// Stops following a connection of another protocol: no event of it comes, not even `Close`.
     pub fn ignore(&mut self, connection: &Connection) {
         self.connections.ignore(connection);
         let id = connection.id;

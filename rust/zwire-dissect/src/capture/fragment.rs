@@ -77,9 +77,9 @@ impl Fragments {
             .entry(key)
             .or_insert_with(|| Assembly { started: timestamp, ..Assembly::default() });
         match assembly.insert(fragment, data, packet.missing) {
-            Ok(false) => None,
-            Ok(true) => self.assemblies.remove(&key).map(Assembly::finish),
-            Err(Contradiction) => {
+            Some(false) => None,
+            Some(true) => self.assemblies.remove(&key).map(Assembly::finish),
+            None => {
                 self.drop_assembly(&key);
                 None
             }
@@ -111,22 +111,20 @@ impl Fragments {
     }
 }
 
-struct Contradiction;
-
 impl Assembly {
-    /// Adds a fragment and returns whether the packet is complete now.
-    fn insert(&mut self, fragment: Fragment, data: &[u8], missing: usize) -> Result<bool, Contradiction> {
+    /// Adds a fragment and returns whether the packet is complete now; `None`: it cannot belong to the packet.
+    fn insert(&mut self, fragment: Fragment, data: &[u8], missing: usize) -> Option<bool> {
         let start = fragment.offset;
         let end = start + data.len() + missing;
         if end > MAX_PAYLOAD || self.pieces.len() >= MAX_PIECES {
-            return Err(Contradiction);
+            return None;
         }
         if !fragment.more && self.len.replace(end).is_some_and(|len| len != end) {
-            return Err(Contradiction);
+            return None;
         }
         let furthest = self.pieces.last().map_or(end, |last| last.end.max(end));
         if self.len.is_some_and(|len| furthest > len) {
-            return Err(Contradiction);
+            return None;
         }
         if missing > 0 {
             let cut = start + data.len();
@@ -136,8 +134,7 @@ impl Assembly {
         if self.buffer.len() < have {
             self.buffer.resize(have, 0);
         }
-        // Overlapping fragments that differ are an attack on observers of the traffic. The last one
-        // wins; no choice is right for every receiver.
+        // Differing overlaps are an attack on observers. The last wins: no choice suits all.
         self.buffer[start..have].copy_from_slice(data);
         let first = self.pieces.partition_point(|piece| piece.end < start);
         let last = self.pieces.partition_point(|piece| piece.start <= end);
@@ -147,7 +144,7 @@ impl Assembly {
             _ => start..end,
         };
         self.pieces.splice(first..last, [merged]);
-        Ok(matches!(&self.pieces[..], [only] if only.start == 0 && Some(only.end) == self.len))
+        Some(matches!(&self.pieces[..], [only] if only.start == 0 && Some(only.end) == self.len))
     }
 
     fn finish(mut self) -> WholePacket {

@@ -82,8 +82,7 @@ impl Block {
         Ok(())
     }
 
-    /// Checks the length that is repeated behind the body. If it differs, one of the two is damaged and
-    /// the place of the next block is unknown.
+    /// Checks the length repeated behind the body; if it differs, the next block cannot be found.
     pub(super) fn check_trailer(&self, block: &[u8]) -> Result<()> {
         let at = block.len().saturating_sub(4);
         let trailer = self.order.u32(block, at, "pcapng trailing block length")?;

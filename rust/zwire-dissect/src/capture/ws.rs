@@ -13,8 +13,7 @@ use zwire_proto::pcap::Direction;
 
 /// Longest head of an HTTP request or response. Servers commonly refuse heads above 8 to 16 KiB.
 pub const MAX_HTTP_HEAD: usize = 16 << 10;
-/// Longest message that is reassembled. A Zenoh batch has at most 65535 bytes; longer messages belong
-/// to another application and are skipped.
+/// Longest message that is reassembled: a Zenoh batch has at most 65535 bytes, longer ones are skipped.
 pub const MAX_WS_MESSAGE: usize = 1 << 20;
 
 const FIN: u8 = 0x80;

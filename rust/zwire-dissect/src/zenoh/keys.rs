@@ -26,10 +26,6 @@ pub(crate) enum Noun {
     Token,
 }
 
-/// What all sessions declare.
-#[derive(Debug, Default)]
-pub(crate) struct Total(usize);
-
 /// [`MAX_DECLARED_BYTES`] or [`MAX_DECLARED_TOTAL`] are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Full;
@@ -41,7 +37,7 @@ impl Declared {
     }
 
     /// D_KEYEXPR. As with the peers, an id in use keeps its string.
-    pub(crate) fn declare_key(&mut self, id: u16, key: Text, total: &mut Total) -> Result<(), Full> {
+    pub(crate) fn declare_key(&mut self, id: u16, key: Text, total: &mut usize) -> Result<(), Full> {
         if self.lossy {
             self.undeclare_key(id, total);
         }
@@ -50,7 +46,7 @@ impl Declared {
     }
 
     /// U_KEYEXPR: the string that the id had.
-    pub(crate) fn undeclare_key(&mut self, id: u16, total: &mut Total) -> Option<Text> {
+    pub(crate) fn undeclare_key(&mut self, id: u16, total: &mut usize) -> Option<Text> {
         let old = self.keys.undeclare(id);
         self.refund(old.as_ref(), total);
         old
@@ -62,7 +58,7 @@ impl Declared {
         noun: Noun,
         id: u32,
         key: Text,
-        total: &mut Total,
+        total: &mut usize,
     ) -> Result<(), Full> {
         if id == 0 {
             return Ok(());
@@ -74,32 +70,32 @@ impl Declared {
     }
 
     /// U_SUBSCRIBER and its like: the key that the entity had.
-    pub(crate) fn undeclare_entity(&mut self, noun: Noun, id: u32, total: &mut Total) -> Option<Text> {
+    pub(crate) fn undeclare_entity(&mut self, noun: Noun, id: u32, total: &mut usize) -> Option<Text> {
         let old = self.entities.remove(&(noun, id));
         self.refund(old.as_ref(), total);
         old
     }
 
-    pub(crate) fn clear(&mut self, total: &mut Total) {
-        total.0 -= self.bytes;
+    pub(crate) fn clear(&mut self, total: &mut usize) {
+        *total -= self.bytes;
         *self = Self::default();
     }
 
-    fn refund(&mut self, old: Option<&Text>, total: &mut Total) {
+    fn refund(&mut self, old: Option<&Text>, total: &mut usize) {
         let cost = old.map_or(0, |old| old.len() + ENTRY_BYTES);
         self.bytes -= cost;
-        total.0 -= cost;
+        *total -= cost;
     }
 }
 
 /// Adds what a string of this length costs to what one side and all of them use.
-fn pay(bytes: &mut usize, len: usize, total: &mut Total) -> Result<(), Full> {
+fn pay(bytes: &mut usize, len: usize, total: &mut usize) -> Result<(), Full> {
     let cost = len + ENTRY_BYTES;
-    if *bytes + cost > MAX_DECLARED_BYTES || total.0 + cost > MAX_DECLARED_TOTAL {
+    if *bytes + cost > MAX_DECLARED_BYTES || *total + cost > MAX_DECLARED_TOTAL {
         return Err(Full);
     }
     *bytes += cost;
-    total.0 += cost;
+    *total += cost;
     Ok(())
 }
 
@@ -123,7 +119,7 @@ mod tests {
 
     #[test]
     fn an_id_in_use_keeps_its_string() {
-        let (mut declared, mut total) = (Declared::default(), Total::default());
+        let (mut declared, mut total) = (Declared::default(), 0);
         declared.declare_key(1, "a".into(), &mut total).unwrap();
         declared.declare_key(1, "b".into(), &mut total).unwrap();
         assert_eq!(declared.prefix(1).unwrap(), &"a");
@@ -136,12 +132,12 @@ mod tests {
         declared.declare_key(0, "d".into(), &mut total).unwrap();
         assert_eq!(declared.prefix(0), None);
         declared.clear(&mut total);
-        assert_eq!(total.0, 0);
+        assert_eq!(total, 0);
     }
 
     #[test]
     fn memory_is_bounded_and_given_back() {
-        let (mut declared, mut total) = (Declared::default(), Total::default());
+        let (mut declared, mut total) = (Declared::default(), 0);
         let key = Text::from("k".repeat(60_000));
         let mut taken = 0;
         while declared.declare_key(taken + 1, key.clone(), &mut total).is_ok() {
@@ -157,12 +153,12 @@ mod tests {
         for id in 2..=taken {
             declared.undeclare_key(id, &mut total);
         }
-        assert_eq!((declared.bytes, total.0), (0, 0));
+        assert_eq!((declared.bytes, total), (0, 0));
     }
 
     #[test]
     fn all_sessions_together_are_bounded() {
-        let (mut sessions, mut total) = (Vec::new(), Total::default());
+        let (mut sessions, mut total) = (Vec::new(), 0);
         let key = Text::from("k".repeat(65_535));
         for _ in 0..20 {
             let mut declared = Declared::default();
@@ -173,11 +169,11 @@ mod tests {
             }
             sessions.push(declared);
         }
-        assert!(total.0 <= MAX_DECLARED_TOTAL && total.0 > MAX_DECLARED_TOTAL - 70_000);
+        assert!(total <= MAX_DECLARED_TOTAL && total > MAX_DECLARED_TOTAL - 70_000);
         assert_eq!(sessions.pop().unwrap().bytes, 0);
         for mut declared in sessions {
             declared.clear(&mut total);
         }
-        assert_eq!(total.0, 0);
+        assert_eq!(total, 0);
     }
 }

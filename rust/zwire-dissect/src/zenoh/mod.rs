@@ -9,7 +9,6 @@ mod socket;
 mod stream;
 
 pub(super) use datagram::{Datagram, Datagrams};
-pub(super) use keys::Total;
 pub(super) use stream::ZenohStream;
 
 use super::{limits, record, shared, side};

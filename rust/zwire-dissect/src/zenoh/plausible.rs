@@ -12,8 +12,7 @@
 //! | FRAGMENT (its length proves nothing) | 3; if its number is next to that of the one before it 5, and 7 for each byte of the number |
 //! | a batch header | 7 |
 //!
-//! Each place where a run may begin is another chance of a false match: the later it begins in the
-//! searched bytes, the more evidence it needs.
+//! Each place where a run may begin is another chance of a false match: later ones need more evidence.
 
 use super::{
     limits::{BROKEN_BLOCK, MAX_BATCH, MAX_TRIES, MIN_TRIES},

@@ -1,7 +1,7 @@
 //! [`Session`]: the state of both sides of a link, and the records of a batch.
 
 use super::{
-    keys::{Declared, Total, entity},
+    keys::{Declared, entity},
     limits::MAX_DECLARED_BYTES,
     reassembly::{Channels, Lost, Recent},
     record::{Cause, Message, Record, declared_key, wire_key},
@@ -65,8 +65,7 @@ struct Offer {
 #[derive(Debug, Default)]
 pub(crate) struct SessionSide {
     offer: Option<Offer>,
-    /// The side has sent OPEN, or is past it for another reason: the handshake is not in the capture, or so
-    /// much of this side is missing that it may be over.
+    /// The side has sent OPEN, or its handshake may be over: so much of it is missing in the capture.
     pub(crate) open: bool,
     pub(crate) declared: Declared,
     channels: Channels,
@@ -196,8 +195,7 @@ impl ZenohSession {
         }
     }
 
-    /// Whether a datagram with this number came before: a capture on several interfaces holds one copy
-    /// for each, and its receiver takes the first.
+    /// Whether a datagram came before: a capture of several interfaces holds a copy for each of them.
     fn repeats(&mut self, side: usize, priority: Priority, reliability: Reliability, sn: u32) -> bool {
         self.datagrams && !self.sides[side].recent.insert(priority, reliability, sn)
     }
@@ -305,7 +303,7 @@ impl ZenohSession {
     }
 
     /// Takes in a declaration; returns the prefix of its key, and whether memory was exceeded.
-    fn declare(&mut self, side: usize, body: &Declaration, total: &mut Total) -> (Option<Text>, bool) {
+    fn declare(&mut self, side: usize, body: &Declaration, total: &mut usize) -> (Option<Text>, bool) {
         let prefix = declared_key(body).and_then(|key| {
             // Nested prefixes have no mapping, and implementations differ in the side of their scope.
             let nested = matches!(body, Declaration::KeyExpr { .. });

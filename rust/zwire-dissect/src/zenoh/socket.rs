@@ -123,8 +123,7 @@ pub(crate) fn format_of(batch: &Bytes, decompressor: &mut Decompressor) -> Optio
     })
 }
 
-/// Whether a stream that was joined at the start of a segment may be a WebSocket: the segment is a
-/// whole binary message, or another follows it.
+/// Whether a segment may begin with a WebSocket's whole binary message, at its end or before another.
 pub(crate) fn may_be_joined(bytes: &[u8]) -> bool {
     const BINARY: u8 = 0x82;
     let [BINARY, len, rest @ ..] = bytes else { return false };

@@ -74,8 +74,7 @@ impl ZenohStream {
         }
     }
 
-    /// Whether these bytes begin another session between the same ends: an INIT where the next batch
-    /// begins, from a side that is past its own.
+    /// Whether these bytes begin another session: an INIT in place of a batch, from a side past its own.
     pub(crate) fn begins_again(&self, direction: Direction, data: &[u8]) -> bool {
         let half = &self.halves[direction.index()];
         matches!(half.phase, Phase::Framed)
