@@ -52,10 +52,7 @@ pub fn write_jsonl(record: &Record, out: &mut Vec<u8>) {
     seconds(record.time, out);
     field!("src", record.src, address);
     field!("dst", record.dst, address);
-    field!("protocol", record.protocol(), |protocol: Protocol, out: &mut Vec<u8>| plain(
-        protocol.name(),
-        out
-    ));
+    field!("protocol", record.protocol().map(Protocol::name), plain);
     field!("message", Some(record.message()), plain);
     field!("kind", record.kind(), plain);
     field!("key", record.key(), |key: Key<'_>, out: &mut Vec<u8>| {

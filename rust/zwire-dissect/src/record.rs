@@ -250,20 +250,10 @@ impl Record {
                 },
                 NetworkMessage::ResponseFinal(_) | NetworkMessage::Oam(_) => return None,
             },
-            Message::Init(m) => {
-                if m.cookie.is_some() {
-                    "ack"
-                } else {
-                    "syn"
-                }
-            }
-            Message::Open(m) => {
-                if m.cookie.is_some() {
-                    "syn"
-                } else {
-                    "ack"
-                }
-            }
+            Message::Init(m) if m.cookie.is_some() => "ack",
+            Message::Init(_) => "syn",
+            Message::Open(m) if m.cookie.is_some() => "syn",
+            Message::Open(_) => "ack",
             Message::Zmtp(said) => return said.kind(),
             Message::Beacon(Beacon { port: 0, .. }) => "goodbye",
             Message::Zre(message) => return message.kind(),

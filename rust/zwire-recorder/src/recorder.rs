@@ -43,7 +43,7 @@ const MAX_LINGER: Duration = Duration::from_secs(60);
 const FLUSH_POLL: Duration = Duration::from_millis(2);
 
 /// Settings of a recorder.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Settings {
     /// Longest time that a row waits for others in its block, at most a minute.
     pub linger: Duration,

@@ -1,6 +1,6 @@
 //! Source of time, and its conversion to the microseconds of a spool.
 
-use core::{fmt, time::Duration};
+use core::time::Duration;
 use std::sync::Arc;
 use zwire_engine::clock;
 use zwire_proto::Now;
@@ -31,12 +31,6 @@ impl Clock {
 impl Default for Clock {
     fn default() -> Self {
         Self::new(clock::now)
-    }
-}
-
-impl fmt::Debug for Clock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Clock")
     }
 }
 

@@ -4,6 +4,7 @@ use crate::{
     error::{Error, Result},
     head::{SpoolId, hex},
     meta::{read_json, write_json},
+    read_at::names,
     retain::delete,
 };
 use serde_json::{Map, Value as Json, json};
@@ -42,19 +43,10 @@ pub(crate) fn commit(dir: &Path, id: &SpoolId, name: &str, consumer: &Consumer) 
 
 pub(crate) fn all(dir: &Path, id: &SpoolId) -> Result<BTreeMap<String, Consumer>> {
     let folder = dir.join(FOLDER);
-    let entries = match fs::read_dir(&folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        Err(error) => return Err(Error::io("list", folder)(error)),
-    };
     let mut found = BTreeMap::new();
-    for entry in entries.take(MAX_CONSUMERS) {
-        let entry = entry.map_err(Error::io("list", &*folder))?;
-        let path = entry.path();
-        let Some(name) = entry.file_name().to_str().and_then(|n| n.strip_suffix(".json").map(str::to_owned))
-        else {
-            continue;
-        };
+    for file in names(&folder)?.into_iter().take(MAX_CONSUMERS) {
+        let path = folder.join(&file);
+        let Some(name) = file.strip_suffix(".json") else { continue };
         let Some(json) = read_json(&path)? else { continue };
         if json.get("spool").and_then(Json::as_str) != Some(&hex(id)) {
             return Err(Error::Mismatch { path, problem: "a consumer of another spool".to_owned() });
@@ -65,7 +57,7 @@ pub(crate) fn all(dir: &Path, id: &SpoolId) -> Result<BTreeMap<String, Consumer>
         let (Some(offsets), Some(at)) = (offsets, json.get("at").and_then(Json::as_i64)) else {
             return Err(Error::BadFile { path, problem: "is no commit of a consumer".to_owned() });
         };
-        found.insert(name, Consumer { offsets, at });
+        found.insert(name.to_owned(), Consumer { offsets, at });
     }
     Ok(found)
 }

@@ -2,7 +2,11 @@
 
 use crate::error::{Error, Result};
 use arrow_buffer::Buffer;
-use std::{fs::File, io, path::Path};
+use std::{
+    fs::{DirEntry, File},
+    io,
+    path::Path,
+};
 
 /// Alignment recommended for Arrow buffers; the buffers in a block are at multiples of it.
 const ALIGNMENT: usize = 64;
@@ -46,6 +50,19 @@ impl ReadAt for &[u8] {
         buffer.extend_from_slice(&rest[..len]);
         Ok(len)
     }
+}
+
+/// Names in a folder; none if it does not exist.
+pub(crate) fn names(folder: &Path) -> Result<Vec<String>> {
+    match std::fs::read_dir(folder) {
+        Ok(entries) => {
+            let name = |entry: io::Result<DirEntry>| entry.map(|entry| entry.file_name().into_string().ok());
+            entries.filter_map(|entry| name(entry).transpose()).collect::<io::Result<_>>()
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+    .map_err(Error::io("list", folder))
 }
 
 /// Opens a file for reading. A pipe is refused: opening it would block until something is written.

@@ -6,7 +6,7 @@ use crate::{
     head::{CONTINUATION, Head, hex},
     index::Entry,
     layout::{Layout, Shard},
-    read_at::{ReadAt, read_aligned, read_exactly},
+    read_at::{ReadAt, names, read_aligned, read_exactly},
 };
 use arrow_buffer::Buffer;
 use arrow_ipc::root_as_message;
@@ -32,16 +32,7 @@ pub(crate) fn base(name: &str) -> Option<u64> {
 
 /// First offsets of all segments in a folder, ascending. Empty if the folder does not exist.
 pub(crate) fn bases(folder: &Path) -> Result<Vec<u64>> {
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Error::io("list", folder)(error)),
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let entry = entry.map_err(Error::io("list", folder))?;
-        found.extend(entry.file_name().to_str().and_then(base));
-    }
+    let mut found: Vec<u64> = names(folder)?.iter().filter_map(|name| base(name)).collect();
     found.sort_unstable();
     Ok(found)
 }

@@ -15,7 +15,6 @@ use crate::{
 use arrow_ipc::Block as FooterBlock;
 use std::{
     collections::VecDeque,
-    fmt,
     fs::{self, File},
     io::{self, IoSlice, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
@@ -69,16 +68,6 @@ impl Default for Options {
             block_rows: 32_768,
             room: None,
         }
-    }
-}
-
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("durability", &self.durability)
-            .field("segment_bytes", &self.segment_bytes)
-            .field("segment_micros", &self.segment_micros)
-            .finish_non_exhaustive()
     }
 }
 

@@ -169,12 +169,8 @@ impl ZenohSession {
                         continue;
                     }
                     let rules = self.fragment_rules();
-                    let lost = self.sides[side].channels.interrupt(
-                        frame.priority,
-                        frame.reliability,
-                        rules,
-                        &mut shared.budget,
-                    );
+                    let (channels, budget) = (&mut self.sides[side].channels, &mut shared.budget);
+                    let lost = channels.interrupt(frame.priority, frame.reliability, rules, budget);
                     report(lost, &place, shared);
                 }
                 Ok(Some(BatchItem::Fragment(fragment, data))) => {

@@ -95,21 +95,10 @@ impl Watch {
     /// Candidates for the shared key of C' and S'.
     fn candidates(&self, keys: &[KeyPair]) -> Vec<SharedKey> {
         let Some(client) = self.client else { return Vec::new() };
-        match self.server {
-            Some(server) => keys
-                .iter()
-                .filter_map(|pair| {
-                    let other = if pair.public == server {
-                        client
-                    } else if pair.public == client {
-                        server
-                    } else {
-                        return None;
-                    };
-                    pair.secret.shared(&other)
-                })
-                .collect(),
-            None => keys.iter().filter_map(|pair| pair.secret.shared(&client)).collect(),
-        }
+        let other = |pair: &KeyPair| match self.server {
+            Some(server) if pair.public != server => (pair.public == client).then_some(server),
+            _ => Some(client),
+        };
+        keys.iter().filter_map(|pair| pair.secret.shared(&other(pair)?)).collect()
     }
 }
