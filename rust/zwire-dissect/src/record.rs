@@ -390,10 +390,7 @@ impl Record {
     /// The reason why bytes could not be decoded.
     #[must_use]
     pub const fn fault(&self) -> Option<&Fault> {
-        match &self.message {
-            Message::Error(fault) => Some(fault),
-            _ => None,
-        }
+        if let Message::Error(fault) = &self.message { Some(fault) } else { None }
     }
 
     #[inline]

@@ -173,10 +173,7 @@ impl ZreMessage {
     }
 
     const fn hello(&self) -> Option<&Hello> {
-        match &self.message.body {
-            Body::Hello(hello) => Some(hello),
-            _ => None,
-        }
+        if let Body::Hello(hello) = &self.message.body { Some(hello) } else { None }
     }
 }
 

@@ -255,7 +255,6 @@ impl Log {
     /// Size in octets of the segment that begins at an offset.
     fn bytes(&self, base: u64) -> Result<u64> {
         let path = self.path(base);
-        let len = std::fs::metadata(&path).map_err(Error::io("read", path))?.len();
-        Ok(len)
+        Ok(std::fs::metadata(&path).map_err(Error::io("read", path))?.len())
     }
 }

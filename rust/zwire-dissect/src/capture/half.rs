@@ -46,11 +46,6 @@ impl HeldPiece {
         }
     }
 
-    fn truncated(&self, len: u64) -> Self {
-        let data = self.data.as_ref().map(|data| data.slice(..len as usize));
-        Self { timestamp: self.timestamp, len, data }
-    }
-
     /// Bytes that count against the memory bounds.
     fn held_bytes(&self) -> usize {
         self.data.as_ref().map_or(0, Bytes::len)
@@ -216,15 +211,15 @@ impl CapturedHalf {
                 continue;
             }
             let room = self.held.range(at..).next().map_or(u64::MAX, |(next, _)| next - at);
-            let mut part = piece.truncated(piece.len.min(room));
+            let len = piece.len.min(room);
             // A copy: a slice would keep the whole chunk in memory, and the bound counts only copies.
-            part.data = part.data.map(|data| Bytes::copy_from_slice(&data));
-            piece.advance(part.len);
+            let data = piece.data.as_ref().map(|data| Bytes::copy_from_slice(&data[..len as usize]));
+            let part = HeldPiece { timestamp: piece.timestamp, len, data };
+            piece.advance(len);
             self.held_bytes += part.held_bytes();
             *sink.held_total += part.held_bytes();
-            let next = at + part.len;
             self.held.insert(at, part);
-            at = next;
+            at += len;
         }
     }
 
