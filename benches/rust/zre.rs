@@ -73,10 +73,8 @@ fn shout(c: &mut Criterion) {
 
 fn codec(c: &mut Criterion) {
     let mut group = c.benchmark_group("codec");
-    let shout = Body::Shout(Shout {
-        group: Bytes::from_static(b"CHAT"),
-        content: vec![Bytes::from_static(b"Hello")],
-    });
+    let shout =
+        Body::Shout { group: Bytes::from_static(b"CHAT"), content: vec![Bytes::from_static(b"Hello")] };
     for (name, message) in [
         ("HELLO", hello(1)),
         ("SHOUT", ZreMessage { sequence: 3, body: shout }),

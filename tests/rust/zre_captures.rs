@@ -185,17 +185,17 @@ fn check(name: &str, generation: Generation, form: IdentityForm) -> [usize; 11] 
                     joined.extend(hello.groups.iter().map(|group| (from.clone(), string(group))));
                     entered.insert(from.clone(), hello);
                 }
-                Body::Whisper(_) => heard.push((from.clone(), "WHISPER".into(), String::new(), content)),
-                Body::Shout(shout) => {
-                    heard.push((from.clone(), "SHOUT".into(), string(&shout.group), content));
+                Body::Whisper { .. } => heard.push((from.clone(), "WHISPER".into(), String::new(), content)),
+                Body::Shout { group, .. } => {
+                    heard.push((from.clone(), "SHOUT".into(), string(&group), content));
                 }
-                Body::Join(join) => drop(joined.insert((from.clone(), string(&join.group)))),
-                Body::Elect(elect) => {
-                    assert!(capture.uuids().contains(&string(&elect.challenger)));
+                Body::Join { group, .. } => drop(joined.insert((from.clone(), string(&group)))),
+                Body::Elect { challenger, .. } => {
+                    assert!(capture.uuids().contains(&string(&challenger)));
                 }
-                Body::Leader(leader) => {
-                    assert!(capture.uuids().contains(&string(&leader.leader)));
-                    leaders.insert(string(&leader.leader));
+                Body::Leader { leader, .. } => {
+                    assert!(capture.uuids().contains(&string(&leader)));
+                    leaders.insert(string(&leader));
                 }
                 _ => {}
             }

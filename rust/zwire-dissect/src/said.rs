@@ -138,14 +138,14 @@ impl ZreMessage {
     pub(super) const fn message(&self) -> &'static str {
         match &self.message.body {
             Body::Hello(_) => "hello",
-            Body::Whisper(_) => "whisper",
-            Body::Shout(_) => "shout",
-            Body::Join(_) => "join",
-            Body::Leave(_) => "leave",
+            Body::Whisper { .. } => "whisper",
+            Body::Shout { .. } => "shout",
+            Body::Join { .. } => "join",
+            Body::Leave { .. } => "leave",
             Body::Ping => "ping",
             Body::PingOk => "ping_ok",
-            Body::Elect(_) => "elect",
-            Body::Leader(_) => "leader",
+            Body::Elect { .. } => "elect",
+            Body::Leader { .. } => "leader",
             Body::Goodbye => "goodbye",
         }
     }
@@ -163,11 +163,11 @@ impl ZreMessage {
 
     const fn group(&self) -> Option<&Bytes> {
         match &self.message.body {
-            Body::Shout(shout) => Some(&shout.group),
-            Body::Join(join) => Some(&join.group),
-            Body::Leave(leave) => Some(&leave.group),
-            Body::Elect(elect) => Some(&elect.group),
-            Body::Leader(leader) => Some(&leader.group),
+            Body::Shout { group, .. }
+            | Body::Join { group, .. }
+            | Body::Leave { group, .. }
+            | Body::Elect { group, .. }
+            | Body::Leader { group, .. } => Some(group),
             _ => None,
         }
     }
@@ -298,8 +298,7 @@ impl Record {
     pub fn status(&self) -> Option<u8> {
         match &self.zre()?.message.body {
             Body::Hello(hello) => Some(hello.status),
-            Body::Join(join) => Some(join.status),
-            Body::Leave(leave) => Some(leave.status),
+            Body::Join { status, .. } | Body::Leave { status, .. } => Some(*status),
             _ => None,
         }
     }
@@ -326,8 +325,8 @@ impl Record {
                 Body::Hello(hello) => {
                     hello.headers.iter().for_each(|(name, value)| headers.put_new(name, value));
                 }
-                Body::Elect(elect) => headers.put("challenger", elect.challenger.clone()),
-                Body::Leader(leader) => headers.put("leader", leader.leader.clone()),
+                Body::Elect { challenger, .. } => headers.put("challenger", challenger.clone()),
+                Body::Leader { leader, .. } => headers.put("leader", leader.clone()),
                 _ => return None,
             },
             Message::Log(log) => {
@@ -365,8 +364,7 @@ impl Record {
                 _ => None,
             },
             Message::Zre(message) => match &message.message.body {
-                Body::Whisper(whisper) => Some(&whisper.content),
-                Body::Shout(shout) => Some(&shout.content),
+                Body::Whisper { content } | Body::Shout { content, .. } => Some(content),
                 _ => None,
             },
             Message::Log(log) => Some(core::slice::from_ref(&log.data)),

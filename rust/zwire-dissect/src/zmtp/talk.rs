@@ -115,9 +115,9 @@ pub(super) fn told_generation(first: &Bytes) -> Option<Generation> {
         (Some(one), Some(other)) => {
             let is_text = |generation: &Generation| {
                 let group = decode(*generation, first).and_then(|message| match message.body {
-                    wire::Body::Join(join) => Some(join.group),
-                    wire::Body::Leave(leave) => Some(leave.group),
-                    wire::Body::Shout(shout) => Some(shout.group),
+                    wire::Body::Join { group, .. }
+                    | wire::Body::Leave { group, .. }
+                    | wire::Body::Shout { group, .. } => Some(group),
                     _ => None,
                 });
                 group.is_some_and(|group| !group.is_empty() && !group.iter().any(u8::is_ascii_control))

@@ -5,12 +5,8 @@
 //! LEADER go only to peers that understand them, and to others once they have sent one.
 
 use super::{
-    super::{
-        Generation, Uuid,
-        wire::{Body, Elect, Leader},
-    },
+    super::{Generation, Uuid, wire::Body},
     EventKind, NodeError, ZreNode,
-    peer::lossy,
 };
 use crate::{Now, Text};
 use bytes::Bytes;
@@ -84,7 +80,8 @@ impl ZreNode {
         knows && self.is_young(uuid)
     }
 
-    fn start_election(&mut self, now: Now, group: &Text) {
+    /// Also called whenever a peer joins the group.
+    pub(super) fn start_election(&mut self, now: Now, group: &Text) {
         let own = self.config.uuid;
         let Some(election) = self.elections.get_mut(group).filter(|election| election.contest) else {
             return;
@@ -104,23 +101,23 @@ impl ZreNode {
             let Some(wave) = self.elections.get_mut(group).and_then(|e| e.wave.as_mut()) else { return };
             if wave.father != Some(uuid) && wave.told.insert(uuid) {
                 let challenger = Bytes::copy_from_slice(&wave.candidate.to_hex());
-                self.tell(now, &uuid, group, Some(challenger), None);
+                self.elect(now, &uuid, group, challenger);
             }
         }
     }
 
-    fn tell(&mut self, now: Now, uuid: &Uuid, group: &Text, elect: Option<Bytes>, lead: Option<Bytes>) {
+    fn elect(&mut self, now: Now, uuid: &Uuid, group: &Text, challenger: Bytes) {
         let group = Bytes::copy_from_slice(group.as_bytes());
-        if let Some(challenger) = elect {
-            let _told = self.send(now, uuid, Body::Elect(Elect { group, challenger }));
-        } else if let Some(leader) = lead {
-            let _told = self.send(now, uuid, Body::Leader(Leader { group, leader }));
-        }
+        let _told = self.send(now, uuid, Body::Elect { group, challenger });
     }
 
-    pub(super) fn handle_elect(&mut self, now: Now, uuid: &Uuid, elect: &Elect) {
-        let group = lossy(&elect.group);
-        let Some(challenger) = Uuid::from_hex(&elect.challenger) else {
+    fn lead(&mut self, now: Now, uuid: &Uuid, group: &Text, leader: Bytes) {
+        let group = Bytes::copy_from_slice(group.as_bytes());
+        let _told = self.send(now, uuid, Body::Leader { group, leader });
+    }
+
+    pub(super) fn handle_elect(&mut self, now: Now, uuid: &Uuid, group: Text, challenger: &[u8]) {
+        let Some(challenger) = Uuid::from_hex(challenger) else {
             self.stats.malformed += 1;
             return;
         };
@@ -163,14 +160,13 @@ impl ZreNode {
         wave.echoed = true;
         let id = Bytes::copy_from_slice(&wave.candidate.to_hex());
         match wave.father {
-            Some(father) => self.tell(now, &father, group, Some(id), None),
-            None => members.iter().for_each(|member| self.tell(now, member, group, None, Some(id.clone()))),
+            Some(father) => self.elect(now, &father, group, id),
+            None => members.iter().for_each(|member| self.lead(now, member, group, id.clone())),
         }
     }
 
-    pub(super) fn handle_leader(&mut self, now: Now, uuid: &Uuid, leader: &Leader) {
-        let group = lossy(&leader.group);
-        let Some(winner) = Uuid::from_hex(&leader.leader) else {
+    pub(super) fn handle_leader(&mut self, now: Now, uuid: &Uuid, group: Text, leader: Bytes) {
+        let Some(winner) = Uuid::from_hex(&leader) else {
             self.stats.malformed += 1;
             return;
         };
@@ -183,7 +179,7 @@ impl ZreNode {
         let over = wave.led.is_superset(&members);
         if first && winner != own {
             for member in members.iter().filter(|member| self.knows_drafts(member)).collect::<Vec<_>>() {
-                self.tell(now, member, &group, None, Some(leader.leader.clone()));
+                self.lead(now, member, &group, leader.clone());
             }
         }
         if over && let Some(election) = self.elections.get_mut(&group) {
@@ -191,11 +187,6 @@ impl ZreNode {
             election.leader = Some(winner);
             self.event(&winner, EventKind::Leader { group });
         }
-    }
-
-    /// "whenever a peer joins the group"
-    pub(super) fn member_joined(&mut self, now: Now, group: &Text) {
-        self.start_election(now, group);
     }
 
     /// "and when the current leader leaves"; also if a running election waits for the peer that left.

@@ -3,7 +3,7 @@
 use super::{
     super::{
         Uuid, limits,
-        wire::{Body, EncodeError, Join, Leave, Shout, Stencil, Whisper},
+        wire::{Body, EncodeError, LogEvent, Stencil},
     },
     Action, Delivery, EventKind, NodeError, Shouted, ZreNode,
 };
@@ -27,12 +27,7 @@ impl ZreNode {
                 return Err(error.into());
             }
         }
-        // "incremented each time the peer joins or leaves a group"
-        self.status = self.status.wrapping_add(1);
-        self.hellos.clear();
-        let (octets, status) = (Bytes::copy_from_slice(group.as_bytes()), self.status);
-        self.tell_all(now, &Body::Join(Join { group: octets, status }));
-        self.log_group(now, group, true);
+        self.tell_change(now, group, true);
         Ok(true)
     }
 
@@ -46,17 +41,21 @@ impl ZreNode {
             return Ok(false);
         }
         self.elections.remove(group);
-        self.status = self.status.wrapping_add(1);
-        self.hellos.clear();
-        let (octets, status) = (Bytes::copy_from_slice(group.as_bytes()), self.status);
-        self.tell_all(now, &Body::Leave(Leave { group: octets, status }));
-        self.log_group(now, group, false);
+        self.tell_change(now, group, false);
         Ok(true)
     }
 
-    /// Sends a change to every peer with a connection; for other peers their first HELLO will contain
-    /// it.
-    fn tell_all(&mut self, now: Now, body: &Body) {
+    /// Sends a change of the own groups to every peer with a connection; for other peers their first
+    /// HELLO will contain it.
+    fn tell_change(&mut self, now: Now, group: &Text, joined: bool) {
+        // "incremented each time the peer joins or leaves a group"
+        self.status = self.status.wrapping_add(1);
+        self.hellos.clear();
+        let (octets, status) = (Bytes::copy_from_slice(group.as_bytes()), self.status);
+        let body = match joined {
+            true => Body::Join { group: octets, status },
+            false => Body::Leave { group: octets, status },
+        };
         let all: Vec<Uuid> =
             self.peers.iter().filter(|(_, peer)| peer.dealer.is_some()).map(|(uuid, _)| *uuid).collect();
         for uuid in all {
@@ -65,7 +64,8 @@ impl ZreNode {
                 let _told = self.send_now(now, &uuid, body.clone());
             }
         }
-        self.tell_named(body);
+        self.tell_named(&body);
+        self.log(now, if joined { LogEvent::JOIN } else { LogEvent::LEAVE }, 0, group);
     }
 
     /// Sends a content to one peer.
@@ -77,7 +77,7 @@ impl ZreNode {
         if self.peers.get(peer).is_none_or(|peer| peer.session.is_none()) {
             return Err(NodeError::UnknownPeer { peer: *peer });
         }
-        self.send(now, peer, Body::Whisper(Whisper { content }))
+        self.send(now, peer, Body::Whisper { content })
     }
 
     /// Sends a content to each peer of a group. This node need not be a member.
@@ -97,7 +97,7 @@ impl ZreNode {
             members.iter().for_each(|uuid| _ = self.renew_when_long(now, uuid));
         }
         let Some(members) = self.members.get(group) else { return Ok(Shouted::default()) };
-        let body = Body::Shout(Shout { group: Bytes::copy_from_slice(group.as_bytes()), content });
+        let body = Body::Shout { group: Bytes::copy_from_slice(group.as_bytes()), content };
         let mut stencils: [Option<Result<Stencil, EncodeError>>; 4] = Default::default();
         let mut shouted = Shouted { peers: Vec::with_capacity(members.len()) };
         let mut logged = Vec::new();
@@ -145,7 +145,7 @@ impl ZreNode {
             self.stats.groups_dropped += 1;
         } else if session.groups.insert(group.clone()) {
             self.add_member(&group, uuid);
-            self.member_joined(now, &group);
+            self.start_election(now, &group);
             self.event(uuid, EventKind::Join { group });
         }
     }

@@ -7,12 +7,12 @@ use super::{
     },
     Action, ZreNode,
 };
-use crate::{Now, Text};
+use crate::Now;
 
 impl ZreNode {
     /// Nodes and peers are both named by the hash of `ip:port`, so that a collector can match them.
     /// zyre hashes peers with their scheme.
-    fn log(&mut self, now: Now, event: LogEvent, peer: u16, data: &str) {
+    pub(super) fn log(&mut self, now: Now, event: LogEvent, peer: u16, data: &str) {
         if self.collectors.is_empty() {
             return;
         }
@@ -25,11 +25,6 @@ impl ZreNode {
 
     fn hash_of_peer(&self, uuid: &Uuid) -> u16 {
         self.peer_address(uuid).map_or(0, |address| log_hash_of(address.as_bytes()))
-    }
-
-    /// Logs a change of this node's groups: JOIN or LEAVE.
-    pub(super) fn log_group(&mut self, now: Now, group: &Text, joined: bool) {
-        self.log(now, if joined { LogEvent::JOIN } else { LogEvent::LEAVE }, 0, group);
     }
 
     /// Logs that a peer entered or left.
@@ -80,18 +75,8 @@ impl ZreNode {
 }
 
 /// The name of a message, as zyre writes it.
-const fn command(id: MessageId) -> &'static str {
-    match id {
-        MessageId::HELLO => "HELLO",
-        MessageId::WHISPER => "WHISPER",
-        MessageId::SHOUT => "SHOUT",
-        MessageId::JOIN => "JOIN",
-        MessageId::LEAVE => "LEAVE",
-        MessageId::PING => "PING",
-        MessageId::PING_OK => "PING_OK",
-        MessageId::ELECT => "ELECT",
-        MessageId::LEADER => "LEADER",
-        MessageId::GOODBYE => "GOODBYE",
-        _ => "?",
-    }
+fn command(MessageId(id): MessageId) -> &'static str {
+    let names =
+        ["?", "HELLO", "WHISPER", "SHOUT", "JOIN", "LEAVE", "PING", "PING_OK", "ELECT", "LEADER", "GOODBYE"];
+    names.get(usize::from(id)).unwrap_or(&"?")
 }

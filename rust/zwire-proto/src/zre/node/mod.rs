@@ -46,7 +46,7 @@ pub use types::{Action, DealerId, Delivery, EventKind, Shouted, ZreEvent};
 
 use super::{
     Generation, Uuid,
-    wire::{Address, Body, Hello, Join, Stencil, ZreMessage},
+    wire::{Address, Body, Hello, Stencil, ZreMessage},
     z85,
 };
 use crate::{Now, Text};
@@ -352,7 +352,7 @@ impl ZreNode {
     fn check_group(&self, group: &Text) -> Result<(), NodeError> {
         let group = Bytes::copy_from_slice(group.as_bytes());
         for generation in self.config.generations.iter() {
-            let join = Body::Join(Join { group: group.clone(), status: 0 });
+            let join = Body::Join { group: group.clone(), status: 0 };
             ZreMessage { sequence: 1, body: join }.encode(generation)?;
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::super::{
     Generation, Uuid, limits,
-    wire::{Body, EncodeError, IdentityForm, ZreMessage},
+    wire::{Body, EncodeError, Hello, IdentityForm, ZreMessage},
 };
 use super::types::{Action, DealerId};
 use crate::Text;
@@ -45,7 +45,7 @@ impl PeerDealer {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct KnownPeer {
     /// Endpoint of the DEALER.
     pub(super) endpoint: Bytes,
@@ -97,27 +97,33 @@ pub(super) struct PeerSession {
     pub(super) collector: Option<Bytes>,
 }
 
-impl KnownPeer {
-    pub(super) const fn new(now: Duration, endpoint: Bytes, public_key: Option<[u8; 32]>) -> Self {
+impl PeerSession {
+    pub(super) fn new(
+        uuid: &Uuid,
+        form: IdentityForm,
+        generation: Generation,
+        sequence: u16,
+        hello: Hello,
+    ) -> Self {
+        let named = |group: &&Bytes| !group.is_empty();
+        let groups = hello.groups.iter().filter(named).map(lossy);
         Self {
-            endpoint,
-            public_key,
-            dealer: None,
-            detect_at: None,
-            retry_at: None,
-            waiting: Vec::new(),
-            since: now,
-            beaconed: None,
-            heard: now,
-            session: None,
-            renewed_until: Duration::ZERO,
-            ended: false,
-            drafts: false,
-            evasive: false,
-            silent: false,
-            next_ping: None,
-            due: None,
+            generation,
+            form,
+            name: if hello.name.is_empty() { short_name(uuid) } else { lossy(&hello.name) },
+            address: lossy(&hello.address.endpoint()),
+            headers: hello.headers.iter().map(|(name, value)| (lossy(name), lossy(value))).collect(),
+            groups: groups.filter(|group| group.len() <= limits::MAX_STRING).collect(),
+            status: hello.status,
+            expected: sequence.wrapping_add(1),
+            collector: hello.header(Hello::LOG_COLLECTOR).cloned(),
         }
+    }
+}
+
+impl KnownPeer {
+    pub(super) fn new(now: Duration, endpoint: Bytes, public_key: Option<[u8; 32]>) -> Self {
+        Self { endpoint, public_key, since: now, heard: now, ..Self::default() }
     }
 
     /// Whether messages may wait because the connection is about to be chosen.

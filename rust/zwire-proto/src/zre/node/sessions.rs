@@ -6,9 +6,9 @@ use super::{
         wire::{Body, Header, Hello, IdentityForm, MessageId, ZreMessage},
     },
     Action, EndpointWay, EventKind, NodeError, Reason, Source, ZreNode, diary, ip_of,
-    peer::{PeerDealer, PeerSession, lossy, short_name},
+    peer::{PeerDealer, PeerSession, lossy},
 };
-use crate::{Now, buf::Reader, zre::limits};
+use crate::{Now, buf::Reader};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 
@@ -33,8 +33,9 @@ impl ZreNode {
         };
         let first = frames.first().cloned().unwrap_or_default();
         if let Ok((generation, sequence, hello)) = Hello::read(&first) {
-            self.handle_hello(now, uuid, form, generation, key, sequence, hello);
-            return;
+            let (public_key, endpoint) = (hello.public_key(), hello.address.endpoint());
+            let session = PeerSession::new(&uuid, form, generation, sequence, hello);
+            return self.handle_hello(now, uuid, key, public_key, endpoint, session);
         }
         // A peer without HELLO has no session and is refused below; this check is for peers with one.
         let owner = self.peers.get(&uuid).and_then(|peer| peer.public_key);
@@ -87,17 +88,16 @@ impl ZreNode {
             peer.drafts = true;
         }
         match message.body {
-            Body::Whisper(whisper) => self.event(uuid, EventKind::Whisper { content: whisper.content }),
-            Body::Shout(shout) => {
-                let group = lossy(&shout.group);
-                self.event(uuid, EventKind::Shout { group, content: shout.content });
+            Body::Whisper { content } => self.event(uuid, EventKind::Whisper { content }),
+            Body::Shout { group, content } => {
+                self.event(uuid, EventKind::Shout { group: lossy(&group), content });
             }
-            Body::Join(join) => self.handle_join(now, uuid, lossy(&join.group), join.status),
-            Body::Leave(leave) => self.handle_leave(now, uuid, lossy(&leave.group), leave.status),
+            Body::Join { group, status } => self.handle_join(now, uuid, lossy(&group), status),
+            Body::Leave { group, status } => self.handle_leave(now, uuid, lossy(&group), status),
             // "When a node receives a PING command it SHALL reply with a PING-OK command."
             Body::Ping => drop(self.send(now, uuid, Body::PingOk)),
-            Body::Elect(elect) => self.handle_elect(now, uuid, &elect),
-            Body::Leader(leader) => self.handle_leader(now, uuid, &leader),
+            Body::Elect { group, challenger } => self.handle_elect(now, uuid, lossy(&group), &challenger),
+            Body::Leader { group, leader } => self.handle_leader(now, uuid, lossy(&group), leader),
             Body::Goodbye => self.exit(now, uuid),
             // A HELLO that decodes was handled by the caller, one that does not cannot get here.
             Body::Hello(_) => {}
@@ -105,17 +105,16 @@ impl ZreNode {
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "what a HELLO says, taken apart")]
     fn handle_hello(
         &mut self,
         now: Now,
         uuid: Uuid,
-        form: IdentityForm,
-        generation: Generation,
         key: Option<&[u8; 32]>,
-        sequence: u16,
-        hello: Hello,
+        public_key: Option<[u8; 32]>,
+        endpoint: Bytes,
+        session: PeerSession,
     ) {
+        let generation = session.generation;
         let spoken = match generation {
             // The layout is the same; a peer that sends version 3 understands version 3.
             Generation::Rfc43 => [Generation::Rfc36, Generation::Rfc43],
@@ -126,9 +125,7 @@ impl ZreNode {
             self.ignore(now, Source::Peer(uuid), Reason::ForeignGeneration);
             return;
         }
-        let endpoint = hello.address.endpoint();
         let known_key = self.peers.get(&uuid).and_then(|peer| peer.public_key);
-        let public_key = hello.public_key();
         if self.config.public_key.is_some()
             && (public_key.is_none()
                 || known_key.is_some() && known_key != public_key
@@ -190,20 +187,11 @@ impl ZreNode {
             peer.renewed_until = now.mono + 2 * self.config.ping_interval;
         }
         self.stats.messages_in += 1;
-        self.adopt(now, uuid, form, generation, sequence, hello, endpoint);
+        self.adopt(now, uuid, public_key, session);
     }
 
-    #[allow(clippy::too_many_arguments, reason = "what a HELLO says, taken apart")]
-    fn adopt(
-        &mut self,
-        now: Now,
-        uuid: Uuid,
-        form: IdentityForm,
-        generation: Generation,
-        sequence: u16,
-        hello: Hello,
-        endpoint: Bytes,
-    ) {
+    fn adopt(&mut self, now: Now, uuid: Uuid, public_key: Option<[u8; 32]>, session: PeerSession) {
+        let generation = session.generation;
         let failed = self.peers.get(&uuid).is_some_and(|peer| peer.retry_at.is_some());
         if failed && generation.is_legacy() {
             // The peer has this node's HELLO, and the connection that carried it is gone.
@@ -216,25 +204,9 @@ impl ZreNode {
         peer.sign_of_life(now.mono);
         peer.ended = false;
         peer.detect_at = None;
-        peer.public_key = peer.public_key.or(hello.public_key());
-        let mut groups: BTreeSet<_> =
-            hello.groups.iter().filter(|group| !group.is_empty()).map(lossy).collect();
-        groups.retain(|group| group.len() <= limits::MAX_STRING);
-        let name = match hello.name.is_empty() {
-            true => short_name(&uuid),
-            false => lossy(&hello.name),
-        };
-        let old = peer.session.replace(PeerSession {
-            generation,
-            form,
-            name,
-            address: lossy(&endpoint),
-            headers: hello.headers.iter().map(|(name, value)| (lossy(name), lossy(value))).collect(),
-            groups: groups.clone(),
-            status: hello.status,
-            expected: sequence.wrapping_add(1),
-            collector: hello.header(Hello::LOG_COLLECTOR).cloned(),
-        });
+        peer.public_key = peer.public_key.or(public_key);
+        let (groups, headers) = (session.groups.clone(), session.headers.clone());
+        let old = peer.session.replace(session);
         // 36 and 43 decode alike, so an existing connection is kept instead of switching back and
         // forth.
         let fits = peer.dealer.as_ref().is_some_and(|dealer| {
@@ -242,15 +214,12 @@ impl ZreNode {
             same || dealer.generation == Generation::Rfc36 && generation == Generation::Rfc43
         });
         if !fits {
-            let peer_has_no_dealer = peer.dealer.is_none();
-            if peer_has_no_dealer && self.may_be_named(now, Some(generation)) {
+            if peer.dealer.is_none() && self.may_be_named(now, Some(generation)) {
                 self.detect(now, &uuid);
             } else {
                 self.open(now, &uuid, generation);
             }
         }
-        let Some(session) = self.peers.get(&uuid).and_then(|peer| peer.session.as_ref()) else { return };
-        let headers = session.headers.clone();
         let before = match old {
             Some(old) => old.groups,
             None => {
@@ -267,7 +236,7 @@ impl ZreNode {
         }
         for group in groups.difference(&before) {
             self.event(&uuid, EventKind::Join { group: group.clone() });
-            self.member_joined(now, group);
+            self.start_election(now, group);
         }
         self.wake(&uuid, now.mono + self.ask_after());
     }

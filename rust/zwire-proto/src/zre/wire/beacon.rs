@@ -9,7 +9,6 @@
 //! 22 octets, or 54 with the key. A port of zero means goodbye.
 
 use super::super::Uuid;
-use super::field::u16_be;
 use crate::{
     buf::{Reader, Sink},
     error::{DecodeErrorKind, Result},
@@ -48,16 +47,11 @@ impl Beacon {
             let kind = DecodeErrorKind::Illegal { value: version.into() };
             return Err(r.error("beacon version", 3, kind));
         }
-        let mut uuid = [0; 16];
-        uuid.copy_from_slice(r.slice(16, "beacon UUID")?);
-        let port = u16_be(&mut r, "beacon port")?;
-        let mut public_key = None;
-        if version == SECURE {
-            let key = public_key.insert([0; 32]);
-            key.copy_from_slice(r.slice(32, "beacon public key")?);
-        }
+        let uuid = Uuid::from_bytes(r.array("beacon UUID")?);
+        let port = r.u16_be("beacon port")?;
+        let public_key = if version == SECURE { Some(r.array("beacon public key")?) } else { None };
         r.finish("beacon")?;
-        Ok(Self { uuid: Uuid::from_bytes(uuid), port, public_key })
+        Ok(Self { uuid, port, public_key })
     }
 
     /// The datagram.

@@ -16,19 +16,28 @@ use crate::{
 };
 use bytes::Bytes;
 
-type Encoded = core::result::Result<(), EncodeError>;
+/// Result of an encoder.
+pub(super) type Encoded = core::result::Result<(), EncodeError>;
+
+const GROUPS: &str = "HELLO groups";
+const HEADERS: &str = "HELLO headers";
 
 /// Names and values of headers, in the order of the wire; a name may come twice.
 pub(super) type Dictionary = Vec<(Bytes, Bytes)>;
 
-pub(super) fn u16_be(r: &mut Reader<'_>, reading: &'static str) -> Result<u16> {
-    let raw = r.slice(2, reading)?;
-    Ok(u16::from_be_bytes([raw[0], raw[1]]))
-}
-
-pub(super) fn u32_be(r: &mut Reader<'_>, reading: &'static str) -> Result<u32> {
-    let raw = r.slice(4, reading)?;
-    Ok(u32::from_be_bytes([raw[0], raw[1], raw[2], raw[3]]))
+/// Reads a number that has only one legal value.
+pub(super) fn expect<'a, T: PartialEq + Into<u64>>(
+    r: &mut Reader<'a>,
+    expected: T,
+    read: impl FnOnce(&mut Reader<'a>, &'static str) -> Result<T>,
+    reading: &'static str,
+) -> Result<()> {
+    let offset = r.offset();
+    let value = read(r, reading)?;
+    if value == expected {
+        return Ok(());
+    }
+    Err(r.error(reading, offset, DecodeErrorKind::Illegal { value: value.into() }))
 }
 
 /// A length of one octet, then octets.
@@ -40,7 +49,7 @@ pub(super) fn string(r: &mut Reader<'_>, reading: &'static str) -> Result<Bytes>
 /// A length of four octets, then at most `bound` octets.
 pub(super) fn long_string(r: &mut Reader<'_>, bound: usize, reading: &'static str) -> Result<Bytes> {
     let offset = r.offset();
-    let len = u32_be(r, reading)? as usize;
+    let len = r.u32_be(reading)? as usize;
     if len > bound {
         let kind = DecodeErrorKind::OutOfRange { value: len as u64, bound: bound as u64 };
         return Err(r.error(reading, offset, kind));
@@ -59,7 +68,7 @@ fn count(
     let offset = r.offset();
     let value = match generation {
         Generation::Rfc20 => usize::from(r.u8(reading)?),
-        _ => u32_be(r, reading)? as usize,
+        _ => r.u32_be(reading)? as usize,
     };
     if value > bound {
         let kind = DecodeErrorKind::OutOfRange { value: value as u64, bound: bound as u64 };
@@ -72,11 +81,9 @@ fn count(
     Ok(value)
 }
 
-pub(super) fn strings(
-    r: &mut Reader<'_>,
-    generation: Generation,
-    reading: &'static str,
-) -> Result<Vec<Bytes>> {
+/// The groups of a HELLO.
+pub(super) fn groups(r: &mut Reader<'_>, generation: Generation) -> Result<Vec<Bytes>> {
+    let reading = GROUPS;
     let legacy = generation == Generation::Rfc20;
     let count = count(r, generation, if legacy { 1 } else { 4 }, limits::MAX_GROUPS, reading)?;
     (0..count)
@@ -84,11 +91,9 @@ pub(super) fn strings(
         .collect()
 }
 
-pub(super) fn dictionary(
-    r: &mut Reader<'_>,
-    generation: Generation,
-    reading: &'static str,
-) -> Result<Dictionary> {
+/// The headers of a HELLO.
+pub(super) fn headers(r: &mut Reader<'_>, generation: Generation) -> Result<Dictionary> {
+    let reading = HEADERS;
     let legacy = generation == Generation::Rfc20;
     let count = count(r, generation, if legacy { 1 } else { 5 }, limits::MAX_HEADERS, reading)?;
     let mut entries = Vec::with_capacity(count);
@@ -167,12 +172,8 @@ fn put_count(
 }
 
 /// Writes the groups of a HELLO, with the same rules as in JOIN.
-pub(super) fn put_strings(
-    sink: &mut impl Sink,
-    generation: Generation,
-    list: &[Bytes],
-    field: &'static str,
-) -> Encoded {
+pub(super) fn put_groups(sink: &mut impl Sink, generation: Generation, list: &[Bytes]) -> Encoded {
+    let field = GROUPS;
     put_count(sink, generation, list.len(), limits::MAX_GROUPS, field)?;
     for octets in list {
         match generation {
@@ -184,12 +185,8 @@ pub(super) fn put_strings(
     Ok(())
 }
 
-pub(super) fn put_dictionary(
-    sink: &mut impl Sink,
-    generation: Generation,
-    entries: &Dictionary,
-    field: &'static str,
-) -> Encoded {
+pub(super) fn put_headers(sink: &mut impl Sink, generation: Generation, entries: &Dictionary) -> Encoded {
+    let field = HEADERS;
     put_count(sink, generation, entries.len(), limits::MAX_HEADERS, field)?;
     for (name, value) in entries {
         if name.is_empty() {
@@ -211,7 +208,7 @@ pub(super) fn put_dictionary(
 }
 
 /// Content frames as received.
-pub(super) fn content(frames: &[Bytes], reading: &'static str) -> Result<Vec<Bytes>> {
+pub(super) fn content_of(frames: &[Bytes], reading: &'static str) -> Result<Vec<Bytes>> {
     let (value, bound) = (frames.len() as u64, limits::MAX_CONTENT_FRAMES as u64);
     if value > bound {
         let kind = DecodeErrorKind::OutOfRange { value, bound };

@@ -9,7 +9,7 @@
 use super::{
     super::{Uuid, limits, z85},
     EncodeError,
-    field::{long_string, put_long_string, put_name, string, u16_be, u32_be},
+    field::{expect, long_string, put_long_string, put_name, string},
 };
 use crate::{
     buf::{Reader, Sink},
@@ -49,23 +49,15 @@ impl Gossip {
     /// A frame that does not decode and should be dropped.
     pub fn decode(frame: &Bytes) -> Result<Self> {
         let mut r = Reader::new(frame);
-        let signature = u16_be(&mut r, "gossip signature")?;
-        if signature != SIGNATURE {
-            let kind = DecodeErrorKind::Illegal { value: signature.into() };
-            return Err(r.error("gossip signature", 0, kind));
-        }
+        expect(&mut r, SIGNATURE, Reader::u16_be, "gossip signature")?;
         let id = r.u8("gossip id")?;
-        let version = r.u8("gossip version")?;
-        if version != VERSION {
-            let kind = DecodeErrorKind::Illegal { value: version.into() };
-            return Err(r.error("gossip version", 3, kind));
-        }
+        expect(&mut r, VERSION, Reader::u8, "gossip version")?;
         match id {
             1 => Ok(Self::Hello),
             2 => Ok(Self::Publish {
                 key: string(&mut r, "PUBLISH key")?,
                 value: long_string(&mut r, limits::MAX_TUPLE_VALUE, "PUBLISH value")?,
-                ttl: u32_be(&mut r, "PUBLISH ttl")?,
+                ttl: r.u32_be("PUBLISH ttl")?,
             }),
             3 => Ok(Self::Ping),
             4 => Ok(Self::Pong),

@@ -8,10 +8,14 @@
 //!
 //! RFC 36 says that the version follows the signature; its grammar and all code have it behind the id.
 
-use super::{super::Generation, EncodeError, field::u16_be};
+use super::{
+    super::Generation,
+    EncodeError,
+    field::{Encoded, expect},
+};
 use crate::{
     buf::{Reader, Sink},
-    error::{DecodeErrorKind, Result},
+    error::Result,
 };
 
 const SIGNATURE: u16 = 0xaaa1;
@@ -51,21 +55,12 @@ impl Header {
     pub fn decode(generation: Generation, r: &mut Reader<'_>) -> Result<Self> {
         let id = signed_id(r)?;
         if let Some(version) = generation.version() {
-            let offset = r.offset();
-            let value = r.u8("message version")?;
-            if value != version {
-                let kind = DecodeErrorKind::Illegal { value: value.into() };
-                return Err(r.error("message version", offset, kind));
-            }
+            expect(r, version, Reader::u8, "message version")?;
         }
-        Ok(Self { id, sequence: u16_be(r, "message sequence")? })
+        Ok(Self { id, sequence: r.u16_be("message sequence")? })
     }
 
-    pub(super) fn encode(
-        self,
-        generation: Generation,
-        sink: &mut impl Sink,
-    ) -> core::result::Result<(), EncodeError> {
+    pub(super) fn encode(self, generation: Generation, sink: &mut impl Sink) -> Encoded {
         let MessageId(id) = self.id;
         if generation.is_legacy() && id > MessageId::PING_OK.0 {
             return Err(EncodeError::NotInGeneration { id, generation });
@@ -82,18 +77,14 @@ impl Header {
 
 /// Signature and id, which all generations have.
 pub(super) fn signed_id(r: &mut Reader<'_>) -> Result<MessageId> {
-    let offset = r.offset();
-    let value = u16_be(r, "message signature")?;
-    if value != SIGNATURE {
-        let kind = DecodeErrorKind::Illegal { value: value.into() };
-        return Err(r.error("message signature", offset, kind));
-    }
+    expect(r, SIGNATURE, Reader::u16_be, "message signature")?;
     Ok(MessageId(r.u8("message id")?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::DecodeErrorKind;
     use bytes::Bytes;
 
     fn decode(generation: Generation, raw: &'static [u8]) -> Result<Header> {

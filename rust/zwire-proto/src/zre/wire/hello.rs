@@ -16,9 +16,7 @@
 use super::{
     super::{Generation, z85},
     EncodeError, MessageId,
-    field::{
-        Dictionary, dictionary, put_dictionary, put_name, put_string, put_strings, string, strings, u16_be,
-    },
+    field::{Encoded, groups, headers, put_groups, put_headers, put_name, put_string, string},
     header::{Header, signed_id},
 };
 use crate::{
@@ -48,14 +46,9 @@ impl Address {
         match self {
             Self::Endpoint(endpoint) => endpoint.clone(),
             Self::Mailbox { ip, port } => {
-                let (open, close) = if ip.contains(&b':') && ip[0] != b'[' { ("[", "]") } else { ("", "") };
-                let mut text = Vec::with_capacity(ip.len() + 14);
-                text.extend_from_slice(b"tcp://");
-                text.extend_from_slice(open.as_bytes());
-                text.extend_from_slice(ip);
-                text.extend_from_slice(close.as_bytes());
-                text.extend_from_slice(format!(":{port}").as_bytes());
-                text.into()
+                let bare = ip.contains(&b':') && ip[0] != b'[';
+                let (open, close): (&[u8], &[u8]) = if bare { (b"[", b"]") } else { (b"", b"") };
+                [b"tcp://", open, ip, close, format!(":{port}").as_bytes()].concat().into()
             }
         }
     }
@@ -158,22 +151,17 @@ impl Hello {
 
     pub(super) fn decode(generation: Generation, r: &mut Reader<'_>) -> Result<Self> {
         let address = if generation.is_legacy() {
-            Address::Mailbox { ip: string(r, "HELLO ipaddress")?, port: u16_be(r, "HELLO mailbox")? }
+            Address::Mailbox { ip: string(r, "HELLO ipaddress")?, port: r.u16_be("HELLO mailbox")? }
         } else {
             Address::Endpoint(string(r, "HELLO endpoint")?)
         };
-        let groups = strings(r, generation, "HELLO groups")?;
+        let groups = groups(r, generation)?;
         let status = r.u8("HELLO status")?;
         let name = if generation.is_legacy() { Bytes::new() } else { string(r, "HELLO name")? };
-        let headers: Dictionary = dictionary(r, generation, "HELLO headers")?;
-        Ok(Self { address, groups, status, name, headers })
+        Ok(Self { address, groups, status, name, headers: headers(r, generation)? })
     }
 
-    pub(super) fn encode(
-        &self,
-        generation: Generation,
-        sink: &mut impl Sink,
-    ) -> core::result::Result<(), EncodeError> {
+    pub(super) fn encode(&self, generation: Generation, sink: &mut impl Sink) -> Encoded {
         match &self.address {
             Address::Mailbox { ip, port } if generation.is_legacy() => {
                 put_name(sink, ip, "HELLO ipaddress")?;
@@ -184,12 +172,12 @@ impl Hello {
             }
             _ => return Err(EncodeError::Address { generation }),
         }
-        put_strings(sink, generation, &self.groups, "HELLO groups")?;
+        put_groups(sink, generation, &self.groups)?;
         sink.put_u8(self.status);
         if !generation.is_legacy() {
             put_string(sink, &self.name, "HELLO name")?;
         }
-        put_dictionary(sink, generation, &self.headers, "HELLO headers")
+        put_headers(sink, generation, &self.headers)
     }
 }
 

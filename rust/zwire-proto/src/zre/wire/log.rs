@@ -9,7 +9,7 @@
 use super::{
     super::limits,
     EncodeError,
-    field::{put_string, string, u16_be, u32_be},
+    field::{expect, put_string, string},
 };
 use crate::{
     buf::{Reader, Sink},
@@ -34,23 +34,6 @@ impl LogLevel {
     pub const ERROR: Self = Self(1);
     pub const WARNING: Self = Self(2);
     pub const INFO: Self = Self(3);
-
-    /// Name of the level; `None`: the document does not define it.
-    #[must_use]
-    pub const fn name(self) -> Option<&'static str> {
-        match self {
-            Self::ERROR => Some("ERROR"),
-            Self::WARNING => Some("WARNING"),
-            Self::INFO => Some("INFO"),
-            _ => None,
-        }
-    }
-
-    /// The level of that name.
-    #[must_use]
-    pub fn of(name: &str) -> Option<Self> {
-        [Self::ERROR, Self::WARNING, Self::INFO].into_iter().find(|level| level.name() == Some(name))
-    }
 }
 
 /// Event at the sender.
@@ -67,26 +50,6 @@ impl LogEvent {
     pub const EXIT: Self = Self(4);
     pub const SEND: Self = Self(5);
     pub const RECV: Self = Self(6);
-
-    /// Name of the event; `None`: no event, or one that the document does not define.
-    #[must_use]
-    pub const fn name(self) -> Option<&'static str> {
-        match self {
-            Self::JOIN => Some("JOIN"),
-            Self::LEAVE => Some("LEAVE"),
-            Self::ENTER => Some("ENTER"),
-            Self::EXIT => Some("EXIT"),
-            Self::SEND => Some("SEND"),
-            Self::RECV => Some("RECV"),
-            _ => None,
-        }
-    }
-
-    /// The event of that name.
-    #[must_use]
-    pub fn of(name: &str) -> Option<Self> {
-        (1..=Self::RECV.0).map(Self).find(|event| event.name() == Some(name))
-    }
 }
 
 /// Log line of ZRE/LOG.
@@ -139,19 +102,14 @@ impl Log {
     /// A frame that does not decode; a collector should drop it silently.
     pub fn decode(frame: &Bytes) -> Result<Self> {
         let mut r = Reader::new(frame);
-        let signature = u16_be(&mut r, "LOG signature")?;
-        if signature != SIGNATURE {
-            let kind = DecodeErrorKind::Illegal { value: signature.into() };
-            return Err(r.error("LOG signature", 0, kind));
-        }
+        expect(&mut r, SIGNATURE, Reader::u16_be, "LOG signature")?;
         let id = r.u8("LOG id")?;
         if id != ID {
             return Err(r.error("LOG id", 2, DecodeErrorKind::UnknownId { id }));
         }
         let (level, event) = (LogLevel(r.u8("LOG level")?), LogEvent(r.u8("LOG event")?));
-        let (node, peer) = (u16_be(&mut r, "LOG node")?, u16_be(&mut r, "LOG peer")?);
-        let upper = u64::from(u32_be(&mut r, "LOG time")?);
-        let time = upper << 32 | u64::from(u32_be(&mut r, "LOG time")?);
+        let (node, peer) = (r.u16_be("LOG node")?, r.u16_be("LOG peer")?);
+        let time = r.u64_be("LOG time")?;
         let data = string(&mut r, "LOG data")?;
         Ok(Self { level, event, node, peer, time, data })
     }
@@ -199,6 +157,27 @@ pub fn log_hash_of(endpoint: &[u8]) -> u16 {
 mod tests {
     use super::super::testing::unhex;
     use super::*;
+
+    impl LogLevel {
+        fn name(self) -> Option<&'static str> {
+            ["ERROR", "WARNING", "INFO"].get(usize::from(self.0).checked_sub(1)?).copied()
+        }
+
+        fn of(name: &str) -> Option<Self> {
+            (1..=Self::INFO.0).map(Self).find(|level| level.name() == Some(name))
+        }
+    }
+
+    impl LogEvent {
+        fn name(self) -> Option<&'static str> {
+            let names = ["JOIN", "LEAVE", "ENTER", "EXIT", "SEND", "RECV"];
+            names.get(usize::from(self.0).checked_sub(1)?).copied()
+        }
+
+        fn of(name: &str) -> Option<Self> {
+            (1..=Self::RECV.0).map(Self).find(|event| event.name() == Some(name))
+        }
+    }
 
     /// `zre` 13.1, "Check values, all seen in real traffic".
     #[test]

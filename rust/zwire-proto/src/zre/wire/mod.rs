@@ -1,4 +1,4 @@
-//! Wire format of ZRE, one file for each message.
+//! Wire format of ZRE.
 //!
 //! | Content | Type | Place |
 //! | --- | --- | --- |
@@ -22,36 +22,27 @@
 //! All numbers are big-endian.
 
 mod beacon;
-mod elect;
 mod error;
 mod field;
 mod gossip;
 mod header;
 mod hello;
 mod identity;
-mod join;
 mod log;
-mod ping;
-mod shout;
 mod stencil;
 #[cfg(test)]
 pub(super) mod testing;
 #[cfg(test)]
 mod tests;
-mod whisper;
 
 pub use beacon::Beacon;
-pub use elect::{Elect, Leader};
 pub use error::EncodeError;
 pub use gossip::{Gossip, Tuple};
 pub use header::{Header, MessageId};
 pub use hello::{Address, Hello};
 pub use identity::IdentityForm;
-pub use join::{Join, Leave};
 pub use log::{Log, LogEvent, LogLevel, log_hash, log_hash_of};
-pub use shout::Shout;
 pub use stencil::Stencil;
-pub use whisper::Whisper;
 
 use super::Generation;
 use crate::{
@@ -59,6 +50,7 @@ use crate::{
     error::{DecodeErrorKind, Result},
 };
 use bytes::Bytes;
+use field::{Encoded, check_content, content_of, put_name, string};
 
 /// Message with its number, sent as one ZMTP message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,28 +61,37 @@ pub struct ZreMessage {
     pub body: Body,
 }
 
-/// Content of a message.
+/// Content of a message: the fields behind the header, and the frames behind the header frame.
+///
+/// Groups are names in which upper and lower case differ; a candidate is the text of a UUID, 32
+/// hexadecimal digits. The status of JOIN and LEAVE counts how often the sender joined or left a group,
+/// this change included, modulo 256.
+#[allow(missing_docs, reason = "fields as named by the documents, explained above")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// HELLO: introduces a node.
+    /// HELLO, id 1: introduces a node.
     Hello(Hello),
-    /// WHISPER: a content for one peer.
-    Whisper(Whisper),
-    /// SHOUT: a content for a group.
-    Shout(Shout),
-    /// JOIN: the sender joins a group.
-    Join(Join),
-    /// LEAVE: the sender leaves a group.
-    Leave(Leave),
-    /// PING: asks for a sign of life.
+    /// WHISPER, id 2: a content for one peer, in one frame in 20/ZRE, in any number later. A decoder
+    /// accepts none; an encoder requires at least one.
+    Whisper { content: Vec<Bytes> },
+    /// SHOUT, id 3: a content for a group, as in WHISPER. Each member gets its own copy; the sender need
+    /// not be a member.
+    Shout { group: Bytes, content: Vec<Bytes> },
+    /// JOIN, id 4: the sender joins a group.
+    Join { group: Bytes, status: u8 },
+    /// LEAVE, id 5: the sender leaves a group.
+    Leave { group: Bytes, status: u8 },
+    /// PING, id 6: asks for a sign of life.
     Ping,
-    /// PING-OK: answers a PING.
+    /// PING-OK, id 7: answers a PING; it does not tell which one.
     PingOk,
-    /// ELECT: a candidate; zyre 2.0.1 and later.
-    Elect(Elect),
-    /// LEADER: the winner; zyre 2.0.1 and later.
-    Leader(Leader),
-    /// GOODBYE: the sender leaves the network; zyre 2.0.1 and later.
+    /// ELECT, id 8: a candidate for the leadership of a group, of which the smallest wins; in no RFC,
+    /// zyre 2.0.1 and later (`zre` 12).
+    Elect { group: Bytes, challenger: Bytes },
+    /// LEADER, id 9: the winner; like ELECT.
+    Leader { group: Bytes, leader: Bytes },
+    /// GOODBYE, id 10: the sender leaves the network; zyre 2.0.1 and later. Other peers lose count and
+    /// drop the sender.
     Goodbye,
 }
 
@@ -100,14 +101,14 @@ impl Body {
     pub const fn id(&self) -> MessageId {
         match self {
             Self::Hello(_) => MessageId::HELLO,
-            Self::Whisper(_) => MessageId::WHISPER,
-            Self::Shout(_) => MessageId::SHOUT,
-            Self::Join(_) => MessageId::JOIN,
-            Self::Leave(_) => MessageId::LEAVE,
+            Self::Whisper { .. } => MessageId::WHISPER,
+            Self::Shout { .. } => MessageId::SHOUT,
+            Self::Join { .. } => MessageId::JOIN,
+            Self::Leave { .. } => MessageId::LEAVE,
             Self::Ping => MessageId::PING,
             Self::PingOk => MessageId::PING_OK,
-            Self::Elect(_) => MessageId::ELECT,
-            Self::Leader(_) => MessageId::LEADER,
+            Self::Elect { .. } => MessageId::ELECT,
+            Self::Leader { .. } => MessageId::LEADER,
             Self::Goodbye => MessageId::GOODBYE,
         }
     }
@@ -116,8 +117,7 @@ impl Body {
     #[must_use]
     pub fn content(&self) -> &[Bytes] {
         match self {
-            Self::Whisper(whisper) => &whisper.content,
-            Self::Shout(shout) => &shout.content,
+            Self::Whisper { content } | Self::Shout { content, .. } => content,
             _ => &[],
         }
     }
@@ -138,14 +138,27 @@ impl ZreMessage {
         let header = Header::decode(generation, &mut r)?;
         let body = match header.id {
             MessageId::HELLO => Body::Hello(Hello::decode(generation, &mut r)?),
-            MessageId::WHISPER => Body::Whisper(Whisper::decode(content)?),
-            MessageId::SHOUT => Body::Shout(Shout::decode(&mut r, content)?),
-            MessageId::JOIN => Body::Join(Join::decode(&mut r)?),
-            MessageId::LEAVE => Body::Leave(Leave::decode(&mut r)?),
+            MessageId::WHISPER => Body::Whisper { content: content_of(content, "WHISPER content")? },
+            MessageId::SHOUT => {
+                let group = string(&mut r, "SHOUT group")?;
+                Body::Shout { group, content: content_of(content, "SHOUT content")? }
+            }
+            MessageId::JOIN => {
+                Body::Join { group: string(&mut r, "JOIN group")?, status: r.u8("JOIN status")? }
+            }
+            MessageId::LEAVE => {
+                Body::Leave { group: string(&mut r, "LEAVE group")?, status: r.u8("LEAVE status")? }
+            }
             MessageId::PING => Body::Ping,
             MessageId::PING_OK => Body::PingOk,
-            MessageId::ELECT if !generation.is_legacy() => Body::Elect(Elect::decode(&mut r)?),
-            MessageId::LEADER if !generation.is_legacy() => Body::Leader(Leader::decode(&mut r)?),
+            MessageId::ELECT if !generation.is_legacy() => {
+                let group = string(&mut r, "ELECT group")?;
+                Body::Elect { group, challenger: string(&mut r, "ELECT challenger")? }
+            }
+            MessageId::LEADER if !generation.is_legacy() => {
+                let group = string(&mut r, "LEADER group")?;
+                Body::Leader { group, leader: string(&mut r, "LEADER leader")? }
+            }
             MessageId::GOODBYE if !generation.is_legacy() => Body::Goodbye,
             MessageId(id) => return Err(r.error("message id", 2, DecodeErrorKind::UnknownId { id })),
         };
@@ -165,22 +178,33 @@ impl ZreMessage {
         Ok(frames)
     }
 
-    fn encode_body(
-        generation: Generation,
-        sequence: u16,
-        body: &Body,
-        sink: &mut impl Sink,
-    ) -> core::result::Result<(), EncodeError> {
+    fn encode_body(generation: Generation, sequence: u16, body: &Body, sink: &mut impl Sink) -> Encoded {
         Header { id: body.id(), sequence }.encode(generation, sink)?;
         match body {
-            Body::Hello(hello) => hello.encode(generation, sink),
-            Body::Whisper(whisper) => whisper.check(generation),
-            Body::Shout(shout) => shout.encode(generation, sink),
-            Body::Join(join) => join.encode(sink),
-            Body::Leave(leave) => leave.encode(sink),
-            Body::Ping | Body::PingOk | Body::Goodbye => Ok(()),
-            Body::Elect(elect) => elect.encode(sink),
-            Body::Leader(leader) => leader.encode(sink),
+            Body::Hello(hello) => hello.encode(generation, sink)?,
+            Body::Whisper { content } => check_content(generation, content, "WHISPER")?,
+            Body::Shout { group, content } => {
+                check_content(generation, content, "SHOUT")?;
+                put_name(sink, group, "SHOUT group")?;
+            }
+            Body::Join { group, status } => {
+                put_name(sink, group, "JOIN group")?;
+                sink.put_u8(*status);
+            }
+            Body::Leave { group, status } => {
+                put_name(sink, group, "LEAVE group")?;
+                sink.put_u8(*status);
+            }
+            Body::Ping | Body::PingOk | Body::Goodbye => {}
+            Body::Elect { group, challenger } => {
+                put_name(sink, group, "ELECT group")?;
+                put_name(sink, challenger, "ELECT challenger")?;
+            }
+            Body::Leader { group, leader } => {
+                put_name(sink, group, "LEADER group")?;
+                put_name(sink, leader, "LEADER leader")?;
+            }
         }
+        Ok(())
     }
 }

@@ -36,7 +36,6 @@ impl Stencil {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Shout;
     use super::*;
 
     #[test]
@@ -44,15 +43,14 @@ mod tests {
         let content = vec![Bytes::from_static(b"a"), Bytes::new()];
         for generation in Generation::ALL {
             let content = if generation == Generation::Rfc20 { &content[..1] } else { &content };
-            let shout = Shout { group: Bytes::from_static(b"CHAT"), content: content.to_vec() };
-            let body = Body::Shout(shout);
+            let body = Body::Shout { group: Bytes::from_static(b"CHAT"), content: content.to_vec() };
             let stencil = Stencil::new(generation, &body).unwrap();
             for sequence in [0, 1, 0x1234, u16::MAX] {
                 let whole = ZreMessage { sequence, body: body.clone() }.encode(generation).unwrap();
                 assert_eq!(stencil.frames(sequence, content), whole, "{generation}");
             }
         }
-        let nothing = Body::Shout(Shout { group: Bytes::from_static(b"CHAT"), content: vec![] });
+        let nothing = Body::Shout { group: Bytes::from_static(b"CHAT"), content: vec![] };
         assert!(Stencil::new(Generation::Rfc36, &nothing).is_err());
     }
 }

@@ -50,7 +50,7 @@ fn no_more_groups_than_allowed() {
     bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
     for number in 0..limits::MAX_GROUPS as u16 + 10 {
         let group = Bytes::from(number.to_string());
-        bench.hear(1, G36, number + 2, Body::Join(Join { group, status: (number as u8).wrapping_add(2) }));
+        bench.hear(1, G36, number + 2, Body::Join { group, status: (number as u8).wrapping_add(2) });
         drop(bench.kinds());
     }
     assert_eq!(bench.node.peer_groups().len(), limits::MAX_GROUPS);
@@ -90,12 +90,12 @@ fn whatever_peers_say_the_books_balance() {
             let status = sequence as u8;
             let body = match (random.next() >> 20) % 10 {
                 0 | 1 => Body::Hello(hello_of(peer + sequence as usize % 2, generation)),
-                2 => Body::Whisper(Whisper { content }),
-                3 => Body::Shout(Shout { group, content }),
-                4 => Body::Join(Join { group, status }),
-                5 => Body::Leave(Leave { group, status }),
-                6 if !generation.is_legacy() => Body::Elect(Elect { group, challenger: id }),
-                7 if !generation.is_legacy() => Body::Leader(crate::zre::wire::Leader { group, leader: id }),
+                2 => Body::Whisper { content },
+                3 => Body::Shout { group, content },
+                4 => Body::Join { group, status },
+                5 => Body::Leave { group, status },
+                6 if !generation.is_legacy() => Body::Elect { group, challenger: id },
+                7 if !generation.is_legacy() => Body::Leader { group, leader: id },
                 8 if !generation.is_legacy() => Body::Goodbye,
                 _ => Body::Ping,
             };

@@ -50,7 +50,7 @@ fn peers_that_may_be_pyre_hear_nothing_of_elections() {
     bench.node.join(Now::default(), &Text::from("G")).unwrap();
     drop((bench.actions(), bench.kinds()));
     let challenger = Bytes::copy_from_slice(&uuid(1).to_hex());
-    let body = || Body::Elect(Elect { group: octets("G"), challenger: challenger.clone() });
+    let body = || Body::Elect { group: octets("G"), challenger: challenger.clone() };
     bench.hear(1, G36, 2, body());
     assert!(bench.sent(G36).is_empty(), "2 and 3 may be pyre, 1 knows already");
     bench.hear(2, G36, 2, body());
@@ -61,7 +61,7 @@ fn peers_that_may_be_pyre_hear_nothing_of_elections() {
     assert_eq!(sent.len(), 2, "3 does, and the wave goes back to 1");
     assert!(sent.iter().all(|message| message.body == body()));
     // All members report the winner.
-    let leader = || Body::Leader(crate::zre::wire::Leader { group: octets("G"), leader: challenger.clone() });
+    let leader = || Body::Leader { group: octets("G"), leader: challenger.clone() };
     bench.hear(1, G36, 3, leader());
     assert_eq!(bench.sent(G36).len(), 3);
     bench.hear(2, G36, 3, leader());
@@ -79,8 +79,7 @@ fn elections_of_other_groups_and_of_nobody_are_ignored() {
     let mut bench = Bench::new(config(5, Generations::default()));
     bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
     drop((bench.actions(), bench.kinds()));
-    let elect =
-        |group, challenger| Body::Elect(Elect { group: octets(group), challenger: octets(challenger) });
+    let elect = |group, challenger| Body::Elect { group: octets(group), challenger: octets(challenger) };
     bench.hear(1, G36, 2, elect("other", "01010101010101010000000000000001"));
     bench.hear(1, G36, 3, elect("G", "nobody"));
     assert!(bench.sent(G36).is_empty() && bench.node.elections.is_empty());

@@ -246,7 +246,7 @@ fn nobody_speaks_with_the_key_of_another() {
     let identity = IdentityForm::Prefixed.encode(&uuid(1));
     let encode = |sequence, body| ZreMessage { sequence, body }.encode(G36).unwrap();
     let hello = encode(1, Body::Hello(Hello { headers, ..hello_of(1, G36) }));
-    let whisper = encode(2, Body::Whisper(Whisper { content: vec![octets("x")] }));
+    let whisper = encode(2, Body::Whisper { content: vec![octets("x")] });
     let now = Now::default();
     bench.node.handle_message_by(now, &identity, Some(&[8; 32]), &hello);
     assert_eq!(bench.node.peers().count(), 0, "the key of the HELLO is not that of the connection");

@@ -77,7 +77,7 @@ fn a_shout_shares_its_content() {
     for (action, generation) in sends.into_iter().zip([G20, G10, G36, G36]) {
         let Action::Send { frames, .. } = action else { panic!("{action:?}") };
         assert_eq!(frames[1].as_ptr(), content.as_ptr());
-        let shout = Body::Shout(Shout { group: octets("G"), content: vec![content.clone()] });
+        let shout = Body::Shout { group: octets("G"), content: vec![content.clone()] };
         assert_eq!(ZreMessage::decode(generation, &frames), Ok(ZreMessage { sequence: 2, body: shout }));
     }
 }
@@ -119,7 +119,7 @@ fn every_peer_hears_the_same_status() {
             }
             let (status, generation) = seen.get_mut(&dealer).expect("HELLO is first");
             match ZreMessage::decode(*generation, &frames).unwrap().body {
-                Body::Join(Join { status: new, .. }) | Body::Leave(Leave { status: new, .. }) => {
+                Body::Join { status: new, .. } | Body::Leave { status: new, .. } => {
                     assert_eq!(new, status.wrapping_add(1));
                     *status = new;
                 }
@@ -137,14 +137,14 @@ fn a_wrong_status_is_taken_over() {
     let mut bench = Bench::new(config(0, Generations::default()));
     bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
     drop(bench.kinds());
-    bench.hear(1, G36, 2, Body::Join(Join { group: octets("A"), status: 2 }));
+    bench.hear(1, G36, 2, Body::Join { group: octets("A"), status: 2 });
     assert_eq!(bench.node.stats().status_repaired, 0);
-    bench.hear(1, G36, 3, Body::Join(Join { group: octets("B"), status: 200 }));
+    bench.hear(1, G36, 3, Body::Join { group: octets("B"), status: 200 });
     assert_eq!(bench.node.stats().status_repaired, 1);
-    bench.hear(1, G36, 4, Body::Leave(Leave { group: octets("A"), status: 201 }));
+    bench.hear(1, G36, 4, Body::Leave { group: octets("A"), status: 201 });
     // A repeated JOIN, and a LEAVE of a group that it was not in: counted, without an event.
-    bench.hear(1, G36, 5, Body::Join(Join { group: octets("B"), status: 202 }));
-    bench.hear(1, G36, 6, Body::Leave(Leave { group: octets("Z"), status: 203 }));
+    bench.hear(1, G36, 5, Body::Join { group: octets("B"), status: 202 });
+    bench.hear(1, G36, 6, Body::Leave { group: octets("Z"), status: 203 });
     assert_eq!(bench.node.stats().status_repaired, 1);
     let group = text("A");
     assert_eq!(

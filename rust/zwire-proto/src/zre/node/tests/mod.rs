@@ -17,7 +17,7 @@ mod strict;
 use super::*;
 use crate::zre::{
     Generations, limits,
-    wire::{Beacon, Elect, IdentityForm, Leave, Log, LogEvent, Shout, Whisper, log_hash},
+    wire::{Beacon, IdentityForm, Log, LogEvent, log_hash},
 };
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;

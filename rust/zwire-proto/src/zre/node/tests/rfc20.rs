@@ -222,7 +222,7 @@ fn a_whisper_goes_to_one_peer() {
     let actions = bench.actions();
     let [Action::Send { peer, frames, .. }] = &actions[..] else { panic!("{actions:?}") };
     assert_eq!(*peer, Some(uuid(2)));
-    let whisper = Body::Whisper(Whisper { content: vec![octets("x")] });
+    let whisper = Body::Whisper { content: vec![octets("x")] };
     assert_eq!(ZreMessage::decode(G20, frames).unwrap().body, whisper);
 }
 
@@ -232,10 +232,10 @@ fn a_whisper_goes_to_one_peer() {
 fn a_shout_goes_to_each_member() {
     let mut bench = ready();
     (2..5).for_each(|peer| bench.hear(peer, G20, 1, Body::Hello(hello_of(peer, G20))));
-    bench.hear(3, G20, 2, Body::Leave(Leave { group: octets("G"), status: 2 }));
+    bench.hear(3, G20, 2, Body::Leave { group: octets("G"), status: 2 });
     drop(bench.actions());
     bench.node.shout(Now::default(), &Text::from("G"), vec![octets("x")]).unwrap();
-    let shout = Body::Shout(Shout { group: octets("G"), content: vec![octets("x")] });
+    let shout = Body::Shout { group: octets("G"), content: vec![octets("x")] };
     let sent = bench.sent(G20);
     assert!(sent.len() == 3 && sent.iter().all(|message| message.body == shout));
 }
@@ -245,8 +245,8 @@ fn a_shout_goes_to_each_member() {
 #[test]
 fn problem_9_a_status_that_does_not_add_up() {
     let mut bench = ready();
-    bench.hear(1, G20, 2, Body::Join(Join { group: octets("x"), status: 77 }));
-    bench.hear(1, G20, 3, Body::Leave(Leave { group: octets("x"), status: 78 }));
+    bench.hear(1, G20, 2, Body::Join { group: octets("x"), status: 77 });
+    bench.hear(1, G20, 3, Body::Leave { group: octets("x"), status: 78 });
     let group = Text::from("x");
     assert_eq!(bench.kinds(), [EventKind::Join { group: group.clone() }, EventKind::Leave { group }]);
     assert_eq!(bench.node.stats().status_repaired, 1);
@@ -307,11 +307,11 @@ fn joins_and_leaves_go_to_all_peers() {
     let group = Text::from("G");
     bench.node.join(Now::default(), &group).unwrap();
     let joins = bench.sent(G20);
-    let join = Body::Join(Join { group: octets("G"), status: 1 });
+    let join = Body::Join { group: octets("G"), status: 1 };
     assert!(joins.len() == 3 && joins.iter().all(|message| message.body == join));
     bench.node.leave(Now::default(), &group).unwrap();
     let leaves = bench.sent(G20);
-    let leave = Body::Leave(Leave { group: octets("G"), status: 2 });
+    let leave = Body::Leave { group: octets("G"), status: 2 };
     assert!(leaves.len() == 3 && leaves.iter().all(|message| message.body == leave));
 }
 
@@ -365,7 +365,7 @@ fn problem_24_one_extension() {
 #[test]
 fn problem_29_leave_names_the_group_to_leave() {
     let mut bench = ready();
-    bench.hear(1, G20, 2, Body::Leave(Leave { group: octets("G"), status: 2 }));
+    bench.hear(1, G20, 2, Body::Leave { group: octets("G"), status: 2 });
     assert_eq!(bench.kinds(), [EventKind::Leave { group: Text::from("G") }]);
     assert_eq!(bench.node.peers_of("G").count(), 0);
 }
@@ -486,7 +486,7 @@ fn problem_32_a_join_while_connecting() {
         .iter()
         .map(|message| match &message.body {
             Body::Hello(hello) => hello.status,
-            Body::Join(join) => join.status,
+            Body::Join { status, .. } => *status,
             other => panic!("{other:?}"),
         })
         .collect();

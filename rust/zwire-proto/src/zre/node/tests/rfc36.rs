@@ -14,7 +14,7 @@ fn rfc36_problem_1_the_place_of_the_version() {
 #[test]
 fn rfc36_problem_2_content_follows() {
     let content = vec![octets("multi"), octets("part")];
-    let shout = Body::Shout(Shout { group: octets("CHAT"), content });
+    let shout = Body::Shout { group: octets("CHAT"), content };
     let frames = ZreMessage { sequence: 8, body: shout }.encode(G36).unwrap();
     assert_eq!(frames, [&b"\xaa\xa1\x03\x02\x00\x08\x04CHAT"[..], b"multi", b"part"]);
 }

@@ -199,7 +199,7 @@ fn a_session_can_be_renewed_before_the_sequence_ends() {
 fn what_comes_before_hello_does_not_count() {
     let mut bench = Bench::new(config(0, Generations::default()));
     bench.hear(1, G36, 7, Body::Ping);
-    bench.hear(1, G36, 1, Body::Join(Join { group: octets("G"), status: 9 }));
+    bench.hear(1, G36, 1, Body::Join { group: octets("G"), status: 9 });
     assert!(bench.actions().is_empty() && bench.kinds().is_empty());
     bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
     bench.hear(1, G36, 2, Body::Ping);
@@ -214,7 +214,7 @@ fn what_comes_before_hello_does_not_count() {
 fn events_have_an_address() {
     let mut bench = Bench::new(config(0, Generations::default()));
     bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
-    bench.hear(1, G36, 2, Body::Whisper(Whisper { content: vec![octets("x")] }));
+    bench.hear(1, G36, 2, Body::Whisper { content: vec![octets("x")] });
     bench.wait(Duration::from_secs(40));
     bench.node.stop(bench.at()).unwrap();
     bench.wait(ms(100));

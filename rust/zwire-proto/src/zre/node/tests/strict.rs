@@ -129,10 +129,10 @@ impl Strict {
         assert_eq!(message.sequence, *expected, "{:?} aborts or drops the session", self.kind);
         *expected = expected.wrapping_add(1);
         known.heard = now;
-        if let Body::Join(Join { group, status }) | Body::Leave(Leave { group, status }) = &message.body {
+        if let Body::Join { group, status } | Body::Leave { group, status } = &message.body {
             known.status = known.status.wrapping_add(1);
             assert_eq!(known.status, *status, "{:?} aborts at a wrong status", self.kind);
-            let joined = matches!(message.body, Body::Join(_));
+            let joined = matches!(message.body, Body::Join { .. });
             let changed =
                 if joined { known.groups.insert(group.clone()) } else { known.groups.remove(group) };
             assert!(changed, "joined twice, or left what it is not in");
@@ -150,13 +150,13 @@ impl Strict {
             _ => sequence.wrapping_add(1),
         };
         let body = match body {
-            Body::Join(join) => {
+            Body::Join { group, .. } => {
                 known.told = known.told.wrapping_add(1);
-                Body::Join(Join { status: known.told, ..join })
+                Body::Join { group, status: known.told }
             }
-            Body::Leave(leave) => {
+            Body::Leave { group, .. } => {
                 known.told = known.told.wrapping_add(1);
-                Body::Leave(Leave { status: known.told, ..leave })
+                Body::Leave { group, status: known.told }
             }
             other => other,
         };
@@ -401,12 +401,12 @@ impl Arena {
                 let challenger = Bytes::copy_from_slice(&self.peers[peer].uuid().to_hex());
                 let body = match what % 8 {
                     0 | 1 => Body::Ping,
-                    2 => Body::Join(Join { group, status: 0 }),
-                    3 => Body::Leave(Leave { group, status: 0 }),
-                    4 => Body::Shout(Shout { group, content }),
-                    5 if drafts => Body::Elect(Elect { group, challenger }),
-                    6 if drafts => Body::Leader(crate::zre::wire::Leader { group, leader: challenger }),
-                    _ => Body::Whisper(Whisper { content }),
+                    2 => Body::Join { group, status: 0 },
+                    3 => Body::Leave { group, status: 0 },
+                    4 => Body::Shout { group, content },
+                    5 if drafts => Body::Elect { group, challenger },
+                    6 if drafts => Body::Leader { group, leader: challenger },
+                    _ => Body::Whisper { content },
                 };
                 self.peers[peer].drafts |= body.id().0 > MessageId::PING_OK.0;
                 self.say(peer, body, true);

@@ -17,14 +17,15 @@ fn collector(address: Address, endpoint: &'static str) -> Hello {
 /// 20.2, 20.4, 20.6: all messages but HELLO; the header frames differ.
 fn others(generation: Generation, version: &str) {
     let group = text("ALERTS");
-    let chat = |content: &[&'static str]| {
-        Body::Shout(Shout { group: text("CHAT"), content: content.iter().map(|part| text(part)).collect() })
+    let chat = |content: &[&'static str]| Body::Shout {
+        group: text("CHAT"),
+        content: content.iter().map(|part| text(part)).collect(),
     };
     for (hex, sequence, body) in [
-        ("AAA102 V 0002", 2, Body::Whisper(Whisper { content: vec![text("temp=21.5")] })),
+        ("AAA102 V 0002", 2, Body::Whisper { content: vec![text("temp=21.5")] }),
         ("AAA103 V 0003 04 43484154", 3, chat(&["Hello"])),
-        ("AAA104 V 0004 06 414C45525453 03", 4, Body::Join(Join { group: group.clone(), status: 3 })),
-        ("AAA105 V 0005 06 414C45525453 04", 5, Body::Leave(Leave { group, status: 4 })),
+        ("AAA104 V 0004 06 414C45525453 03", 4, Body::Join { group: group.clone(), status: 3 }),
+        ("AAA105 V 0005 06 414C45525453 04", 5, Body::Leave { group, status: 4 }),
         ("AAA106 V 0006", 6, Body::Ping),
         ("AAA107 V 0007", 7, Body::PingOk),
     ] {
@@ -101,8 +102,8 @@ fn rfc_43_as_zyre_speaks_it() {
 fn what_zyre_added() {
     let digits: String = UUID.bytes().map(|octet| format!("{octet:02X}")).collect();
     let (group, id) = (text("CHAT"), text(UUID));
-    let elect = Body::Elect(Elect { group: group.clone(), challenger: id.clone() });
-    let leader = Body::Leader(Leader { group, leader: id });
+    let elect = Body::Elect { group: group.clone(), challenger: id.clone() };
+    let leader = Body::Leader { group, leader: id };
     let generation = Generation::Rfc36;
     both_ways(generation, &format!("AAA108020009 04 43484154 20 {digits}"), &message(9, elect));
     both_ways(generation, &format!("AAA10902000A 04 43484154 20 {digits}"), &message(10, leader));

@@ -32,10 +32,10 @@ fn hellos(generation: Generation) -> impl Strategy<Value = Body> {
 fn bodies(generation: Generation) -> BoxedStrategy<Body> {
     let old = prop_oneof![
         3 => hellos(generation),
-        1 => content(generation).prop_map(|content| Body::Whisper(Whisper { content })),
-        1 => (name(), content(generation)).prop_map(|(group, content)| Body::Shout(Shout { group, content })),
-        1 => (name(), any::<u8>()).prop_map(|(group, status)| Body::Join(Join { group, status })),
-        1 => (name(), any::<u8>()).prop_map(|(group, status)| Body::Leave(Leave { group, status })),
+        1 => content(generation).prop_map(|content| Body::Whisper { content }),
+        1 => (name(), content(generation)).prop_map(|(group, content)| Body::Shout { group, content }),
+        1 => (name(), any::<u8>()).prop_map(|(group, status)| Body::Join { group, status }),
+        1 => (name(), any::<u8>()).prop_map(|(group, status)| Body::Leave { group, status }),
         1 => Just(Body::Ping),
         1 => Just(Body::PingOk),
     ];
@@ -44,8 +44,8 @@ fn bodies(generation: Generation) -> BoxedStrategy<Body> {
     }
     prop_oneof![
         9 => old,
-        1 => (name(), name()).prop_map(|(group, challenger)| Body::Elect(Elect { group, challenger })),
-        1 => (name(), name()).prop_map(|(group, leader)| Body::Leader(Leader { group, leader })),
+        1 => (name(), name()).prop_map(|(group, challenger)| Body::Elect { group, challenger }),
+        1 => (name(), name()).prop_map(|(group, leader)| Body::Leader { group, leader }),
         1 => Just(Body::Goodbye),
     ]
     .boxed()

@@ -1,13 +1,14 @@
-//! Tests against the documents, and properties; tests of a single message are in its file.
+//! Tests against the documents, and properties.
 
+mod bodies;
 mod examples;
 mod laws;
 mod problems;
 mod rfc20;
 
 use super::{
-    Address, Beacon, Body, Elect, EncodeError, Gossip, Hello, IdentityForm, Join, Leader, Leave, Log,
-    LogEvent, LogLevel, MessageId, Shout, Whisper, ZreMessage, log_hash,
+    Address, Beacon, Body, EncodeError, Gossip, Hello, IdentityForm, Log, LogEvent, LogLevel, MessageId,
+    ZreMessage, log_hash,
     testing::{both_ways, hello, unhex},
 };
 use crate::{

@@ -24,8 +24,7 @@ fn problem_3_ids_of_ping() {
 /// NUL."
 #[test]
 fn problem_4_characters() {
-    let join =
-        |group: &[u8]| message(4, Body::Join(Join { group: Bytes::copy_from_slice(group), status: 1 }));
+    let join = |group: &[u8]| message(4, Body::Join { group: Bytes::copy_from_slice(group), status: 1 });
     both_ways(RFC20, "aaa104 0004 05 636166c3a9 01", &join("café".as_bytes()));
     both_ways(RFC20, "aaa104 0004 03 612062 01", &join(b"a b"));
     for (hex, octets) in [("aaa104 0004 02 61ff 01", b"a\xff"), ("aaa104 0004 02 6100 01", b"a\0")] {
@@ -129,7 +128,7 @@ fn problem_19_frames() {
 /// 20: "Header frame with MORE, then content."
 #[test]
 fn problem_20_content_is_a_frame_of_its_own() {
-    let whisper = message(2, Body::Whisper(Whisper { content: vec![text("Hello")] }));
+    let whisper = message(2, Body::Whisper { content: vec![text("Hello")] });
     assert_eq!(whisper.encode(RFC20).unwrap(), [unhex("aaa102 0002"), text("Hello")]);
     let glued = unhex("aaa102 0002 48656c6c6f");
     assert_eq!(ZreMessage::decode(RFC20, &[glued]).unwrap().body.content(), &[] as &[Bytes]);
@@ -182,13 +181,13 @@ fn version_3_has_the_layout_of_version_2() {
 #[test]
 fn nothing_that_kills_a_peer_has_an_encoding() {
     let bad = [
-        Body::Whisper(Whisper { content: vec![] }),
-        Body::Shout(Shout { group: text("G"), content: vec![] }),
-        Body::Shout(Shout { group: Bytes::from_static(b"\xff"), content: vec![text("x")] }),
-        Body::Join(Join { group: text(""), status: 1 }),
-        Body::Leave(Leave { group: Bytes::from_static(b"\xc3"), status: 1 }),
-        Body::Elect(Elect { group: Bytes::from_static(b"\xc3"), challenger: text("A") }),
-        Body::Leader(Leader { group: text("G"), leader: Bytes::from_static(b"\0") }),
+        Body::Whisper { content: vec![] },
+        Body::Shout { group: text("G"), content: vec![] },
+        Body::Shout { group: Bytes::from_static(b"\xff"), content: vec![text("x")] },
+        Body::Join { group: text(""), status: 1 },
+        Body::Leave { group: Bytes::from_static(b"\xc3"), status: 1 },
+        Body::Elect { group: Bytes::from_static(b"\xc3"), challenger: text("A") },
+        Body::Leader { group: text("G"), leader: Bytes::from_static(b"\0") },
     ];
     for generation in Generation::ALL {
         for body in &bad {

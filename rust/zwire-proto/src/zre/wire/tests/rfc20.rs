@@ -96,10 +96,10 @@ fn bodies() -> [Body; 7] {
     let (group, content) = (text("G"), vec![text("x")]);
     [
         Body::Hello(hello(RFC20)),
-        Body::Whisper(Whisper { content: content.clone() }),
-        Body::Shout(Shout { group: group.clone(), content }),
-        Body::Join(Join { group: group.clone(), status: 1 }),
-        Body::Leave(Leave { group, status: 2 }),
+        Body::Whisper { content: content.clone() },
+        Body::Shout { group: group.clone(), content },
+        Body::Join { group: group.clone(), status: 1 },
+        Body::Leave { group, status: 2 },
         Body::Ping,
         Body::PingOk,
     ]
@@ -119,7 +119,7 @@ fn the_numbers_of_the_messages() {
 #[test]
 fn the_status_has_one_octet() {
     for status in [0, 1, 255] {
-        let join = message(4, Body::Join(Join { group: text("G"), status }));
+        let join = message(4, Body::Join { group: text("G"), status });
         both_ways(RFC20, &format!("aaa104 0004 01 47 {status:02x}"), &join);
     }
 }
@@ -129,10 +129,7 @@ fn the_status_has_one_octet() {
 #[test]
 fn a_content_is_one_frame() {
     let two = vec![text("a"), text("b")];
-    for body in [
-        Body::Whisper(Whisper { content: two.clone() }),
-        Body::Shout(Shout { group: text("G"), content: two }),
-    ] {
+    for body in [Body::Whisper { content: two.clone() }, Body::Shout { group: text("G"), content: two }] {
         let error = EncodeError::MultiFrame { generation: RFC20, frames: 2 };
         assert_eq!(message(1, body).encode(RFC20), Err(error));
     }
@@ -141,7 +138,7 @@ fn a_content_is_one_frame() {
 /// "Group names are case sensitive."
 #[test]
 fn group_names_keep_their_case() {
-    let join = |group| message(4, Body::Join(Join { group: text(group), status: 1 }));
+    let join = |group| message(4, Body::Join { group: text(group), status: 1 });
     assert_ne!(join("Chat").encode(RFC20), join("chat").encode(RFC20));
 }
 
