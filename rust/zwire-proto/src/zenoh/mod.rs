@@ -3,6 +3,7 @@
 pub mod advanced;
 pub mod discovery;
 pub mod encoding;
+mod entity;
 pub mod group;
 pub mod hlc;
 pub mod intercept;

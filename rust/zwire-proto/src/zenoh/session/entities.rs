@@ -1,22 +1,21 @@
 //! Entities declared by the application (`zenoh-behaviour` 3.2, 3.4, 3.6, 3.8, 3.10).
 
-use super::entity_table::{Key, LivelinessSubscriber, Publisher, Querier, Queryable, Subscriber, Token};
-use std::collections::BTreeSet;
-
 use super::{
     Session, SessionResult,
+    entity_table::{LivelinessSubscriber, Outlet, OwnEntity, Subscriber},
     error::SessionError,
-    interest_table::InterestKind,
-    types::{EntityId, PublisherOptions, QuerierOptions, QueryableOptions, SubscriberOptions},
+    types::{EntityId, Locality, PublisherOptions, QuerierOptions, QueryableOptions, SubscriberOptions},
 };
 use crate::{
     Now,
     zenoh::{
-        KeyExpr,
+        KeyExpr, Qos, Reliability,
+        entity::EntityKind,
         node::Topic,
-        wire::{Declaration, QueryableInfo, WireExpr},
+        wire::{QueryTarget, QueryableInfo, WireExpr},
     },
 };
+use std::collections::BTreeSet;
 
 impl Session {
     /// Gives a key expression a number on the link, so that publications on it are shorter.
@@ -53,7 +52,7 @@ impl Session {
             }
         }
         if options.origin.local() {
-            self.turn_matching(InterestKind::Subscribers, &key.inner, true);
+            self.turn_matching(EntityKind::Subscriber, &key.inner, true);
         }
         self.entities.subscribers.insert(id, Subscriber { key, origin: options.origin });
         self.forget_routes();
@@ -75,10 +74,10 @@ impl Session {
         let id = self.entities.next();
         let inner = key.inner.clone();
         let QueryableOptions { complete, origin } = options;
-        self.entities.queryables.insert(id, Queryable { key, complete, origin, id: 0 });
-        self.announce_queryable(id);
+        self.entities.queryables.insert(id, OwnEntity { key, complete, origin, id: 0 });
+        self.announce(EntityKind::Queryable, id);
         if origin.local() {
-            self.turn_matching(InterestKind::Queryables, &inner, true);
+            self.turn_matching(EntityKind::Queryable, &inner, true);
         }
         Ok(id)
     }
@@ -94,14 +93,9 @@ impl Session {
         key: KeyExpr,
         options: PublisherOptions,
     ) -> SessionResult<EntityId> {
-        let key = self.outward(key)?;
-        let id = self.entities.next();
-        let remote = options.destination.remote();
-        let interest = remote.then(|| self.add_interest(InterestKind::Subscribers, key.outer.clone(), None));
-        let mut publisher = Publisher { key, options, interest, matching: false };
-        publisher.matching = self.publisher_matches(&publisher);
-        self.entities.publishers.insert(id, publisher);
-        Ok(id)
+        let PublisherOptions { qos, reliability, destination } = options;
+        let target = QueryTarget::BestMatching;
+        self.add_outlet(key, EntityKind::Subscriber, target, (qos, reliability, destination))
     }
 
     /// Declares a querier on `key`; [`Event::Matching`](super::Event::Matching) reports whether there
@@ -115,13 +109,26 @@ impl Session {
         key: KeyExpr,
         options: QuerierOptions,
     ) -> SessionResult<EntityId> {
+        let how = (options.qos, Reliability::Reliable, options.destination);
+        self.add_outlet(key, EntityKind::Queryable, options.target, how)
+    }
+
+    fn add_outlet(
+        &mut self,
+        key: KeyExpr,
+        counterpart: EntityKind,
+        target: QueryTarget,
+        (qos, reliability, destination): (Qos, Reliability, Locality),
+    ) -> SessionResult<EntityId> {
         let key = self.outward(key)?;
         let id = self.entities.next();
-        let remote = options.destination.remote();
-        let interest = remote.then(|| self.add_interest(InterestKind::Queryables, key.outer.clone(), None));
-        let mut querier = Querier { key, options, interest, matching: false };
-        querier.matching = self.querier_matches(&querier);
-        self.entities.queriers.insert(id, querier);
+        let remote = destination.remote();
+        let interest = remote.then(|| self.add_interest(counterpart, key.outer.clone(), None));
+        let matching = false;
+        let mut outlet =
+            Outlet { key, counterpart, target, qos, reliability, destination, interest, matching };
+        outlet.matching = self.has_match(&outlet);
+        self.entities.outlets.insert(id, outlet);
         Ok(id)
     }
 
@@ -133,8 +140,9 @@ impl Session {
         let key = self.outward(key)?;
         let id = self.entities.next();
         let inner = key.inner.clone();
-        self.entities.tokens.insert(id, Token { key, id: 0 });
-        self.announce_token(id);
+        let token = OwnEntity { key, complete: false, origin: Locality::Any, id: 0 };
+        self.entities.tokens.insert(id, token);
+        self.announce(EntityKind::Token, id);
         self.token_up(&inner, None);
         Ok(id)
     }
@@ -154,7 +162,7 @@ impl Session {
     ) -> SessionResult<EntityId> {
         let key = self.outward(key)?;
         let id = self.entities.next();
-        let interest = self.add_interest(InterestKind::Tokens, key.outer.clone(), Some((id, history)));
+        let interest = self.add_interest(EntityKind::Token, key.outer.clone(), Some((id, history)));
         if history {
             self.report_living(id, &key.inner);
         }
@@ -173,22 +181,14 @@ impl Session {
             self.undeclare_subscriber(&subscriber);
         } else if let Some(queryable) = entities.queryables.remove(&id) {
             self.finish_queries_of(now, id);
-            if queryable.id != 0 {
-                // The empty key: Eclipse Zenoh sends it with queryables and tokens (`zenoh-wire` 4.7).
-                let key = Some(WireExpr::EMPTY);
-                self.declare(Declaration::UndeclareQueryable { id: queryable.id, key });
-            }
+            self.withdraw(EntityKind::Queryable, queryable.id);
             if queryable.origin.local() {
-                self.turn_matching(InterestKind::Queryables, &queryable.key.inner, false);
+                self.turn_matching(EntityKind::Queryable, &queryable.key.inner, false);
             }
-        } else if let Some(publisher) = entities.publishers.remove(&id) {
-            publisher.interest.into_iter().for_each(|number| self.drop_interest(number));
-        } else if let Some(querier) = entities.queriers.remove(&id) {
-            querier.interest.into_iter().for_each(|number| self.drop_interest(number));
+        } else if let Some(outlet) = entities.outlets.remove(&id) {
+            outlet.interest.into_iter().for_each(|number| self.drop_interest(number));
         } else if let Some(token) = entities.tokens.remove(&id) {
-            if token.id != 0 {
-                self.declare(Declaration::UndeclareToken { id: token.id, key: Some(WireExpr::EMPTY) });
-            }
+            self.withdraw(EntityKind::Token, token.id);
             self.token_down(&token.key.inner);
         } else if let Some(subscriber) = entities.liveliness_subscribers.remove(&id) {
             self.drop_interest(subscriber.interest);
@@ -198,42 +198,26 @@ impl Session {
         Ok(())
     }
 
-    /// The options of a publisher.
-    #[must_use]
-    pub fn publisher_options(&self, id: EntityId) -> Option<&PublisherOptions> {
-        self.entities.publishers.get(&id).map(|publisher| &publisher.options)
-    }
-
-    /// The options of a querier.
-    #[must_use]
-    pub fn querier_options(&self, id: EntityId) -> Option<&QuerierOptions> {
-        self.entities.queriers.get(&id).map(|querier| &querier.options)
-    }
-
-    /// The key of any entity, without the namespace.
-    #[must_use]
-    pub fn key_of(&self, id: EntityId) -> Option<&KeyExpr> {
-        let e = &self.entities;
-        let key = e.publishers.get(&id).map(|x| &x.key);
-        let key = key.or_else(|| e.subscribers.get(&id).map(|x| &x.key));
-        let key = key.or_else(|| e.queryables.get(&id).map(|x| &x.key));
-        let key = key.or_else(|| e.queriers.get(&id).map(|x| &x.key));
-        let key = key.or_else(|| e.tokens.get(&id).map(|x| &x.key));
-        let key = key.or_else(|| e.liveliness_subscribers.get(&id).map(|x| &x.key));
-        key.or_else(|| e.keyexprs.get(&id)).map(|key| &key.inner)
+    /// The key of a queryable, without the namespace.
+    #[cfg(test)]
+    pub(crate) fn key_of(&self, id: EntityId) -> Option<&KeyExpr> {
+        Some(&self.entities.queryables.get(&id)?.key.inner)
     }
 
     /// The keys of all entities of one kind, with the namespace.
     #[must_use]
     pub fn declared_keys(&self, topic: Topic) -> BTreeSet<KeyExpr> {
         let e = &self.entities;
-        let outer = |key: &Key| key.outer.clone();
+        let outlets = |counterpart| {
+            let found = e.outlets.values().filter(move |outlet| outlet.counterpart == counterpart);
+            found.map(|outlet| outlet.key.outer.clone()).collect()
+        };
         match topic {
-            Topic::Subscribers => e.subscribers.values().map(|x| outer(&x.key)).collect(),
-            Topic::Publishers => e.publishers.values().map(|x| outer(&x.key)).collect(),
-            Topic::Queryables => e.queryables.values().map(|x| outer(&x.key)).collect(),
-            Topic::Queriers => e.queriers.values().map(|x| outer(&x.key)).collect(),
-            Topic::Tokens => e.tokens.values().map(|x| outer(&x.key)).collect(),
+            Topic::Subscribers => e.subscribers.values().map(|x| x.key.outer.clone()).collect(),
+            Topic::Publishers => outlets(EntityKind::Subscriber),
+            Topic::Queryables => e.queryables.values().map(|x| x.key.outer.clone()).collect(),
+            Topic::Queriers => outlets(EntityKind::Queryable),
+            Topic::Tokens => e.tokens.values().map(|x| x.key.outer.clone()).collect(),
         }
     }
 
@@ -249,13 +233,9 @@ impl Session {
         for key in keys {
             self.declare_shared_subscriber(&key);
         }
-        let ids: Vec<_> = self.entities.queryables.keys().copied().collect();
-        for id in ids {
-            self.announce_queryable(id);
-        }
-        let ids: Vec<_> = self.entities.tokens.keys().copied().collect();
-        for id in ids {
-            self.announce_token(id);
+        for kind in [EntityKind::Queryable, EntityKind::Token] {
+            let ids: Vec<_> = self.entities.own(kind).keys().copied().collect();
+            ids.into_iter().for_each(|id| self.announce(kind, id));
         }
     }
 
@@ -266,17 +246,18 @@ impl Session {
         self.entities.tokens.values_mut().for_each(|token| token.id = 0);
     }
 
-    pub(super) fn declared_subscribers(&self) -> impl Iterator<Item = (&KeyExpr, u32)> {
-        self.entities.shared_subscribers.iter().map(|(key, shared)| (key, shared.id))
-    }
-
-    pub(super) fn declared_queryables(&self) -> impl Iterator<Item = (&KeyExpr, u32, QueryableInfo)> {
-        let remote = self.entities.queryables.values().filter(|queryable| queryable.origin.remote());
-        remote.map(|queryable| (&queryable.key.outer, queryable.id, queryable.info()))
-    }
-
-    pub(super) fn declared_tokens(&self) -> impl Iterator<Item = (&KeyExpr, u32)> {
-        self.entities.tokens.values().map(|token| (&token.key.outer, token.id))
+    /// Declarations of one kind: id, key and info.
+    pub(super) fn declared(&self, kind: EntityKind) -> Vec<(u32, &KeyExpr, QueryableInfo)> {
+        let own = match kind {
+            EntityKind::Subscriber => {
+                let shared = self.entities.shared_subscribers.iter();
+                return shared.map(|(key, shared)| (shared.id, key, QueryableInfo::default())).collect();
+            }
+            EntityKind::Queryable => &self.entities.queryables,
+            EntityKind::Token => &self.entities.tokens,
+        };
+        let remote = own.values().filter(|entity| entity.origin.remote());
+        remote.map(|entity| (entity.id, &entity.key.outer, entity.info())).collect()
     }
 
     fn declare_shared_subscriber(&mut self, key: &KeyExpr) {
@@ -284,19 +265,16 @@ impl Session {
         if known {
             return;
         }
-        let Some(wire) = self.declare_prefix(key) else { return };
-        let Some(north) = &mut self.north else { return };
-        let id = north.next_id();
-        if let Some(shared) = self.entities.shared_subscribers.get_mut(key) {
+        let id = self.send_declaration(EntityKind::Subscriber, key, QueryableInfo::default());
+        if let (Some(id), Some(shared)) = (id, self.entities.shared_subscribers.get_mut(key)) {
             shared.id = id;
         }
-        self.declare(Declaration::Subscriber { id, key: wire });
     }
 
     fn undeclare_subscriber(&mut self, subscriber: &Subscriber) {
         self.forget_routes();
         if subscriber.origin.local() {
-            self.turn_matching(InterestKind::Subscribers, &subscriber.key.inner, false);
+            self.turn_matching(EntityKind::Subscriber, &subscriber.key.inner, false);
         }
         if !subscriber.origin.remote() {
             return;
@@ -310,34 +288,35 @@ impl Session {
         let id = shared.id;
         self.entities.shared_subscribers.remove(key);
         if id != 0 {
-            self.declare(Declaration::UndeclareSubscriber { id, key: None });
+            self.declare(EntityKind::Subscriber.undeclaration(id, None));
         }
     }
 
-    fn announce_queryable(&mut self, entity: EntityId) {
-        let Some(queryable) = self.entities.queryables.get(&entity) else { return };
-        if !queryable.origin.remote() {
+    /// Declares a queryable or a token to the north, if there is one.
+    fn announce(&mut self, kind: EntityKind, id: EntityId) {
+        let Some(entity) = self.entities.own(kind).get(&id).filter(|entity| entity.origin.remote()) else {
             return;
+        };
+        let (key, info) = (entity.key.outer.clone(), entity.info());
+        let wire_id = self.send_declaration(kind, &key, info);
+        if let (Some(wire_id), Some(entity)) = (wire_id, self.entities.own(kind).get_mut(&id)) {
+            entity.id = wire_id;
         }
-        let (key, info) = (queryable.key.outer.clone(), queryable.info());
-        let Some(key) = self.declare_prefix(&key) else { return };
-        let Some(north) = &mut self.north else { return };
-        let id = north.next_id();
-        if let Some(queryable) = self.entities.queryables.get_mut(&entity) {
-            queryable.id = id;
-        }
-        self.declare(Declaration::Queryable { id, key, info });
     }
 
-    fn announce_token(&mut self, entity: EntityId) {
-        let Some(token) = self.entities.tokens.get(&entity) else { return };
-        let key = token.key.outer.clone();
-        let Some(key) = self.declare_prefix(&key) else { return };
-        let Some(north) = &mut self.north else { return };
-        let id = north.next_id();
-        if let Some(token) = self.entities.tokens.get_mut(&entity) {
-            token.id = id;
+    /// Sends a D_*, and returns its id; `None`: there is no link.
+    fn send_declaration(&mut self, kind: EntityKind, key: &KeyExpr, info: QueryableInfo) -> Option<u32> {
+        let wire = self.declare_prefix(key)?;
+        let id = self.north.as_mut()?.next_id();
+        self.declare(kind.declaration(id, wire, info));
+        Some(id)
+    }
+
+    /// Sends the U_* of a queryable or a token, if it was declared.
+    fn withdraw(&mut self, kind: EntityKind, id: u32) {
+        if id != 0 {
+            // The empty key: Eclipse Zenoh sends it with queryables and tokens (`zenoh-wire` 4.7).
+            self.declare(kind.undeclaration(id, Some(WireExpr::EMPTY)));
         }
-        self.declare(Declaration::Token { id, key });
     }
 }

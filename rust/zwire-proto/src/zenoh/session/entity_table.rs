@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::types::{EntityId, Locality, PublisherOptions, QuerierOptions};
+use super::types::{EntityId, Locality};
 use crate::zenoh::{
-    KeyExpr,
+    KeyExpr, Qos, Reliability,
+    entity::EntityKind,
     wire::{QueryTarget, QueryableInfo},
 };
 
@@ -21,35 +22,32 @@ pub(super) struct Subscriber {
     pub(super) origin: Locality,
 }
 
+/// A queryable or a token.
 #[derive(Debug)]
-pub(super) struct Queryable {
+pub(super) struct OwnEntity {
     pub(super) key: Key,
+    /// Of a queryable.
     pub(super) complete: bool,
+    /// `Any` for a token.
     pub(super) origin: Locality,
     /// Its id on this link; 0: not declared.
     pub(super) id: u32,
 }
 
+/// A publisher or a querier.
 #[derive(Debug)]
-pub(super) struct Publisher {
+pub(super) struct Outlet {
     pub(super) key: Key,
-    pub(super) options: PublisherOptions,
+    /// Subscribers of a publisher, queryables of a querier.
+    pub(super) counterpart: EntityKind,
+    /// Queryables that match a querier.
+    pub(super) target: QueryTarget,
+    /// Of the publications of a publisher, like `reliability`.
+    pub(super) qos: Qos,
+    pub(super) reliability: Reliability,
+    pub(super) destination: Locality,
     pub(super) interest: Option<u32>,
     pub(super) matching: bool,
-}
-
-#[derive(Debug)]
-pub(super) struct Querier {
-    pub(super) key: Key,
-    pub(super) options: QuerierOptions,
-    pub(super) interest: Option<u32>,
-    pub(super) matching: bool,
-}
-
-#[derive(Debug)]
-pub(super) struct Token {
-    pub(super) key: Key,
-    pub(super) id: u32,
 }
 
 #[derive(Debug)]
@@ -72,10 +70,9 @@ pub(super) struct Entities {
     pub(super) keyexprs: BTreeMap<EntityId, Key>,
     pub(super) subscribers: BTreeMap<EntityId, Subscriber>,
     pub(super) shared_subscribers: HashMap<KeyExpr, SharedSubscriber>,
-    pub(super) queryables: BTreeMap<EntityId, Queryable>,
-    pub(super) publishers: BTreeMap<EntityId, Publisher>,
-    pub(super) queriers: BTreeMap<EntityId, Querier>,
-    pub(super) tokens: BTreeMap<EntityId, Token>,
+    pub(super) queryables: BTreeMap<EntityId, OwnEntity>,
+    pub(super) tokens: BTreeMap<EntityId, OwnEntity>,
+    pub(super) outlets: BTreeMap<EntityId, Outlet>,
     pub(super) liveliness_subscribers: BTreeMap<EntityId, LivelinessSubscriber>,
 }
 
@@ -85,12 +82,17 @@ impl Entities {
         EntityId(self.last)
     }
 
+    /// The queryables or the tokens.
+    pub(super) fn own(&mut self, kind: EntityKind) -> &mut BTreeMap<EntityId, OwnEntity> {
+        if kind == EntityKind::Token { &mut self.tokens } else { &mut self.queryables }
+    }
+
     pub(super) fn clear(&mut self) {
         *self = Self { last: self.last, ..Self::default() };
     }
 }
 
-impl Queryable {
+impl OwnEntity {
     /// Whether a query on `key` is for it (3.8).
     pub(super) fn answers(&self, key: &KeyExpr, target: QueryTarget) -> bool {
         match target {

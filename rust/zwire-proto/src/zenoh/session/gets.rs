@@ -1,12 +1,9 @@
 //! Open gets: branches, consolidation, timeouts (`zenoh-behaviour` 3.6, 3.7, 3.9).
 
-use super::pending_gets::{PendingGet, SHORTEST, TIMEOUT};
-use bytes::Bytes;
-
 use super::{
     Session, SessionResult,
-    interest_table::InterestKind,
     limits::MAX_HELD_REPLY_BYTES,
+    pending::{PendingGet, SHORTEST, TIMEOUT},
     sample::Sample,
     types::{Event, Get, GetEnd, GetId, Reply, ReplyError},
 };
@@ -14,11 +11,13 @@ use crate::{
     Now,
     zenoh::{
         Parameters, Reliability,
+        entity::EntityKind,
         wire::{
             Consolidation, NetworkMessage, Query, QueryTarget, Request, Response, ResponseBody, ResponseFinal,
         },
     },
 };
+use bytes::Bytes;
 
 impl Session {
     /// Queries queryables. Replies come as [`Event::Reply`], the end as [`Event::GetDone`].
@@ -49,7 +48,7 @@ impl Session {
         if get.destination.remote() {
             if self.north.is_none() {
                 pending.end = GetEnd::LinkLost;
-            } else if self.may_leave(InterestKind::Queryables, &key.outer, complete) {
+            } else if self.may_leave(EntityKind::Queryable, &key.outer, complete) {
                 pending.network = true;
             } else {
                 pending.end = GetEnd::NoQueryable;
@@ -76,7 +75,7 @@ impl Session {
             self.send(NetworkMessage::Request(request));
         }
         if get.destination.local() {
-            self.ask_locally(now, id, get, text, any_key);
+            self.ask_locally(now, id, Get { parameters: text, accept_any_key: any_key, ..get });
         }
         self.settle(id);
         Ok(id)
@@ -92,7 +91,8 @@ impl Session {
         self.stats.responses_received += 1;
         let id = GetId(response.id);
         // Ignores replies to a get that was not sent, or that was sent on an earlier link.
-        let pending = self.gets.get_mut(id).filter(|pending| pending.network && pending.tokens.is_none());
+        let pending =
+            self.gets.pending.get_mut(&id).filter(|pending| pending.network && pending.tokens.is_none());
         let Some(pending) = pending else {
             self.stats.dropped.reply_late += 1;
             return;
@@ -122,7 +122,7 @@ impl Session {
     /// Handles RESPONSE_FINAL.
     pub(super) fn handle_response_final(&mut self, message: &ResponseFinal) {
         let id = GetId(message.id);
-        if self.gets.get_mut(id).is_some_and(|pending| pending.network && pending.tokens.is_none()) {
+        if self.gets.pending.get_mut(&id).is_some_and(|pending| pending.network && pending.tokens.is_none()) {
             self.network_done(id, GetEnd::Completed);
         } else {
             self.stats.dropped.reply_late += 1;

@@ -1,12 +1,10 @@
 //! Interests of the session in declarations of the north, and the declarations received
 //! (`zenoh-behaviour` 4.3, 4.5).
 
-use super::interest_table::InterestKind;
-use super::interest_table::NorthInterest;
-
-use super::{Session, error::NorthError, types::EntityId};
+use super::{Session, error::NorthError, interest_table::NorthInterest, types::EntityId};
 use crate::zenoh::{
     KeyExpr,
+    entity::EntityKind,
     wire::{
         Declaration, Declare, Interest as WireInterest, InterestMode, InterestOptions, NetworkMessage,
         WireExpr,
@@ -17,7 +15,7 @@ impl Session {
     /// Adds a user of an interest; returns the number of the interest.
     pub(super) fn add_interest(
         &mut self,
-        kind: InterestKind,
+        kind: EntityKind,
         key: KeyExpr,
         subscriber: Option<(EntityId, bool)>,
     ) -> u32 {
@@ -45,7 +43,7 @@ impl Session {
             complete: 0,
         };
         if let Some(north) = &self.north {
-            for (key, complete) in north.declared(kind).iter() {
+            for (key, complete) in north.declared[kind as usize].iter() {
                 if interest.key.intersects(key) {
                     interest.matches += 1;
                     interest.complete += usize::from(complete && key.includes(&interest.key));
@@ -108,10 +106,9 @@ impl Session {
             return;
         }
         let interests = &self.interests;
-        let gone = north
-            .declared_mut(interest.kind)
+        let gone = north.declared[interest.kind as usize]
             .prune(|key| !interest.key.intersects(key) || interests.covers(interest.kind, key));
-        if interest.kind == InterestKind::Tokens {
+        if interest.kind == EntityKind::Token {
             for key in gone {
                 self.remote_token_down(&key);
             }
@@ -155,7 +152,7 @@ impl Session {
     }
 
     /// Whether to store a received declaration.
-    pub(super) fn is_wanted(&mut self, kind: InterestKind, interest_id: Option<u32>, key: &KeyExpr) -> bool {
+    pub(super) fn is_wanted(&mut self, kind: EntityKind, interest_id: Option<u32>, key: &KeyExpr) -> bool {
         let Some(north) = &mut self.north else { return false };
         let wanted = match interest_id {
             Some(0) => {
@@ -178,7 +175,7 @@ impl Session {
     /// Handles D_SUBSCRIBER or D_QUERYABLE.
     pub(super) fn handle_declared(
         &mut self,
-        kind: InterestKind,
+        kind: EntityKind,
         interest_id: Option<u32>,
         id: u32,
         key: &KeyExpr,
@@ -188,7 +185,7 @@ impl Session {
             return Ok(());
         }
         let Some(north) = &mut self.north else { return Ok(()) };
-        let old = north.declared_mut(kind).insert(id, key, complete)?;
+        let old = north.declared[kind as usize].insert(id, key, complete)?;
         if old.as_ref().is_some_and(|(old, was_complete)| old == key && *was_complete == complete) {
             return Ok(());
         }
@@ -201,9 +198,9 @@ impl Session {
     }
 
     /// Handles U_SUBSCRIBER or U_QUERYABLE.
-    pub(super) fn handle_undeclared(&mut self, kind: InterestKind, id: u32, key: Option<&KeyExpr>) {
+    pub(super) fn handle_undeclared(&mut self, kind: EntityKind, id: u32, key: Option<&KeyExpr>) {
         let Some(north) = &mut self.north else { return };
-        match north.declared_mut(kind).remove(id, key) {
+        match north.declared[kind as usize].remove(id, key) {
             Some((key, complete)) => {
                 let turned = self.interests.matched(kind, &key, complete, false);
                 self.turn(&turned);
@@ -223,7 +220,7 @@ impl Session {
 
     /// Whether a publication or query on exactly this key is sent: not if an interest on it was
     /// answered and no declaration matches (`zenoh-behaviour` 4.5).
-    pub(super) fn may_leave(&self, kind: InterestKind, key: &KeyExpr, only_complete: bool) -> bool {
+    pub(super) fn may_leave(&self, kind: EntityKind, key: &KeyExpr, only_complete: bool) -> bool {
         self.interests.on(kind, key).is_none_or(|interest| {
             !interest.answered || if only_complete { interest.complete > 0 } else { interest.matches > 0 }
         })
@@ -233,12 +230,12 @@ impl Session {
     /// only an interest in existing ones needs an answer, and a Future one an immediate D_FINAL.
     pub(super) fn handle_interest(&mut self, interest: WireInterest) {
         let (mode, options) = (interest.mode, interest.options);
-        let wants = |kind: InterestKind| options.contains(kind.option());
-        let others = wants(InterestKind::Subscribers) || wants(InterestKind::Queryables);
+        let wants = |kind: EntityKind| options.contains(kind.option());
+        let others = wants(EntityKind::Subscriber) || wants(EntityKind::Queryable);
         let legal = match mode {
             InterestMode::Final => false,
             // Same rule as in Eclipse Zenoh (4.3).
-            InterestMode::Current => wants(InterestKind::Tokens) && !others,
+            InterestMode::Current => wants(EntityKind::Token) && !others,
             InterestMode::Future | InterestMode::CurrentFuture => true,
         };
         let Some(north) = &self.north else { return };
@@ -258,24 +255,10 @@ impl Session {
         if mode.current() {
             let mut answers = Vec::new();
             let asked = |own: &KeyExpr| key.as_ref().is_none_or(|key| key.intersects(own));
-            if wants(InterestKind::Subscribers) {
-                for (key, id) in self.declared_subscribers().filter(|(key, _)| asked(key)) {
-                    answers.push(Declaration::Subscriber { id, key: WireExpr::full(key.text().clone()) });
-                }
-            }
-            if wants(InterestKind::Queryables) {
-                for (key, id, info) in self.declared_queryables().filter(|(key, ..)| asked(key)) {
-                    answers.push(Declaration::Queryable {
-                        id,
-                        key: WireExpr::full(key.text().clone()),
-                        info,
-                    });
-                }
-            }
-            if wants(InterestKind::Tokens) {
-                for (key, id) in self.declared_tokens().filter(|(key, _)| asked(key)) {
+            for kind in EntityKind::ALL.into_iter().filter(|kind| wants(*kind)) {
+                for (id, key, info) in self.declared(kind).into_iter().filter(|(_, key, _)| asked(key)) {
                     let id = if mode == InterestMode::Current { 0 } else { id };
-                    answers.push(Declaration::Token { id, key: WireExpr::full(key.text().clone()) });
+                    answers.push(kind.declaration(id, WireExpr::full(key.text().clone()), info));
                 }
             }
             for answer in answers {
@@ -289,13 +272,13 @@ impl Session {
     #[cfg(test)]
     pub(super) fn check_interests(&self) {
         for interest in self.interests.list.values() {
-            let declared = self.north.iter().flat_map(|north| north.declared(interest.kind).iter());
+            let declared = self.north.iter().flat_map(|north| north.declared[interest.kind as usize].iter());
             let matching: Vec<_> = declared
                 .filter(|(key, _)| interest.key.intersects(key))
                 .map(|(key, complete)| (key.clone(), complete))
                 .collect();
             let complete = matching.iter().filter(|(key, complete)| *complete && key.includes(&interest.key));
-            if interest.kind != InterestKind::Tokens {
+            if interest.kind != EntityKind::Token {
                 assert_eq!((interest.matches, interest.complete), (matching.len(), complete.count()));
             }
             assert_eq!(self.interests.by_id.contains_key(&interest.id), self.north.is_some());

@@ -7,30 +7,12 @@ use super::{
     limits::{MAX_DECLARATIONS, MAX_DECLARED_KEY_BYTES},
     types::EntityId,
 };
-use crate::zenoh::{KeyExpr, wire::InterestOptions};
-
-/// What is declared and wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum InterestKind {
-    Subscribers,
-    Queryables,
-    Tokens,
-}
-
-impl InterestKind {
-    pub(super) const fn option(self) -> InterestOptions {
-        match self {
-            Self::Subscribers => InterestOptions::SUBSCRIBERS,
-            Self::Queryables => InterestOptions::QUERYABLES,
-            Self::Tokens => InterestOptions::TOKENS,
-        }
-    }
-}
+use crate::zenoh::{KeyExpr, entity::EntityKind};
 
 /// A wish that stands as long as somebody here needs it.
 #[derive(Debug)]
 pub(super) struct NorthInterest {
-    pub(super) kind: InterestKind,
+    pub(super) kind: EntityKind,
     /// With the namespace.
     pub(super) key: KeyExpr,
     /// How many publishers or queriers share it.
@@ -54,34 +36,21 @@ pub(super) struct NorthInterest {
 #[derive(Debug, Default)]
 pub(super) struct Interests {
     pub(super) list: BTreeMap<u32, NorthInterest>,
-    subscribers: HashMap<KeyExpr, u32>,
-    queryables: HashMap<KeyExpr, u32>,
+    /// Those that publishers or queriers share, by kind.
+    shared: [HashMap<KeyExpr, u32>; 2],
     /// From the ids of this link.
     pub(super) by_id: HashMap<u32, u32>,
     pub(super) last: u32,
 }
 
 impl Interests {
-    pub(super) fn shared(&mut self, kind: InterestKind) -> Option<&mut HashMap<KeyExpr, u32>> {
-        match kind {
-            InterestKind::Subscribers => Some(&mut self.subscribers),
-            InterestKind::Queryables => Some(&mut self.queryables),
-            InterestKind::Tokens => None,
-        }
+    pub(super) fn shared(&mut self, kind: EntityKind) -> Option<&mut HashMap<KeyExpr, u32>> {
+        self.shared.get_mut(kind as usize)
     }
 
     /// The interest on exactly that key.
-    pub(super) fn on(&self, kind: InterestKind, key: &KeyExpr) -> Option<&NorthInterest> {
-        let number = match kind {
-            InterestKind::Subscribers => self.subscribers.get(key)?,
-            InterestKind::Queryables => self.queryables.get(key)?,
-            InterestKind::Tokens => return None,
-        };
-        self.list.get(number)
-    }
-
-    pub(super) fn get(&self, number: u32) -> Option<&NorthInterest> {
-        self.list.get(&number)
+    pub(super) fn on(&self, kind: EntityKind, key: &KeyExpr) -> Option<&NorthInterest> {
+        self.list.get(self.shared.get(kind as usize)?.get(key)?)
     }
 
     /// The one that has this id on this link.
@@ -90,17 +59,11 @@ impl Interests {
     }
 
     /// Whether there is one that covers this declaration.
-    pub(super) fn covers(&self, kind: InterestKind, key: &KeyExpr) -> bool {
+    pub(super) fn covers(&self, kind: EntityKind, key: &KeyExpr) -> bool {
         self.list.values().any(|interest| interest.kind == kind && interest.key.intersects(key))
     }
 
-    pub(super) fn matched(
-        &mut self,
-        kind: InterestKind,
-        key: &KeyExpr,
-        complete: bool,
-        up: bool,
-    ) -> Vec<u32> {
+    pub(super) fn matched(&mut self, kind: EntityKind, key: &KeyExpr, complete: bool, up: bool) -> Vec<u32> {
         let mut turned = Vec::new();
         for (&number, interest) in &mut self.list {
             if interest.kind != kind || !interest.key.intersects(key) {
@@ -180,15 +143,10 @@ impl Declared {
 
     /// Forgets a declaration; where the id says nothing the key does.
     pub(super) fn remove(&mut self, id: u32, key: Option<&KeyExpr>) -> Option<(KeyExpr, bool)> {
-        let gone = match self.by_id.remove(&id) {
-            Some(gone) => Some(gone),
-            None if id == 0 => key.and_then(|key| self.by_key.remove_entry(key)),
-            None => None,
-        };
-        if let Some((key, _)) = &gone {
-            self.bytes -= key.len();
-        }
-        gone
+        let by_key = || key.filter(|_| id == 0).and_then(|key| self.by_key.remove_entry(key));
+        let gone = self.by_id.remove(&id).or_else(by_key)?;
+        self.bytes -= gone.0.len();
+        Some(gone)
     }
 
     /// Forgets those that `keep` refuses and gives them back.

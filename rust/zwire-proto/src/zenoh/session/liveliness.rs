@@ -9,9 +9,8 @@ use std::collections::HashSet;
 use super::{
     Session, SessionResult,
     error::NorthError,
-    interest_table::InterestKind,
     limits::MAX_DECLARATIONS,
-    pending_gets::PendingGet,
+    pending::PendingGet,
     sample::{Sample, SampleKind},
     types::{EntityId, Event, GetEnd, GetId, Reply},
 };
@@ -19,6 +18,7 @@ use crate::{
     Now,
     zenoh::{
         KeyExpr,
+        entity::EntityKind,
         wire::{Consolidation, Interest, InterestMode, InterestOptions, NetworkMessage},
     },
 };
@@ -43,7 +43,7 @@ impl Session {
         // A north that sends all tokens unasked need not be queried; zenoh-pico would not even answer.
         let told = self.north.as_ref().is_some_and(|north| north.told_everything);
         let known: Vec<_> = if told {
-            self.living.0.keys().filter(|living| living.intersects(&key.inner)).cloned().collect()
+            self.living.keys().filter(|living| living.intersects(&key.inner)).cloned().collect()
         } else {
             let own = self.entities.tokens.values().map(|token| &token.key.inner);
             own.filter(|own| own.intersects(&key.inner)).cloned().collect()
@@ -70,7 +70,7 @@ impl Session {
 
     /// Handles a key found by a liveliness get; `false` if the get can store no more keys.
     fn token_replied(&mut self, id: GetId, key: &KeyExpr) -> bool {
-        let Some(tokens) = self.gets.get_mut(id).and_then(|pending| pending.tokens.as_mut()) else {
+        let Some(tokens) = self.gets.pending.get_mut(&id).and_then(|pending| pending.tokens.as_mut()) else {
             return true;
         };
         if tokens.contains(key) {
@@ -107,17 +107,15 @@ impl Session {
                 self.stats.dropped.in_bad_key += 1;
                 return Ok(());
             };
-            return if self.token_replied(GetId(get), &inner) {
-                Ok(())
-            } else {
-                Err(NorthError { what: "tokens in one answer", limit: MAX_DECLARATIONS })
-            };
+            let stored = self.token_replied(GetId(get), &inner);
+            let error = NorthError { what: "tokens in one answer", limit: MAX_DECLARATIONS };
+            return stored.then_some(()).ok_or(error);
         }
-        if !self.is_wanted(InterestKind::Tokens, interest_id, key) {
+        if !self.is_wanted(EntityKind::Token, interest_id, key) {
             return Ok(());
         }
         let Some(north) = &mut self.north else { return Ok(()) };
-        let old = north.declared_mut(InterestKind::Tokens).insert(id, key, false)?;
+        let old = north.declared[EntityKind::Token as usize].insert(id, key, false)?;
         match &old {
             Some((old, _)) if old == key => return Ok(()),
             Some((old, _)) => self.remote_token_down(old),
@@ -137,13 +135,13 @@ impl Session {
     /// Handles U_TOKEN, with the key that it may carry.
     pub(super) fn handle_token_gone(&mut self, id: u32, key: Option<&KeyExpr>) {
         let Some(north) = &mut self.north else { return };
-        if let Some((key, _)) = north.declared_mut(InterestKind::Tokens).remove(id, key) {
+        if let Some((key, _)) = north.declared[EntityKind::Token as usize].remove(id, key) {
             self.remote_token_down(&key);
             return;
         }
         // In this way a subscriber without history learns of the end of tokens that existed before it.
         match key.and_then(|key| self.inward(key)) {
-            Some(inner) if !self.living.0.contains_key(&inner) => {
+            Some(inner) if !self.living.contains_key(&inner) => {
                 self.report_token(&inner, SampleKind::Delete, None);
             }
             _ => self.stats.dropped.declare_ignored += 1,
@@ -156,30 +154,23 @@ impl Session {
         }
     }
 
-    /// Handles the loss of the link: all tokens of the north count as gone.
-    pub(super) fn tokens_lose_link(&mut self, keys: Vec<KeyExpr>) {
-        for key in keys {
-            self.remote_token_down(&key);
-        }
-    }
-
     /// Adds a token; `answers`: it is the answer to this subscriber's interest, not a change.
     pub(super) fn token_up(&mut self, key: &KeyExpr, answers: Option<EntityId>) {
-        if let Some(count) = self.living.0.get_mut(key) {
+        if let Some(count) = self.living.get_mut(key) {
             *count += 1;
             return;
         }
         let key = key.unshared();
-        self.living.0.insert(key.clone(), 1);
+        self.living.insert(key.clone(), 1);
         self.report_token(&key, SampleKind::Put, answers);
     }
 
     /// Removes a token.
     pub(super) fn token_down(&mut self, key: &KeyExpr) {
-        let Some(count) = self.living.0.get_mut(key) else { return };
+        let Some(count) = self.living.get_mut(key) else { return };
         *count -= 1;
         if *count == 0 {
-            self.living.0.remove(key);
+            self.living.remove(key);
             self.report_token(key, SampleKind::Delete, None);
         }
     }
@@ -192,7 +183,7 @@ impl Session {
             // An answer to one subscriber is reported to all that wait for an answer: when the key is
             // sent again for them, it is no longer a change.
             let told = answers.is_none_or(|asker| {
-                let interest = self.interests.get(subscriber.interest);
+                let interest = self.interests.list.get(&subscriber.interest);
                 interest.is_some_and(|interest| interest.history && (asker == id || !interest.answered))
             });
             if told {
@@ -205,7 +196,7 @@ impl Session {
 
     /// Reports all living keys to a new subscriber.
     pub(super) fn report_living(&mut self, subscriber: EntityId, key: &KeyExpr) {
-        for living in self.living.0.keys().filter(|living| living.intersects(key)) {
+        for living in self.living.keys().filter(|living| living.intersects(key)) {
             self.stats.samples_delivered += 1;
             let sample = Sample::liveliness(living.clone(), SampleKind::Put);
             self.events.push_back(Event::Sample { subscriber, sample });

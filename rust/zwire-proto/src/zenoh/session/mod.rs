@@ -24,15 +24,11 @@ mod interest_table;
 mod keys;
 pub mod limits;
 mod liveliness;
-mod living;
 mod matching;
 mod north;
-mod pending_barriers;
-mod pending_gets;
-mod pending_queries;
+mod pending;
 mod publish;
 mod queries;
-mod route;
 mod routes;
 mod sample;
 mod stamping;
@@ -54,24 +50,21 @@ pub use types::{
 };
 
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use super::{
     Hlc, KeyExpr, Reliability, Remote, Timestamp, ZenohId,
+    entity::{EntityChange, EntityKind},
     wire::{Declaration, Declare, NetworkMessage, Resolution, WireExpr},
 };
 use crate::Now;
 use entity_table::{Entities, Key};
-use interest_table::{InterestKind, Interests};
-use living::Living;
-use north::North;
-use pending_barriers::Barriers;
-use pending_gets::Gets;
-use pending_queries::PendingQueries;
-use route::{InRoute, OutRoute};
-use routes::Routes;
-
 use error::SessionResult;
+use interest_table::Interests;
+use north::North;
+use pending::{Barriers, Gets, PendingQueries};
+use routes::{InRoute, OutRoute, Routes};
+
 /// Session of an application; see the [module](self).
 #[derive(Debug)]
 pub struct Session {
@@ -82,7 +75,8 @@ pub struct Session {
     north: Option<North>,
     entities: Entities,
     interests: Interests,
-    living: Living,
+    /// Number of tokens of each living key; without the namespace.
+    living: HashMap<KeyExpr, usize>,
     gets: Gets,
     queries: PendingQueries,
     barriers: Barriers,
@@ -105,7 +99,7 @@ impl Session {
             north: None,
             entities: Entities::default(),
             interests: Interests::default(),
-            living: Living::default(),
+            living: HashMap::new(),
             gets: Gets::default(),
             queries: PendingQueries::default(),
             barriers: Barriers::default(),
@@ -135,7 +129,7 @@ impl Session {
 
     /// Keeps the ids of gets within the range negotiated with the link to the north.
     pub fn limit_request_ids(&mut self, resolution: Resolution) {
-        self.gets.limit_ids(resolution.request_id_mask());
+        self.gets.max = resolution.request_id_mask();
     }
 
     /// The link to the north is lost: its state is dropped, gets lose that branch.
@@ -146,7 +140,9 @@ impl Session {
         self.forget_routes();
         self.entities_lose_link();
         self.interests_lose_link();
-        self.tokens_lose_link(north.into_token_keys());
+        for (key, _) in north.declared[EntityKind::Token as usize].iter() {
+            self.remote_token_down(key);
+        }
         self.gets_lose_link();
         self.queries_lose_link();
         self.barriers_lose_link();
@@ -187,14 +183,14 @@ impl Session {
         self.stats.declarations_received += 1;
         let Some(north) = &mut self.north else { return Ok(()) };
         let interest_id = declare.interest_id;
-        let (key, what) = match &declare.body {
+        let body = match declare.body {
             Declaration::KeyExpr { id, key } => {
-                let known = north.keys.north_declares(*id, key)?;
+                let known = north.keys.north_declares(id, &key)?;
                 self.stats.dropped.declare_ignored += u64::from(!known);
                 return Ok(());
             }
             Declaration::UndeclareKeyExpr { id } => {
-                if north.keys.north_undeclares(*id) {
+                if north.keys.north_undeclares(id) {
                     self.in_routes.forget();
                 }
                 return Ok(());
@@ -203,30 +199,21 @@ impl Session {
                 self.handle_final(interest_id);
                 return Ok(());
             }
-            Declaration::Subscriber { key, .. }
-            | Declaration::Queryable { key, .. }
-            | Declaration::Token { key, .. } => (Some(key), true),
-            Declaration::UndeclareSubscriber { key, .. }
-            | Declaration::UndeclareQueryable { key, .. }
-            | Declaration::UndeclareToken { key, .. } => (key.as_ref().filter(|key| !key.is_empty()), false),
+            body => body,
         };
-        let key = key.and_then(|key| north.keys.resolve(key));
-        match (declare.body, key) {
-            (Declaration::Subscriber { id, .. }, Some(key)) => {
-                return self.handle_declared(InterestKind::Subscribers, interest_id, id, &key, false);
+        let Some(EntityChange { kind, id, key, info }) = EntityChange::of(body) else { return Ok(()) };
+        let key = key.filter(|key| info.is_some() || !key.is_empty());
+        let key = key.and_then(|key| north.keys.resolve(&key));
+        match (info, key) {
+            (Some(_), Some(key)) if kind == EntityKind::Token => {
+                return self.handle_token(interest_id, id, &key);
             }
-            (Declaration::Queryable { id, info, .. }, Some(key)) => {
-                return self.handle_declared(InterestKind::Queryables, interest_id, id, &key, info.complete);
+            (Some(info), Some(key)) => {
+                return self.handle_declared(kind, interest_id, id, &key, info.complete);
             }
-            (Declaration::Token { id, .. }, Some(key)) => return self.handle_token(interest_id, id, &key),
-            (Declaration::UndeclareSubscriber { id, .. }, key) => {
-                self.handle_undeclared(InterestKind::Subscribers, id, key.as_ref());
-            }
-            (Declaration::UndeclareQueryable { id, .. }, key) => {
-                self.handle_undeclared(InterestKind::Queryables, id, key.as_ref());
-            }
-            (Declaration::UndeclareToken { id, .. }, key) => self.handle_token_gone(id, key.as_ref()),
-            _ => self.stats.dropped.in_bad_key += u64::from(what),
+            (Some(_), None) => self.stats.dropped.in_bad_key += 1,
+            (None, key) if kind == EntityKind::Token => self.handle_token_gone(id, key.as_ref()),
+            (None, key) => self.handle_undeclared(kind, id, key.as_ref()),
         }
         Ok(())
     }
@@ -297,7 +284,7 @@ impl Session {
     /// Deadline of [`handle_timeout`](Self::handle_timeout), in monotonic time.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
-        self.gets.deadline()
+        self.gets.deadlines.first().map(|(deadline, _)| *deadline)
     }
 
     // Getters.
@@ -335,7 +322,7 @@ impl Session {
     /// Number of unfinished queries of other sessions.
     #[must_use]
     pub fn open_queries(&self) -> usize {
-        self.queries.open()
+        self.queries.asked.len()
     }
 
     // Shared by the parts.
@@ -347,17 +334,13 @@ impl Session {
     /// The key with the namespace, as sent to the network.
     fn outward(&self, inner: KeyExpr) -> SessionResult<Key> {
         self.check_open()?;
-        let outer = match &self.config.namespace {
-            None => inner.clone(),
-            Some(namespace) => match namespace.join(&inner) {
-                Ok(outer) => outer,
-                Err(error) => {
-                    let namespace = namespace.clone();
-                    return Err(SessionError::Namespace { key: inner, namespace, error });
-                }
-            },
+        let Some(namespace) = &self.config.namespace else {
+            return Ok(Key { outer: inner.clone(), inner });
         };
-        Ok(Key { inner, outer })
+        match namespace.join(&inner) {
+            Ok(outer) => Ok(Key { inner, outer }),
+            Err(error) => Err(SessionError::Namespace { key: inner, namespace: namespace.clone(), error }),
+        }
     }
 
     /// The key without the namespace, for the application; `None`: it lies outside the namespace.
@@ -366,9 +349,7 @@ impl Session {
         let inner = outer.strip_prefix(namespace.as_str())?.strip_prefix('/')?;
         KeyExpr::from_text(outer.text().slice_ref(inner)).ok()
     }
-}
 
-impl Session {
     /// Has a number for the non-wild prefix of `key`, declared if need be, and gives the short form.
     /// `None`: there is no link.
     pub(super) fn declare_prefix(&mut self, key: &KeyExpr) -> Option<WireExpr> {

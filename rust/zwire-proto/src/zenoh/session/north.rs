@@ -2,11 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::{
-    interest_table::{Declared, InterestKind},
-    keys::KeyTables,
-};
-use crate::zenoh::{KeyExpr, Remote, WhatAmI};
+use super::{interest_table::Declared, keys::KeyTables};
+use crate::zenoh::{Remote, WhatAmI};
 
 #[derive(Debug)]
 pub(super) struct North {
@@ -14,9 +11,8 @@ pub(super) struct North {
     pub(super) keys: KeyTables,
     /// Id counter, shared by subscribers, queryables, tokens and interests, as in Eclipse Zenoh.
     last_id: u32,
-    subscribers: Declared,
-    queryables: Declared,
-    tokens: Declared,
+    /// Its declarations, by kind.
+    pub(super) declared: [Declared; 3],
     /// Liveliness gets by the ids of their interests.
     pub(super) liveliness_gets: HashMap<u32, u32>,
     /// Whether the north is a peer that declares, and undeclares, without being asked.
@@ -31,9 +27,7 @@ impl North {
             remote,
             keys: KeyTables::default(),
             last_id: 0,
-            subscribers: Declared::default(),
-            queryables: Declared::default(),
-            tokens: Declared::default(),
+            declared: Default::default(),
             liveliness_gets: HashMap::new(),
             tells_unasked: false,
             told_everything: false,
@@ -48,26 +42,5 @@ impl North {
 
     pub(super) fn is_peer(&self) -> bool {
         self.remote.whatami == WhatAmI::Peer
-    }
-
-    pub(super) fn declared(&self, kind: InterestKind) -> &Declared {
-        match kind {
-            InterestKind::Subscribers => &self.subscribers,
-            InterestKind::Queryables => &self.queryables,
-            InterestKind::Tokens => &self.tokens,
-        }
-    }
-
-    pub(super) fn declared_mut(&mut self, kind: InterestKind) -> &mut Declared {
-        match kind {
-            InterestKind::Subscribers => &mut self.subscribers,
-            InterestKind::Queryables => &mut self.queryables,
-            InterestKind::Tokens => &mut self.tokens,
-        }
-    }
-
-    /// Keys of its tokens; a key with several tokens is repeated.
-    pub(super) fn into_token_keys(self) -> Vec<KeyExpr> {
-        self.tokens.iter().map(|(key, _)| key.clone()).collect()
     }
 }

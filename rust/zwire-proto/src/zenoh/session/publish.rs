@@ -1,11 +1,10 @@
 //! Publications, sent and received (`zenoh-behaviour` 3.2, 3.4, 4.5). This is the hot path: for a
 //! repeated key, nothing is looked up and nothing allocated.
 
-use super::route::{InRoute, OutRoute};
 use super::{
     Session, SessionResult,
     error::SessionError,
-    interest_table::InterestKind,
+    routes::{InRoute, OutRoute},
     sample::Sample,
     stamps::Stamps,
     types::{EntityId, Event, Locality, Publication, Published, stamp},
@@ -14,6 +13,7 @@ use crate::{
     Now, Text,
     zenoh::{
         KeyExpr, Qos, Reliability,
+        entity::EntityKind,
         wire::{NetworkMessage, Push, PushBody, WireExpr},
     },
 };
@@ -136,13 +136,13 @@ impl Session {
         sink: &mut impl DataSink,
     ) -> SessionResult<Published> {
         self.check_open()?;
-        let Some(known) = self.entities.publishers.get(&publisher) else {
+        let known = self.entities.outlets.get(&publisher);
+        let Some(known) = known.filter(|known| known.counterpart == EntityKind::Subscriber) else {
             return Err(SessionError::UnknownEntity { id: publisher, expected: "publisher" });
         };
         let key = known.key.inner.clone();
-        let options = &known.options;
-        let (qos, reliability, destination) = (options.qos, options.reliability, options.destination);
-        self.push_out(now, &key, &mut carrier(qos, body), (reliability, destination, stamps), sink)
+        let (qos, how) = (known.qos, (known.reliability, known.destination, stamps));
+        self.push_out(now, &key, &mut carrier(qos, body), how, sink)
     }
 
     #[inline]
@@ -214,7 +214,7 @@ impl Session {
         let matching =
             self.entities.subscribers.iter().filter(|(_, s)| s.origin.local() && s.key.inner.intersects(key));
         let subscribers = matching.map(|(&id, _)| id).collect();
-        let leaves = self.may_leave(InterestKind::Subscribers, &outer, false);
+        let leaves = self.may_leave(EntityKind::Subscriber, &outer, false);
         let outer = outer.unshared();
         let route = OutRoute { wire: self.known_wire(&outer), leaves, subscribers };
         let bytes = key.len() + outer.len() + size_of_val(&*route.subscribers);
@@ -223,8 +223,8 @@ impl Session {
 
     /// The short form of a declared key; any other one in full.
     pub(super) fn known_wire(&self, key: &KeyExpr) -> WireExpr {
-        let declared = self.interests.on(InterestKind::Subscribers, key).is_some()
-            || self.interests.on(InterestKind::Queryables, key).is_some();
+        let declared = self.interests.on(EntityKind::Subscriber, key).is_some()
+            || self.interests.on(EntityKind::Queryable, key).is_some();
         match &self.north {
             Some(north) if declared || north.keys.own_id(key).is_some() => north.keys.shortest(key),
             _ => WireExpr::full(key.text().clone()),

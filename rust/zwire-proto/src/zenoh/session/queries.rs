@@ -1,21 +1,20 @@
 //! Queries to this session's queryables (`zenoh-behaviour` 3.8).
 
-use super::pending_queries::{Asked, Asker, OpenQuery};
-
 use super::{
     Session, SessionResult,
     error::SessionError,
     limits::MAX_PENDING_QUERIES,
+    pending::{Asked, Asker, OpenQuery},
     sample::Sample,
-    types::{EntityId, Event, Get, GetId, QueryId, QueryReply, QueryReplyBody, Reply, ReplyError},
+    types::{EntityId, Event, Get, GetId, Locality, QueryId, QueryReply, QueryReplyBody, Reply, ReplyError},
 };
 use crate::{
-    Now, Text,
+    Now,
     zenoh::{
-        Parameters, Qos, Reliability,
+        KeyExpr, Parameters, Qos, Reliability,
         wire::{
-            Err as WireErr, NetworkMessage, Reply as WireReply, Request, ResponderId, Response, ResponseBody,
-            ResponseFinal, WireExpr,
+            Err as WireErr, NetworkMessage, QueryTarget, Reply as WireReply, Request, ResponderId, Response,
+            ResponseBody, ResponseFinal, WireExpr,
         },
     },
 };
@@ -33,69 +32,65 @@ impl Session {
         };
         // The key is kept until all have finished.
         let key = key.unshared();
-        let all = self.entities.queryables.iter();
-        let asked = all.filter(|(_, q)| q.origin.remote() && q.answers(&key, target));
-        let asked: Vec<EntityId> = asked.map(|(&queryable, _)| queryable).collect();
+        let asked = self.queryables_for(&key, target, Locality::remote);
         if asked.is_empty() {
-            return self.send_final(id, qos);
-        }
-        if self.queries.asked.len() + asked.len() > MAX_PENDING_QUERIES {
-            self.stats.dropped.request_refused += 1;
             return self.send_final(id, qos);
         }
         let open = self.queries.next();
         self.queries.requests.insert(open, OpenQuery { id, qos, unfinished: asked.len() });
-        let any_key = Parameters::new(query.parameters.clone()).accepts_any_key();
-        for queryable in asked {
-            self.stats.queries_delivered += 1;
-            let id = QueryId(self.queries.next());
-            let asker = Asker::North(open);
-            self.queries.asked.insert(id, Asked { asker, queryable, key: key.clone(), any_key, qos });
-            self.events.push_back(Event::Query {
-                queryable,
-                id,
-                key: key.clone(),
-                parameters: query.parameters.clone(),
-                body: query.body.clone(),
-                attachment: query.attachment.clone(),
-                source_info: query.source_info,
-                qos,
-                accept_any_key: any_key,
-                stamps: stamps.clone(),
-            });
-        }
+        let accept_any_key = Parameters::new(query.parameters.clone()).accepts_any_key();
+        let (parameters, body, attachment) = (query.parameters, query.body, query.attachment);
+        let source_info = query.source_info;
+        let get =
+            Get { parameters, body, attachment, source_info, qos, accept_any_key, stamps, ..Get::new(key) };
+        self.deliver_query(asked, Asker::North(open), &get);
     }
 
     /// Runs the branch of a get within this session.
-    pub(super) fn ask_locally(&mut self, now: Now, id: GetId, get: Get, parameters: Text, any_key: bool) {
+    pub(super) fn ask_locally(&mut self, now: Now, id: GetId, get: Get) {
         let stamps = self.stay(now, get.stamps.as_deref());
+        let asked = self.queryables_for(&get.key, get.target, Locality::local);
+        if !asked.is_empty() {
+            self.asked_locally(id, asked.len());
+            self.deliver_query(asked, Asker::Local(id), &Get { stamps, ..get });
+        }
+    }
+
+    /// The queryables that a query goes to; none if too many queries wait already.
+    fn queryables_for(
+        &mut self,
+        key: &KeyExpr,
+        target: QueryTarget,
+        from: fn(Locality) -> bool,
+    ) -> Vec<EntityId> {
         let all = self.entities.queryables.iter();
-        let asked = all.filter(|(_, q)| q.origin.local() && q.answers(&get.key, get.target));
+        let asked = all.filter(|(_, q)| from(q.origin) && q.answers(key, target));
         let asked: Vec<EntityId> = asked.map(|(&queryable, _)| queryable).collect();
-        if asked.is_empty() {
-            return;
-        }
-        if self.queries.asked.len() + asked.len() > MAX_PENDING_QUERIES {
+        if !asked.is_empty() && self.queries.asked.len() + asked.len() > MAX_PENDING_QUERIES {
             self.stats.dropped.request_refused += 1;
-            return;
+            return Vec::new();
         }
-        self.asked_locally(id, asked.len());
-        for queryable in asked {
+        asked
+    }
+
+    fn deliver_query(&mut self, queryables: Vec<EntityId>, asker: Asker, query: &Get) {
+        let &Get { qos, accept_any_key, source_info, .. } = query;
+        for queryable in queryables {
             self.stats.queries_delivered += 1;
-            let query = QueryId(self.queries.next());
-            let (key, asker) = (get.key.clone(), Asker::Local(id));
-            self.queries.asked.insert(query, Asked { asker, queryable, key, any_key, qos: get.qos });
+            let id = QueryId(self.queries.next());
+            let key = query.key.clone();
+            self.queries.asked.insert(id, Asked { asker, queryable, key, any_key: accept_any_key, qos });
             self.events.push_back(Event::Query {
                 queryable,
-                id: query,
-                key: get.key.clone(),
-                parameters: parameters.clone(),
-                body: get.body.clone(),
-                attachment: get.attachment.clone(),
-                source_info: get.source_info,
-                qos: get.qos,
-                accept_any_key: any_key,
-                stamps: stamps.clone(),
+                id,
+                key: query.key.clone(),
+                parameters: query.parameters.clone(),
+                body: query.body.clone(),
+                attachment: query.attachment.clone(),
+                source_info,
+                qos,
+                accept_any_key,
+                stamps: query.stamps.clone(),
             });
         }
     }

@@ -1,9 +1,25 @@
 //! [`Routes`]: cache of the targets of recent messages, by key.
 
+use super::{limits::MAX_ROUTE_BYTES, types::EntityId};
+use crate::zenoh::{KeyExpr, wire::WireExpr};
 use core::hash::Hash;
-
-use super::limits::MAX_ROUTE_BYTES;
 use hashbrown::HashMap;
+
+/// Targets of publications of this session on one key.
+#[derive(Debug)]
+pub(super) struct OutRoute {
+    pub(super) wire: WireExpr,
+    /// Whether the write-side filter lets it pass.
+    pub(super) leaves: bool,
+    pub(super) subscribers: Box<[EntityId]>,
+}
+
+/// Targets of received PUSH on one key.
+#[derive(Debug)]
+pub(super) struct InRoute {
+    pub(super) key: KeyExpr,
+    pub(super) subscribers: Box<[EntityId]>,
+}
 
 /// A bounded cache of values by key, fastest for the key used last.
 ///

@@ -48,8 +48,8 @@ fn declarations_that_nobody_wants_take_no_room() {
         rig.final_of(id);
     }
     let north = rig.session.north.as_ref().unwrap();
-    for kind in [InterestKind::Subscribers, InterestKind::Queryables, InterestKind::Tokens] {
-        assert_eq!(north.declared(kind).iter().count(), 0);
+    for kind in [EntityKind::Subscriber, EntityKind::Queryable, EntityKind::Token] {
+        assert_eq!(north.declared[kind as usize].iter().count(), 0);
     }
     assert_eq!(rig.session.stats().dropped.declare_ignored, 39_996);
 }

@@ -1,20 +1,18 @@
-//! [`Gets`]: gets under way, and the replies they hold back.
-
-use super::sample::unshare;
-use core::time::Duration;
-use std::collections::{BTreeSet, HashMap, HashSet};
+//! Gets, queries and barriers under way, and the replies that gets hold back.
 
 use super::{
     SessionResult,
     error::SessionError,
     limits::MAX_PENDING_GETS,
-    sample::Sample,
-    types::{GetEnd, GetId, Reply},
+    sample::{Sample, unshare},
+    types::{Barrier, BarrierId, EntityId, GetEnd, GetId, QueryId, Reply},
 };
 use crate::{
     Now,
-    zenoh::{KeyExpr, Timestamp, wire::Consolidation},
+    zenoh::{KeyExpr, Qos, Timestamp, wire::Consolidation},
 };
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// What an asker reads when the time of its query is over.
 pub(super) const TIMEOUT: &[u8] = b"Timeout";
@@ -117,7 +115,7 @@ pub(super) struct Gets {
     pub(super) deadlines: BTreeSet<(Duration, GetId)>,
     last: u32,
     /// Largest id, as negotiated with the link; 0 for no limit.
-    max: u32,
+    pub(super) max: u32,
 }
 
 impl Gets {
@@ -140,19 +138,6 @@ impl Gets {
         }
     }
 
-    /// Keeps later ids within the range negotiated with the link.
-    pub(super) fn limit_ids(&mut self, max: u32) {
-        self.max = max;
-    }
-
-    pub(super) fn get_mut(&mut self, id: GetId) -> Option<&mut PendingGet> {
-        self.pending.get_mut(&id)
-    }
-
-    pub(super) fn deadline(&self) -> Option<Duration> {
-        self.deadlines.first().map(|&(deadline, _)| deadline)
-    }
-
     pub(super) fn remove(&mut self, id: GetId) -> Option<PendingGet> {
         let pending = self.pending.remove(&id)?;
         self.deadlines.remove(&(pending.deadline, id));
@@ -166,4 +151,62 @@ impl Gets {
         ids.sort_unstable();
         ids
     }
+}
+
+/// Receiver of the answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// The north, with this entry of `requests`.
+    North(u64),
+    /// A get of this session.
+    Local(GetId),
+}
+
+/// A question to one queryable that it has not finished.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) asker: Asker,
+    pub(super) queryable: EntityId,
+    pub(super) key: KeyExpr,
+    pub(super) any_key: bool,
+    pub(super) qos: Qos,
+}
+
+/// A REQUEST that some queryables have not finished.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenQuery {
+    pub(super) id: u32,
+    pub(super) qos: Qos,
+    pub(super) unfinished: usize,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct PendingQueries {
+    pub(super) asked: HashMap<QueryId, Asked>,
+    pub(super) requests: HashMap<u64, OpenQuery>,
+    last: u64,
+}
+
+impl PendingQueries {
+    pub(super) fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    pub(super) fn ids(&self, which: impl Fn(&Asked) -> bool) -> Vec<QueryId> {
+        let mut ids: Vec<_> =
+            self.asked.iter().filter(|(_, asked)| which(asked)).map(|(&id, _)| id).collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
+/// All round trips under way.
+#[derive(Debug, Default)]
+pub(super) struct Barriers {
+    pub(super) pending: BTreeMap<BarrierId, Barrier>,
+    /// From the ids of this link.
+    pub(super) by_id: HashMap<u32, BarrierId>,
+    pub(super) last: u64,
 }
