@@ -10,7 +10,7 @@ use crate::{
     Now,
     zenoh::{
         BARRIER_KEY, Reliability,
-        wire::{Interest, InterestMode, InterestOptions, NetworkMessage, WireExpr},
+        wire::{Declaration, Interest, InterestMode, InterestOptions, NetworkMessage, WireExpr},
     },
 };
 use core::time::Duration;
@@ -86,6 +86,6 @@ impl Node {
     }
 
     fn pass(&mut self, (to, id): WaitingAsker) {
-        self.send_declare(to, Some(id), crate::zenoh::wire::Declaration::Final);
+        self.send_declare(to, Some(id), Declaration::Final);
     }
 }

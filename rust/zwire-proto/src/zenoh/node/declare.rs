@@ -5,12 +5,14 @@ use super::{
     FaceError, FaceId, Node,
     face::{Announced, Face, Region, relays},
     gateway::Fate,
-    tables::{FaceEntity, Resource, TableKind, merge},
+    tables::{FaceEntity, Resource, merge},
 };
 use crate::zenoh::{
-    KeyExpr, Reliability,
+    KeyExpr,
+    entity::{EntityChange, EntityKind},
     wire::{Declaration, Declare, NetworkMessage, QueryableInfo, WireExpr},
 };
+use std::collections::BTreeSet;
 
 impl Node {
     pub(super) fn handle_declare(&mut self, from: FaceId, declare: Declare) -> Result<(), FaceError> {
@@ -20,59 +22,37 @@ impl Node {
         {
             return self.handle_sourced(from, declare);
         }
-        match declare.body {
+        let (member, interest_id) = (face.region == Region::Members, declare.interest_id);
+        let changed = match declare.body {
             Declaration::KeyExpr { id, key } => match face.resolve_owned(&key) {
-                Some(key) => {
-                    if face.declare_key(id, key, &self.config.limits)? {
-                        self.version += 1;
-                    } else {
-                        self.stats.ignored += 1;
-                    }
+                Some(key) => face.declare_key(id, key, &self.config.limits)?,
+                None => {
+                    self.stats.invalid_keys += 1;
+                    return Ok(());
                 }
-                None => self.stats.invalid_keys += 1,
             },
-            Declaration::UndeclareKeyExpr { id } => {
-                if face.undeclare_key(id) {
-                    self.version += 1;
-                } else {
-                    self.stats.ignored += 1;
-                }
-            }
-            Declaration::Subscriber { id, key } => {
-                return self.declare(
-                    from,
-                    declare.interest_id,
-                    TableKind::Subscriber,
-                    id,
-                    &key,
-                    QueryableInfo::default(),
-                );
+            Declaration::UndeclareKeyExpr { id } => face.undeclare_key(id),
+            Declaration::Final => {
+                self.handle_final_declaration(from, interest_id);
+                return Ok(());
             }
             // A member of a group cannot be queried.
-            Declaration::Queryable { .. } if face.region == Region::Members => self.stats.ignored += 1,
-            Declaration::Queryable { id, key, info } => {
-                return self.declare(from, declare.interest_id, TableKind::Queryable, id, &key, info);
-            }
-            Declaration::Token { id, key } => {
-                return self.declare(
-                    from,
-                    declare.interest_id,
-                    TableKind::Token,
-                    id,
-                    &key,
-                    QueryableInfo::default(),
-                );
-            }
-            Declaration::UndeclareSubscriber { id, key } => {
-                self.undeclare(from, TableKind::Subscriber, id, key.as_ref())
-            }
-            Declaration::UndeclareQueryable { id, key } => {
-                self.undeclare(from, TableKind::Queryable, id, key.as_ref())
-            }
-            Declaration::UndeclareToken { id, key } => {
-                self.undeclare(from, TableKind::Token, id, key.as_ref())
-            }
-            Declaration::Final => self.handle_final_declaration(from, declare.interest_id),
+            Declaration::Queryable { .. } if member => false,
+            body => match EntityChange::of(body) {
+                Some(EntityChange { kind, id, key: Some(key), info: Some(info) }) => {
+                    return self.declare(from, interest_id, kind, id, &key, info);
+                }
+                Some(EntityChange { kind, id, key, .. }) => {
+                    self.undeclare(from, kind, id, key.as_ref());
+                    return Ok(());
+                }
+                None => false,
+            },
+        };
+        if changed {
+            self.version += 1;
+        } else {
+            self.stats.ignored += 1;
         }
         Ok(())
     }
@@ -81,7 +61,7 @@ impl Node {
         &mut self,
         from: FaceId,
         interest_id: Option<u32>,
-        kind: TableKind,
+        kind: EntityKind,
         id: u32,
         key: &WireExpr,
         info: QueryableInfo,
@@ -124,7 +104,7 @@ impl Node {
         Ok(())
     }
 
-    fn undeclare(&mut self, from: FaceId, kind: TableKind, id: u32, key: Option<&WireExpr>) {
+    fn undeclare(&mut self, from: FaceId, kind: EntityKind, id: u32, key: Option<&WireExpr>) {
         let Some(face) = self.faces.get_mut(&from) else { return };
         // The empty key in the extension means the id.
         let key = match key.filter(|key| !key.is_empty()) {
@@ -151,7 +131,7 @@ impl Node {
         }
     }
 
-    pub(super) fn remove_entity(&mut self, from: FaceId, kind: TableKind, entity: FaceEntity) {
+    pub(super) fn remove_entity(&mut self, from: FaceId, kind: EntityKind, entity: FaceEntity) {
         let Some(face) = self.faces.get_mut(&from) else { return };
         let Some(id) = face.entities[kind as usize].remove(&entity) else { return };
         let Some(key) = self.tables.get(id).map(|resource| resource.key.clone()) else { return };
@@ -162,8 +142,8 @@ impl Node {
 
     /// Handles that an entity of `kind` on `key` appeared at `from`, changed or vanished: invalidates
     /// routes and updates interested faces.
-    fn changed(&mut self, from: FaceId, kind: TableKind, key: &KeyExpr) {
-        if kind == TableKind::Subscriber {
+    fn changed(&mut self, from: FaceId, kind: EntityKind, key: &KeyExpr) {
+        if kind == EntityKind::Subscriber {
             self.version += 1;
         }
         let Some(source) = self.faces.get(&from) else { return };
@@ -183,8 +163,8 @@ impl Node {
     pub(super) fn relation_changed(&mut self, from: FaceId, to: FaceId) {
         self.version += 1;
         let (Some(source), Some(target)) = (self.faces.get(&from), self.faces.get(&to)) else { return };
-        let mut concerned = std::collections::BTreeSet::new();
-        for kind in TableKind::ALL {
+        let mut concerned = BTreeSet::new();
+        for kind in EntityKind::ALL {
             for resource in source.entities[kind as usize].values().filter_map(|id| self.tables.get(*id)) {
                 concerned.extend(target.concerned(kind, &resource.key).into_iter().map(|key| (kind, key)));
             }
@@ -196,11 +176,11 @@ impl Node {
 
     /// Whether `to` is sent the declarations of `from`. A client is sent its own tokens, too
     /// (`zenoh-behaviour` 4.3, 9.4 g).
-    fn tells(&self, kind: TableKind, from: (FaceId, &Face), to: (FaceId, &Face)) -> bool {
+    fn tells(&self, kind: EntityKind, from: (FaceId, &Face), to: (FaceId, &Face)) -> bool {
         if from.0 == to.0 {
-            return kind == TableKind::Token && to.1.region == Region::Clients;
+            return kind == EntityKind::Token && to.1.region == Region::Clients;
         }
-        if kind == TableKind::Queryable && to.1.region == Region::Group {
+        if kind == EntityKind::Queryable && to.1.region == Region::Group {
             return false;
         }
         relays(self.config.mode, from, to)
@@ -210,25 +190,18 @@ impl Node {
     fn audible(
         &self,
         to: (FaceId, &Face),
-        kind: TableKind,
+        kind: EntityKind,
         resource: &Resource,
     ) -> impl Iterator<Item = QueryableInfo> {
-        resource
-            .entities(kind)
-            .filter(move |(from, _)| {
-                self.faces.get(from).is_some_and(|face| self.tells(kind, (*from, face), to))
-            })
-            .map(|(_, info)| info)
-            .chain(
-                resource
-                    .routers(kind)
-                    .filter(move |(router, _)| self.hears(Some(*router), to.1))
-                    .map(|(_, info)| info),
-            )
+        let told =
+            move |from: &FaceId| self.faces.get(from).is_some_and(|face| self.tells(kind, (*from, face), to));
+        let near = resource.entities(kind).filter(move |(from, _)| told(from)).map(|(_, info)| info);
+        let far = resource.routers(kind).filter(move |(router, _)| self.hears(Some(*router), to.1));
+        near.chain(far.map(|(_, info)| info))
     }
 
     /// Declaration of one resource for `to`: the infos of all other faces' entities on it, merged.
-    fn offer(&self, to: (FaceId, &Face), kind: TableKind, resource: &Resource) -> Option<QueryableInfo> {
+    fn offer(&self, to: (FaceId, &Face), kind: EntityKind, resource: &Resource) -> Option<QueryableInfo> {
         self.audible(to, kind, resource).reduce(merge)
     }
 
@@ -237,7 +210,7 @@ impl Node {
     pub(super) fn aggregate_offer(
         &self,
         to: (FaceId, &Face),
-        kind: TableKind,
+        kind: EntityKind,
         key: &KeyExpr,
     ) -> Option<QueryableInfo> {
         self.tables
@@ -255,7 +228,7 @@ impl Node {
     #[must_use]
     pub fn count_matching(&self, of: FaceId, queryables: bool, key: &KeyExpr, only_complete: bool) -> usize {
         let Some(face) = self.faces.get(&of) else { return 0 };
-        let kind = if queryables { TableKind::Queryable } else { TableKind::Subscriber };
+        let kind = if queryables { EntityKind::Queryable } else { EntityKind::Subscriber };
         let counts = |resource: &Resource| {
             let includes = !only_complete || resource.key.includes(key);
             let infos = self.audible((of, face), kind, resource);
@@ -268,7 +241,7 @@ impl Node {
     pub(super) fn offers(
         &self,
         to: (FaceId, &Face),
-        kind: TableKind,
+        kind: EntityKind,
         key: Option<&KeyExpr>,
     ) -> Vec<(KeyExpr, QueryableInfo)> {
         let offer =
@@ -285,7 +258,7 @@ impl Node {
 
     /// Declaration of `key` for `to` in view of all its interests, ended ones too: of the key itself
     /// and, if `to` asked for aggregation, of all keys that intersect it.
-    pub(super) fn word(&self, to: (FaceId, &Face), kind: TableKind, key: &KeyExpr) -> Option<QueryableInfo> {
+    pub(super) fn word(&self, to: (FaceId, &Face), kind: EntityKind, key: &KeyExpr) -> Option<QueryableInfo> {
         let exact = (to.1.watches_key(kind, key) || to.1.was_told(kind, key))
             .then(|| self.tables.exact(key).and_then(|resource| self.offer(to, kind, resource)));
         let aggregate = to.1.watches_aggregate(kind, key).then(|| self.aggregate_offer(to, kind, key));
@@ -293,7 +266,7 @@ impl Node {
     }
 
     /// Updates the declaration of `key` that `to` has.
-    pub(super) fn refresh(&mut self, to: FaceId, kind: TableKind, key: &KeyExpr) {
+    pub(super) fn refresh(&mut self, to: FaceId, kind: EntityKind, key: &KeyExpr) {
         let Some(face) = self.faces.get(&to) else { return };
         let offer = self.word((to, face), kind, key);
         let known = face.announced[kind as usize].get(key).copied();
@@ -310,7 +283,7 @@ impl Node {
         &mut self,
         to: FaceId,
         interest_id: Option<u32>,
-        kind: TableKind,
+        kind: EntityKind,
         key: &KeyExpr,
         info: QueryableInfo,
     ) {
@@ -327,85 +300,49 @@ impl Node {
         &mut self,
         to: FaceId,
         interest_id: Option<u32>,
-        kind: TableKind,
+        kind: EntityKind,
         id: u32,
         key: &KeyExpr,
         info: QueryableInfo,
     ) {
         let Some(face) = self.faces.get(&to) else { return };
         let key = face.wire_expr(key);
-        self.send_declare(to, interest_id, declaration(kind, id, key, info));
+        self.send_declare(to, interest_id, kind.declaration(id, key, info));
     }
 
     /// Undeclares `key` at `to`: by id, or by key if `to` never got the id. The extension has the form
     /// that Eclipse Zenoh writes (`zenoh-behaviour` 3.10).
-    fn withdraw(&mut self, to: FaceId, kind: TableKind, key: &KeyExpr, known: Announced) {
+    fn withdraw(&mut self, to: FaceId, kind: EntityKind, key: &KeyExpr, known: Announced) {
         let Some(face) = self.faces.get_mut(&to) else { return };
         face.announced[kind as usize].remove(key);
         let (id, key) = match (known.id, kind) {
-            (Some(id), TableKind::Subscriber) => (id, None),
+            (Some(id), EntityKind::Subscriber) => (id, None),
             (Some(id), _) => (id, Some(WireExpr::EMPTY)),
             (None, _) => (0, Some(WireExpr::full(key.text().clone()))),
         };
-        self.send_undeclaration(to, kind, id, key);
-    }
-
-    /// Sends a U_*.
-    pub(super) fn send_undeclaration(&mut self, to: FaceId, kind: TableKind, id: u32, key: Option<WireExpr>) {
-        self.send_declare(to, None, undeclaration(kind, id, key));
+        self.send_declare(to, None, kind.undeclaration(id, key));
     }
 
     pub(super) fn send_declare(&mut self, to: FaceId, interest_id: Option<u32>, body: Declaration) {
-        self.out.push_back((
-            to,
-            NetworkMessage::Declare(Declare::new(interest_id, body)),
-            Reliability::Reliable,
-        ));
+        self.send(to, NetworkMessage::Declare(Declare::new(interest_id, body)));
     }
 
     /// Sends a neighbour in a mesh all declarations that it needs, then D_FINAL.
     pub(super) fn tell_all(&mut self, to: FaceId) {
         let Some(face) = self.faces.get(&to) else { return };
-        let all: Vec<_> = TableKind::ALL
-            .into_iter()
-            .flat_map(|kind| {
-                self.offers((to, face), kind, None).into_iter().map(move |(key, info)| (kind, key, info))
-            })
-            .collect();
-        for (kind, key, info) in all {
-            self.announce(to, None, kind, &key, info);
+        let all = EntityKind::ALL.map(|kind| (kind, self.offers((to, face), kind, None)));
+        for (kind, offers) in all {
+            offers.iter().for_each(|(key, info)| self.announce(to, None, kind, key, *info));
         }
     }
 
     /// Removes all declarations of a face.
     pub(super) fn withdraw_all(&mut self, from: FaceId) {
-        for kind in TableKind::ALL {
-            while let Some((entity, _)) = self
-                .faces
-                .get(&from)
-                .and_then(|face| face.entities[kind as usize].first_key_value())
-                .map(|(entity, resource)| (*entity, *resource))
-            {
+        for kind in EntityKind::ALL {
+            let first = |face: &Face| Some(*face.entities[kind as usize].first_key_value()?.0);
+            while let Some(entity) = self.faces.get(&from).and_then(first) {
                 self.remove_entity(from, kind, entity);
             }
         }
-    }
-}
-
-/// The D_* of a kind of entity.
-pub(super) const fn declaration(kind: TableKind, id: u32, key: WireExpr, info: QueryableInfo) -> Declaration {
-    match kind {
-        TableKind::Subscriber => Declaration::Subscriber { id, key },
-        TableKind::Queryable => Declaration::Queryable { id, key, info },
-        TableKind::Token => Declaration::Token { id, key },
-    }
-}
-
-/// The U_* of a kind of entity.
-pub(super) const fn undeclaration(kind: TableKind, id: u32, key: Option<WireExpr>) -> Declaration {
-    match kind {
-        TableKind::Subscriber => Declaration::UndeclareSubscriber { id, key },
-        TableKind::Queryable => Declaration::UndeclareQueryable { id, key },
-        TableKind::Token => Declaration::UndeclareToken { id, key },
     }
 }

@@ -2,10 +2,8 @@
 
 use super::{
     FaceError, FaceId, FaceKind, FaceLimits, NodeMode,
-    forwarded::Forwarded,
-    group_table::InGroup,
     routes::RouteCache,
-    tables::{FaceEntity, ResourceId, TableKind},
+    tables::{FaceEntity, ResourceId},
     trie,
     waiting::WaitingAsker,
 };
@@ -14,8 +12,9 @@ use crate::{
     limits::MAX_WILD_KEYEXPR_LEN,
     zenoh::{
         KeyExpr, Remote, WhatAmI, ZenohId,
+        entity::EntityKind,
         key_table::{KeyTable, NumberUse, NumbersByKey},
-        wire::{Mapping, QueryableInfo, WireExpr},
+        wire::{InterestMode, Mapping, QueryableInfo, WireExpr},
     },
 };
 use core::time::Duration;
@@ -62,9 +61,32 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn covers(&self, kind: TableKind, key: &KeyExpr) -> bool {
+    pub(super) fn covers(&self, kind: EntityKind, key: &KeyExpr) -> bool {
         self.kinds[kind as usize] && self.key.as_ref().is_none_or(|k| k.intersects(key))
     }
+}
+
+/// An interest of a client of this node, forwarded to a gateway.
+#[derive(Debug)]
+pub(super) struct Forwarded {
+    pub(super) asker: FaceId,
+    /// The id that the asker chose.
+    pub(super) id: u32,
+    pub(super) mode: InterestMode,
+    pub(super) watch: Watch,
+    /// Whether the gateway has sent all existing declarations.
+    pub(super) finished: bool,
+}
+
+/// Part of a face in multicast groups.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct InGroup {
+    /// Of a member: its group.
+    pub(super) group: Option<FaceId>,
+    /// Of a link: its node is a member, too. Of a member: its node has a link, too.
+    pub(super) twice: bool,
+    /// Of a group: some members are reached only there.
+    pub(super) wanted: bool,
 }
 
 /// Declaration that a face has of this node.
@@ -247,7 +269,7 @@ impl Face {
     /// The declaration with this id; with a key the one on that key.
     pub(super) fn entities_with_id(
         &self,
-        kind: TableKind,
+        kind: EntityKind,
         id: u32,
     ) -> impl DoubleEndedIterator<Item = (FaceEntity, ResourceId)> {
         let range = FaceEntity { id, nth: 0 }..=FaceEntity { id, nth: u32::MAX };
@@ -263,22 +285,22 @@ impl Face {
     }
 
     /// Whether the face must be told when an entity on exactly `key` appears or vanishes.
-    pub(super) fn watches_key(&self, kind: TableKind, key: &KeyExpr) -> bool {
+    pub(super) fn watches_key(&self, kind: EntityKind, key: &KeyExpr) -> bool {
         self.told_all || self.watches.values().any(|w| !w.aggregate && w.covers(kind, key))
     }
 
     /// Whether `key` is the key of an aggregate interest of this face.
-    pub(super) fn watches_aggregate(&self, kind: TableKind, key: &KeyExpr) -> bool {
+    pub(super) fn watches_aggregate(&self, kind: EntityKind, key: &KeyExpr) -> bool {
         self.watches.values().any(|w| w.aggregate && w.kinds[kind as usize] && w.key.as_ref() == Some(key))
     }
 
     /// Whether the face has a declaration of `key` with an id, for any reason and interest.
-    pub(super) fn was_told(&self, kind: TableKind, key: &KeyExpr) -> bool {
+    pub(super) fn was_told(&self, kind: EntityKind, key: &KeyExpr) -> bool {
         self.announced[kind as usize].get(key).is_some_and(|known| known.id.is_some())
     }
 
     /// Keys with declarations at the face that may change when an entity on `key` changes.
-    pub(super) fn concerned(&self, kind: TableKind, key: &KeyExpr) -> BTreeSet<KeyExpr> {
+    pub(super) fn concerned(&self, kind: EntityKind, key: &KeyExpr) -> BTreeSet<KeyExpr> {
         let mut keys = BTreeSet::new();
         if self.told_all || self.was_told(kind, key) {
             keys.insert(key.clone());
@@ -296,9 +318,9 @@ impl Face {
     }
 
     /// Declarations at the face due to `watch`, and possibly to others as well.
-    pub(super) fn announced_for(&self, watch: &Watch) -> Vec<(TableKind, KeyExpr)> {
+    pub(super) fn announced_for(&self, watch: &Watch) -> Vec<(EntityKind, KeyExpr)> {
         let mut keys = Vec::new();
-        for kind in TableKind::ALL {
+        for kind in EntityKind::ALL {
             let told = self.announced[kind as usize].keys();
             let by_watch = told.filter(|key| {
                 if watch.aggregate { watch.key.as_ref() == Some(key) } else { watch.covers(kind, key) }

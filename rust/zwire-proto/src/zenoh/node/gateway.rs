@@ -4,14 +4,14 @@
 //! forwarded to it, and the declarations it sends in answer count like those of any face. Data and
 //! queries go to it unless it has answered, for exactly that key, that there is no matching entity.
 
-use super::forwarded::Forwarded;
 use super::{
     FaceId, Node, NodeMode,
-    face::{Face, Region, Watch, relays},
-    tables::{FaceEntity, TableKind},
+    face::{Face, Forwarded, Region, Watch, relays},
+    tables::FaceEntity,
 };
 use crate::zenoh::{
-    KeyExpr, Reliability,
+    KeyExpr,
+    entity::EntityKind,
     wire::{Interest, InterestMode, InterestOptions, NetworkMessage, WireExpr},
 };
 
@@ -28,9 +28,9 @@ pub(super) enum Fate {
 
 impl Face {
     /// Whether the face must be assumed to have a match for `key` without a declaration.
-    pub(super) fn may_want(&self, kind: TableKind, key: &KeyExpr) -> bool {
+    pub(super) fn may_want(&self, kind: EntityKind, key: &KeyExpr) -> bool {
         if self.region == Region::Group {
-            return self.in_group.wanted && kind == TableKind::Subscriber;
+            return self.in_group.wanted && kind == EntityKind::Subscriber;
         }
         if self.is_gateway() {
             // A missing declaration means "no entity" only for a key that was asked for.
@@ -60,8 +60,7 @@ impl Node {
         if self.config.mode != NodeMode::Peer {
             return Vec::new();
         }
-        let gateways: Vec<FaceId> =
-            self.faces.iter().filter(|(_, face)| face.is_gateway()).map(|(id, _)| *id).collect();
+        let gateways = self.faces_where(|_, face| face.is_gateway());
         for gateway in &gateways {
             self.ask_gateway(*gateway, asker, id, mode, watch.clone());
         }
@@ -84,37 +83,26 @@ impl Node {
     fn ask_gateway(&mut self, gateway: FaceId, asker: FaceId, id: u32, mode: InterestMode, watch: Watch) {
         let Some(face) = self.faces.get_mut(&gateway) else { return };
         let own_id = face.new_id();
-        let options = [InterestOptions::SUBSCRIBERS, InterestOptions::QUERYABLES, InterestOptions::TOKENS]
-            .into_iter()
-            .zip(watch.kinds)
-            .filter(|(_, wanted)| *wanted)
-            .fold(InterestOptions::default(), |options, (option, _)| options | option);
+        let wanted = EntityKind::ALL.into_iter().filter(|kind| watch.kinds[*kind as usize]);
+        let options = wanted.fold(InterestOptions::default(), |options, kind| options | kind.option());
         let key = watch.key.as_ref().map(|key| face.wire_expr(key));
         face.forwarded.insert(own_id, Forwarded { asker, id, mode, watch, finished: false });
-        let message = NetworkMessage::Interest(Interest::new(own_id, mode, options, key));
-        self.out.push_back((gateway, message, Reliability::Reliable));
+        self.send(gateway, NetworkMessage::Interest(Interest::new(own_id, mode, options, key)));
     }
 
     /// Ends forwarded interests of `asker`: one, or with `None` all.
     pub(super) fn withdraw_forwarded(&mut self, asker: FaceId, id: Option<u32>) {
-        let gateways: Vec<FaceId> =
-            self.faces.iter().filter(|(_, face)| face.is_gateway()).map(|(id, _)| *id).collect();
-        for gateway in gateways {
+        for gateway in self.faces_where(|_, face| face.is_gateway()) {
             let Some(face) = self.faces.get_mut(&gateway) else { continue };
-            let own: Vec<u32> = face
-                .forwarded
-                .iter()
-                .filter(|(_, f)| f.asker == asker && id.is_none_or(|id| f.id == id))
-                .map(|(own, _)| *own)
-                .collect();
+            let ended = |f: &Forwarded| f.asker == asker && id.is_none_or(|id| f.id == id);
+            let own = face.forwarded.iter().filter(|(_, f)| ended(f));
+            let own: Vec<(u32, bool)> = own.map(|(own, f)| (*own, f.mode.future())).collect();
             if own.is_empty() {
                 continue;
             }
-            for own in &own {
-                if face.forwarded.remove(own).is_some_and(|f| f.mode.future()) {
-                    let message = NetworkMessage::Interest(Interest::finished(*own));
-                    self.out.push_back((gateway, message, Reliability::Reliable));
-                }
+            face.forwarded.retain(|_, f| !ended(f));
+            for (own, _) in own.into_iter().filter(|(_, future)| *future) {
+                self.send(gateway, NetworkMessage::Interest(Interest::finished(own)));
             }
             self.version += 1;
             self.forget_unasked(gateway);
@@ -125,8 +113,8 @@ impl Node {
     /// be sent.
     fn forget_unasked(&mut self, gateway: FaceId) {
         let Some(face) = self.faces.get(&gateway) else { return };
-        let mut unasked: Vec<(TableKind, FaceEntity)> = Vec::new();
-        for kind in TableKind::ALL {
+        let mut unasked: Vec<(EntityKind, FaceEntity)> = Vec::new();
+        for kind in EntityKind::ALL {
             for (entity, resource) in &face.entities[kind as usize] {
                 let key = self.tables.get(*resource).map(|resource| &resource.key);
                 let asked = |key: &KeyExpr| {
@@ -179,21 +167,17 @@ impl Node {
 
     /// Forwards the end of an entity on `key` that the gateway never declared: in this way faces that
     /// asked for future declarations only learn of the end of earlier entities.
-    pub(super) fn pass_on_withdrawal(&mut self, from: FaceId, kind: TableKind, key: &KeyExpr) {
+    pub(super) fn pass_on_withdrawal(&mut self, from: FaceId, kind: EntityKind, key: &KeyExpr) {
         let Some(source) = self.faces.get(&from).filter(|face| face.is_gateway()) else { return };
-        let told: Vec<FaceId> = self
-            .faces
-            .iter()
-            .filter(|(id, face)| {
-                relays(self.config.mode, (from, source), (**id, face))
-                    && !face.told_all
-                    && face.watches_key(kind, key)
-                    && self.word((**id, face), kind, key).is_none()
-            })
-            .map(|(id, _)| *id)
-            .collect();
+        let told = self.faces_where(|id, face| {
+            relays(self.config.mode, (from, source), (id, face))
+                && !face.told_all
+                && face.watches_key(kind, key)
+                && self.word((id, face), kind, key).is_none()
+        });
         for to in told {
-            self.send_undeclaration(to, kind, 0, Some(WireExpr::full(key.text().as_str())));
+            let key = Some(WireExpr::full(key.text().as_str()));
+            self.send_declare(to, None, kind.undeclaration(0, key));
         }
     }
 }

@@ -43,7 +43,9 @@ impl Node {
         }
         if face.in_network() {
             self.version += 1;
-            self.handle_router_states(now, from, &list);
+            let (changes, ignored) = self.network.handle_records(now.mono, from, &list);
+            self.stats.ignored += ignored;
+            self.apply(changes);
         } else {
             self.handle_gossip(from, &list);
         }
@@ -103,13 +105,10 @@ impl Node {
         }
         let Some(record) = self.gossip.record(zid, true) else { return };
         let list = LinkStateList(vec![record]);
-        let others: Vec<FaceId> = self
-            .faces
-            .iter()
-            .filter(|(id, face)| **id != from && face.gossips() && face.remote.zid != zid)
-            .filter(|(_, face)| self.tells_locators(face.remote.whatami))
-            .map(|(id, _)| *id)
-            .collect();
+        let others = self.faces_where(|id, face| {
+            let concerned = id != from && face.gossips() && face.remote.zid != zid;
+            concerned && self.tells_locators(face.remote.whatami)
+        });
         for to in others {
             self.send_link_state(to, &list);
         }
@@ -164,8 +163,8 @@ impl Node {
         let Some(face) = self.faces.get(&id) else { return };
         let remote = face.remote;
         if face.in_network() {
-            self.join_network(now, id, remote.zid);
-            return;
+            let changes = self.network.link_up(now, id, remote.zid);
+            return self.apply(changes);
         }
         if !face.gossips() {
             return;
@@ -192,8 +191,8 @@ impl Node {
     /// Handles the loss of a link to a peer or router.
     pub(super) fn part(&mut self, now: Now, id: FaceId, remote: Remote) {
         if remote.whatami == WhatAmI::Router && self.config.mode == NodeMode::Router {
-            self.leave_network(now, id);
-            return;
+            let changes = self.network.link_down(now, id);
+            return self.apply(changes);
         }
         self.gossip.forget(id);
         if self.config.mode == NodeMode::Peer {
@@ -213,12 +212,7 @@ impl Node {
             }
         }
         self.gossip.sn += 1;
-        let told: Vec<FaceId> = self
-            .faces
-            .iter()
-            .filter(|(_, face)| face.gossips() && self.tells_locators(face.remote.whatami))
-            .map(|(id, _)| *id)
-            .collect();
+        let told = self.faces_where(|_, face| face.gossips() && self.tells_locators(face.remote.whatami));
         for id in told {
             let record = self.own_record(id, true);
             self.send_link_state(id, &LinkStateList(vec![record]));
@@ -232,15 +226,11 @@ impl Node {
     /// Sends the links of this peer to its gateways, so that they do not forward messages that take the
     /// direct link; and the id of `new`, a neighbour that they may not know.
     fn tell_gateways(&mut self, except: Option<FaceId>, new: Option<ZenohId>) {
-        let gateways: Vec<(FaceId, WhatAmI)> = self
-            .faces
-            .iter()
-            .filter(|(id, face)| face.is_gateway() && Some(**id) != except)
-            .map(|(id, face)| (*id, face.remote.whatami))
-            .collect();
-        for (id, whatami) in gateways {
+        // All gateways are routers.
+        let locators = self.tells_locators(WhatAmI::Router);
+        for id in self.faces_where(|id, face| face.is_gateway() && Some(id) != except) {
             let mut list = vec![self.own_record(id, false)];
-            list.extend(new.and_then(|zid| self.gossip.record(zid, self.tells_locators(whatami))));
+            list.extend(new.and_then(|zid| self.gossip.record(zid, locators)));
             self.send_link_state(id, &LinkStateList(list));
         }
     }

@@ -11,11 +11,13 @@
 use super::{
     FaceId, Node,
     face::{Face, Region},
-    tables::TableKind,
 };
 use crate::{
     Now,
-    zenoh::wire::{QueryableInfo, WireExpr},
+    zenoh::{
+        entity::EntityKind,
+        wire::{QueryableInfo, WireExpr},
+    },
 };
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -87,7 +89,7 @@ impl Node {
             if now {
                 // The budget of the group's face suffices for one key.
                 let key = WireExpr::full("**");
-                let _ = self.declare(group, None, TableKind::Subscriber, 0, &key, QueryableInfo::default());
+                let _ = self.declare(group, None, EntityKind::Subscriber, 0, &key, QueryableInfo::default());
             } else {
                 self.withdraw_all(group);
             }
@@ -102,7 +104,7 @@ impl Node {
             self.groups.retell.remove(&group);
             let Some(face) = self.faces.get_mut(&group) else { continue };
             let told = face.announced.clone();
-            for kind in TableKind::ALL {
+            for kind in EntityKind::ALL {
                 for (key, known) in &told[kind as usize] {
                     self.announce(group, None, kind, key, known.info);
                 }

@@ -3,12 +3,15 @@
 use super::{
     FaceError, FaceId, Node,
     face::{Announced, Region, Watch},
-    tables::TableKind,
     waiting::WaitingAsker,
 };
 use crate::{
     Now,
-    zenoh::wire::{Declaration, Interest, InterestMode, InterestOptions},
+    zenoh::{
+        KeyExpr,
+        entity::EntityKind,
+        wire::{Declaration, Interest, InterestMode, InterestOptions, QueryableInfo},
+    },
 };
 use std::collections::BTreeSet;
 
@@ -34,11 +37,7 @@ impl Node {
         }
         let Some(face) = self.faces.get_mut(&from) else { return Err(FaceError::UnknownFace) };
         let wants = |option| interest.options.contains(option);
-        let kinds = [
-            wants(InterestOptions::SUBSCRIBERS),
-            wants(InterestOptions::QUERYABLES),
-            wants(InterestOptions::TOKENS),
-        ];
+        let kinds = EntityKind::ALL.map(|kind| wants(kind.option()));
         if interest.mode == InterestMode::Current && (kinds[0] || kinds[1] || !kinds[2]) {
             // Legal for tokens only; Eclipse Zenoh does not even send D_FINAL.
             self.stats.ignored += 1;
@@ -138,17 +137,8 @@ impl Node {
 
     /// Sends the current declarations. With Future under the ids that U_* will use, otherwise with 0.
     fn answer(&mut self, to: FaceId, interest: &Interest, watch: &Watch) {
-        for kind in TableKind::ALL.into_iter().filter(|kind| watch.kinds[*kind as usize]) {
-            let Some(face) = self.faces.get(&to) else { return };
-            let offers = match &watch.key {
-                Some(key) if watch.aggregate => self
-                    .aggregate_offer((to, face), kind, key)
-                    .map(|info| (key.clone(), info))
-                    .into_iter()
-                    .collect(),
-                key => self.offers((to, face), kind, key.as_ref()),
-            };
-            for (key, info) in offers {
+        for kind in EntityKind::ALL.into_iter().filter(|kind| watch.kinds[*kind as usize]) {
+            for (key, info) in self.offers_for(to, kind, watch) {
                 if interest.mode.future() {
                     // An id has one declaration, whichever interest it answers.
                     let face = self.faces.get(&to);
@@ -161,18 +151,22 @@ impl Node {
         }
     }
 
+    /// The present declarations that an interest asks for.
+    fn offers_for(&self, to: FaceId, kind: EntityKind, watch: &Watch) -> Vec<(KeyExpr, QueryableInfo)> {
+        let Some(face) = self.faces.get(&to) else { return Vec::new() };
+        match &watch.key {
+            Some(key) if watch.aggregate => {
+                let offer = self.aggregate_offer((to, face), kind, key);
+                offer.map(|info| (key.clone(), info)).into_iter().collect()
+            }
+            key => self.offers((to, face), kind, key.as_ref()),
+        }
+    }
+
     /// Makes sure that a face that asks for future declarations only is sent the end of present ones.
     fn note_existing(&mut self, to: FaceId, watch: &Watch) {
-        for kind in TableKind::ALL.into_iter().filter(|kind| watch.kinds[*kind as usize]) {
-            let Some(face) = self.faces.get(&to) else { return };
-            let offers = match &watch.key {
-                Some(key) if watch.aggregate => self
-                    .aggregate_offer((to, face), kind, key)
-                    .map(|info| (key.clone(), info))
-                    .into_iter()
-                    .collect(),
-                key => self.offers((to, face), kind, key.as_ref()),
-            };
+        for kind in EntityKind::ALL.into_iter().filter(|kind| watch.kinds[*kind as usize]) {
+            let offers = self.offers_for(to, kind, watch);
             let Some(face) = self.faces.get_mut(&to) else { return };
             for (key, info) in offers {
                 face.announced[kind as usize].entry(key).or_insert(Announced {
@@ -187,18 +181,12 @@ impl Node {
     /// Sends D_FINAL, at once or when neighbours that may know more have answered.
     fn finish_or_wait(&mut self, now: Now, to: FaceId, interest: &Interest, asked: Vec<FaceId>) {
         let deadline = now.mono.saturating_add(self.config.interest_timeout);
-        let on: BTreeSet<FaceId> = self
-            .faces
-            .iter()
-            // A neighbour that has not sent D_FINAL within the timeout never will: some never do.
-            .filter(|(id, face)| {
-                **id != to
-                    && !face.finalized
-                    && face.up_since.saturating_add(self.config.interest_timeout) > now.mono
-            })
-            .map(|(id, _)| *id)
-            .chain(asked)
-            .collect();
+        let timeout = self.config.interest_timeout;
+        // A neighbour that has not sent D_FINAL within the timeout never will: some never do.
+        let late = self.faces_where(|id, face| {
+            id != to && !face.finalized && face.up_since.saturating_add(timeout) > now.mono
+        });
+        let on: BTreeSet<FaceId> = late.into_iter().chain(asked).collect();
         let to_peer = self.faces.get(&to).is_some_and(|face| face.region == Region::Peers);
         if on.is_empty() || to_peer {
             self.send_declare(to, Some(interest.id), Declaration::Final);

@@ -8,12 +8,13 @@
 //! | --- | --- |
 //! | `face` | one face: its keys, entities, interests, requests, budget; forwarding rules |
 //! | `tables`, `trie` | declarations of all faces, by key |
-//! | `declare`, `interest`, `waiting` | declarations in, announcements out |
+//! | `declare`, `interest` | declarations in, announcements out |
 //! | `push`, `routes` | data, and cached routes |
-//! | `query`, `query_table` | requests, replies, ends |
+//! | `query` | requests, replies, ends |
+//! | `waiting` | interests, queries and groups with a deadline |
 //! | `gossip`, `gossip_table` | information about nodes for neighbours, and the links of a peer |
-//! | `gateway`, `forwarded` | a peer and its router |
-//! | `group`, `group_table` | multicast groups, and which nodes are only reached there |
+//! | `gateway` | a peer and its router |
+//! | `group` | multicast groups, and which nodes are only reached there |
 //! | `network` | the routers of a network, their links, their trees |
 //! | `routers` | declarations to routers, and the ways of data and queries among them |
 
@@ -23,12 +24,10 @@ mod declare;
 mod error;
 mod event;
 mod face;
-mod forwarded;
 mod gateway;
 mod gossip;
 mod gossip_table;
 mod group;
-mod group_table;
 mod ids;
 mod interest;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -36,7 +35,6 @@ mod invariant;
 mod network;
 mod push;
 mod query;
-mod query_table;
 mod report;
 mod routers;
 mod routes;
@@ -63,12 +61,10 @@ use core::time::Duration;
 use event::Events;
 use face::{Face, Region};
 use gossip_table::GossipTable;
-use group_table::Groups;
 use network::Network;
-use query_table::RoutedQueries;
 use std::collections::{BTreeMap, VecDeque};
 use tables::Tables;
-use waiting::WaitingRoom;
+use waiting::{Groups, RoutedQueries, WaitingRoom};
 
 /// The tables of a node and the rules that work on them.
 ///
@@ -283,6 +279,16 @@ impl Node {
     #[must_use]
     pub fn stats(&self) -> NodeStats {
         self.stats
+    }
+
+    /// Queues a message on the reliable channel.
+    fn send(&mut self, to: FaceId, message: NetworkMessage) {
+        self.out.push_back((to, message, Reliability::Reliable));
+    }
+
+    /// The faces that fit, in ascending order.
+    fn faces_where(&self, fits: impl Fn(FaceId, &Face) -> bool) -> Vec<FaceId> {
+        self.faces.iter().filter(|(id, face)| fits(**id, face)).map(|(id, _)| *id).collect()
     }
 
     /// The remote of a face; `None`: unknown face.

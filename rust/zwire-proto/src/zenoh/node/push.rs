@@ -7,12 +7,12 @@ use super::{
     ids::RouterIx,
     routers::RouterWay,
     routes::{Route, Target},
-    tables::TableKind,
 };
 use crate::{
     Now,
     zenoh::{
         Hlc, KeyExpr, Reliability,
+        entity::EntityKind,
         wire::{NetworkMessage, PushBody, TsRecord, TsStack, WireExpr},
     },
 };
@@ -113,11 +113,11 @@ impl Node {
         let mut faces: Vec<FaceId> = Vec::new();
         let mut routers: Vec<RouterIx> = Vec::new();
         for resource in self.tables.matching(key) {
-            faces.extend(resource.entities(TableKind::Subscriber).map(|(id, _)| id));
-            routers.extend(resource.routers(TableKind::Subscriber).map(|(router, _)| router));
+            faces.extend(resource.entities(EntityKind::Subscriber).map(|(id, _)| id));
+            routers.extend(resource.routers(EntityKind::Subscriber).map(|(router, _)| router));
         }
         faces.extend(
-            self.faces.iter().filter(|(_, f)| f.may_want(TableKind::Subscriber, key)).map(|(id, _)| *id),
+            self.faces.iter().filter(|(_, f)| f.may_want(EntityKind::Subscriber, key)).map(|(id, _)| *id),
         );
         faces.sort_unstable();
         faces.dedup();

@@ -4,18 +4,19 @@
 //! RESPONSE_FINAL, at its deadline, or with the face; the last one ends the query, with exactly one
 //! RESPONSE_FINAL to the querier. A budget of replies that is used up ends it as well; later replies are dropped.
 
-use super::query_table::RoutedQuery;
 use super::{
     FaceError, FaceId, Node,
     face::{Face, Pending, Region},
     ids::RouterIx,
     routes::Target,
-    tables::{TableKind, merge},
+    tables::merge,
+    waiting::RoutedQuery,
 };
 use crate::{
     Now,
     zenoh::{
         KeyExpr, Qos, Reliability,
+        entity::EntityKind,
         wire::{
             Err as ErrBody, NetworkMessage, QueryTarget, QueryableInfo, Request, ResponderId, Response,
             ResponseBody, ResponseFinal, TsRecord, TsStack, WireExpr,
@@ -113,12 +114,13 @@ impl Node {
         for resource in self.tables.matching(key) {
             let includes = resource.key.includes(key);
             let seen = |info: QueryableInfo| QueryableInfo { complete: info.complete && includes, ..info };
-            for (id, info) in resource.entities(TableKind::Queryable) {
+            for (id, info) in resource.entities(EntityKind::Queryable) {
                 add(&mut candidates, id, seen(info));
             }
-            routers.extend(resource.routers(TableKind::Queryable).map(|(router, info)| (router, seen(info))));
+            routers
+                .extend(resource.routers(EntityKind::Queryable).map(|(router, info)| (router, seen(info))));
         }
-        for (id, _) in self.faces.iter().filter(|(_, face)| face.may_want(TableKind::Queryable, key)) {
+        for (id, _) in self.faces.iter().filter(|(_, face)| face.may_want(EntityKind::Queryable, key)) {
             candidates.entry(*id).or_default();
         }
         candidates.retain(|id, _| {
@@ -241,7 +243,8 @@ impl Node {
                         ..ErrBody::default()
                     }),
                 };
-                self.out.push_back((query.source, NetworkMessage::Response(error), Reliability::Reliable));
+                let source = query.source;
+                self.send(source, NetworkMessage::Response(error));
                 self.stats.query_timeouts += 1;
             }
             self.end_branch(face, rid);
@@ -302,7 +305,6 @@ impl Node {
     }
 
     fn send_final(&mut self, to: FaceId, rid: u32, qos: Qos) {
-        let message = ResponseFinal { id: rid, qos, timestamp: None };
-        self.out.push_back((to, NetworkMessage::ResponseFinal(message), Reliability::Reliable));
+        self.send(to, NetworkMessage::ResponseFinal(ResponseFinal { id: rid, qos, timestamp: None }));
     }
 }

@@ -1,7 +1,7 @@
 //! Reports about the state of a node, for the admin space (`zenoh-behaviour` 6.1).
 
-use super::{Node, NodeMode, face::Region, ids::RouterIx, tables::TableKind};
-use crate::zenoh::{KeyExpr, WhatAmI, ZenohId};
+use super::{Node, NodeMode, face::Region, ids::RouterIx};
+use crate::zenoh::{KeyExpr, WhatAmI, ZenohId, entity::EntityKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Kind of declaration to report.
@@ -24,11 +24,11 @@ impl Topic {
     pub const ALL: [Self; 5] =
         [Self::Subscribers, Self::Publishers, Self::Queryables, Self::Queriers, Self::Tokens];
 
-    const fn kind(self) -> TableKind {
+    const fn kind(self) -> EntityKind {
         match self {
-            Self::Subscribers | Self::Publishers => TableKind::Subscriber,
-            Self::Queryables | Self::Queriers => TableKind::Queryable,
-            Self::Tokens => TableKind::Token,
+            Self::Subscribers | Self::Publishers => EntityKind::Subscriber,
+            Self::Queryables | Self::Queriers => EntityKind::Queryable,
+            Self::Tokens => EntityKind::Token,
         }
     }
 }
@@ -63,7 +63,7 @@ impl Node {
         }
     }
 
-    fn interested(&self, kind: TableKind) -> BTreeMap<KeyExpr, Declarers> {
+    fn interested(&self, kind: EntityKind) -> BTreeMap<KeyExpr, Declarers> {
         let mut all: BTreeMap<KeyExpr, Declarers> = BTreeMap::new();
         for face in self.faces.values() {
             let wishes = face.watches.values().filter(|watch| watch.kinds[kind as usize]);
@@ -78,7 +78,7 @@ impl Node {
         all
     }
 
-    fn declaring(&self, kind: TableKind) -> BTreeMap<KeyExpr, Declarers> {
+    fn declaring(&self, kind: EntityKind) -> BTreeMap<KeyExpr, Declarers> {
         let mut all = BTreeMap::new();
         for resource in self.tables.all() {
             let mut declarers = Declarers::default();
@@ -125,16 +125,17 @@ impl Node {
     /// This node and the peers that it is linked to.
     #[must_use]
     pub fn peers(&self) -> GraphReport {
-        let peers = self.faces.values().filter(|face| face.region == Region::Peers);
-        let own = core::iter::once(self.config.zid);
-        GraphReport { nodes: own.chain(peers.map(|face| face.remote.zid)).collect(), links: Vec::new() }
+        self.linked(&[Region::Peers])
     }
 
     /// This node and the nodes it is linked to, except clients.
     #[must_use]
     pub fn neighbours(&self) -> GraphReport {
-        let others =
-            self.faces.values().filter(|face| matches!(face.region, Region::Peers | Region::Routers));
+        self.linked(&[Region::Peers, Region::Routers])
+    }
+
+    fn linked(&self, regions: &[Region]) -> GraphReport {
+        let others = self.faces.values().filter(|face| regions.contains(&face.region));
         let own = core::iter::once(self.config.zid);
         GraphReport { nodes: own.chain(others.map(|face| face.remote.zid)).collect(), links: Vec::new() }
     }

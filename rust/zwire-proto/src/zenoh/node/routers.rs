@@ -7,17 +7,17 @@
 
 use super::{
     FaceError, FaceId, Node, NodeMode,
-    declare::{declaration, undeclaration},
     face::{Face, Region, cost, relays},
     ids::RouterIx,
     network::{Changes, Growth, OWN},
-    tables::{Resource, TableKind, merge},
+    tables::{Resource, merge},
 };
 use crate::{
     Now,
     zenoh::{
-        KeyExpr, Reliability, ZenohId,
-        wire::{Declaration, Declare, ExtBody, LinkStateList, NetworkMessage, Oam, QueryableInfo, WireExpr},
+        KeyExpr, ZenohId,
+        entity::{EntityChange, EntityKind},
+        wire::{Declare, ExtBody, LinkStateList, NetworkMessage, Oam, QueryableInfo, WireExpr},
     },
 };
 use std::collections::BTreeSet;
@@ -95,7 +95,7 @@ impl Node {
     // ---- own declarations ----
 
     /// Updates the declaration of `key` by this node in the network.
-    pub(super) fn refresh_own(&mut self, kind: TableKind, key: &KeyExpr) {
+    pub(super) fn refresh_own(&mut self, kind: EntityKind, key: &KeyExpr) {
         if self.config.mode != NodeMode::Router {
             return;
         }
@@ -116,12 +116,12 @@ impl Node {
     }
 
     /// Declaration of this node for all its faces together.
-    fn own_offer(&self, kind: TableKind, resource: &Resource) -> Option<QueryableInfo> {
+    fn own_offer(&self, kind: EntityKind, resource: &Resource) -> Option<QueryableInfo> {
         let spoken_for = |id: &FaceId| {
             let face = self.faces.get(id);
             face.is_some_and(|face| match face.region {
                 Region::Clients | Region::Peers => self.speaks_for(face),
-                Region::Members => kind == TableKind::Token,
+                Region::Members => kind == EntityKind::Token,
                 Region::Group | Region::Routers => false,
             })
         };
@@ -133,21 +133,11 @@ impl Node {
     /// Handles D_* and U_* of a router: they name the router that they are about.
     pub(super) fn handle_sourced(&mut self, from: FaceId, declare: Declare) -> Result<(), FaceError> {
         let origin = self.network.meaning(from, declare.node_id).filter(|origin| *origin != OWN);
-        let (kind, key, info) = match declare.body {
-            Declaration::Subscriber { key, .. } => {
-                (TableKind::Subscriber, Some(key), Some(QueryableInfo::default()))
-            }
-            Declaration::Queryable { key, info, .. } => (TableKind::Queryable, Some(key), Some(info)),
-            Declaration::Token { key, .. } => (TableKind::Token, Some(key), Some(QueryableInfo::default())),
-            Declaration::UndeclareSubscriber { key, .. } => (TableKind::Subscriber, key, None),
-            Declaration::UndeclareQueryable { key, .. } => (TableKind::Queryable, key, None),
-            Declaration::UndeclareToken { key, .. } => (TableKind::Token, key, None),
-            Declaration::KeyExpr { .. } | Declaration::UndeclareKeyExpr { .. } | Declaration::Final => {
-                (TableKind::Token, None, None)
-            }
-        };
+        let change = EntityChange::of(declare.body);
         // Ids are always 0 between routers: a withdrawal without key has no meaning.
-        let (Some(origin), Some(key)) = (origin, key.filter(|key| !key.is_empty())) else {
+        let (Some(origin), Some(EntityChange { kind, key: Some(key), info, .. })) =
+            (origin, change.filter(|change| change.key.as_ref().is_some_and(|key| !key.is_empty())))
+        else {
             self.stats.ignored += 1;
             return Ok(());
         };
@@ -168,7 +158,7 @@ impl Node {
         &mut self,
         from: FaceId,
         origin: RouterIx,
-        kind: TableKind,
+        kind: EntityKind,
         key: &KeyExpr,
         info: QueryableInfo,
     ) -> Result<(), FaceError> {
@@ -193,7 +183,7 @@ impl Node {
         Ok(())
     }
 
-    fn unsourced(&mut self, from: FaceId, origin: RouterIx, kind: TableKind, key: &KeyExpr) {
+    fn unsourced(&mut self, from: FaceId, origin: RouterIx, kind: EntityKind, key: &KeyExpr) {
         let Some(router) = self.network.get_mut(origin) else { return };
         let zid = router.zid;
         let id = self.tables.find(key).filter(|id| router.entities[kind as usize].remove(id));
@@ -209,8 +199,8 @@ impl Node {
     }
 
     /// Handles that an entity of `kind` on `key` appeared at a router, changed or vanished.
-    fn changed_far(&mut self, kind: TableKind, key: &KeyExpr) {
-        if kind == TableKind::Subscriber {
+    fn changed_far(&mut self, kind: EntityKind, key: &KeyExpr) {
+        if kind == EntityKind::Subscriber {
             self.version += 1;
         }
         let mut concerned = Vec::new();
@@ -227,7 +217,7 @@ impl Node {
         &mut self,
         from: Option<FaceId>,
         origin: RouterIx,
-        kind: TableKind,
+        kind: EntityKind,
         key: &KeyExpr,
         info: Option<QueryableInfo>,
     ) {
@@ -243,41 +233,22 @@ impl Node {
         &mut self,
         to: FaceId,
         origin: RouterIx,
-        kind: TableKind,
+        kind: EntityKind,
         key: &KeyExpr,
         info: Option<QueryableInfo>,
     ) {
         let Some(face) = self.faces.get(&to) else { return };
         let key: WireExpr = face.wire_expr(key);
         let body = match info {
-            Some(info) => declaration(kind, 0, key, info),
-            None => undeclaration(kind, 0, Some(key)),
+            Some(info) => kind.declaration(0, key, info),
+            None => kind.undeclaration(0, Some(key)),
         };
-        let declare = Declare { node_id: origin, ..Declare::new(None, body) };
-        self.out.push_back((to, NetworkMessage::Declare(declare), Reliability::Reliable));
+        self.send(to, NetworkMessage::Declare(Declare { node_id: origin, ..Declare::new(None, body) }));
     }
 
     // ---- changes of the network ----
 
-    /// Handles a new link to another router.
-    pub(super) fn join_network(&mut self, now: Now, face: FaceId, zid: ZenohId) {
-        let changes = self.network.link_up(now, face, zid);
-        self.apply(changes);
-    }
-
-    /// Handles the loss of a link to another router.
-    pub(super) fn leave_network(&mut self, now: Now, face: FaceId) {
-        let changes = self.network.link_down(now, face);
-        self.apply(changes);
-    }
-
-    /// Handles link states of another router.
-    pub(super) fn handle_router_states(&mut self, now: Now, face: FaceId, list: &LinkStateList) {
-        let (changes, ignored) = self.network.handle_records(now.mono, face, list);
-        self.stats.ignored += ignored;
-        self.apply(changes);
-    }
-
+    /// Carries out the consequences of a change of the network.
     pub(super) fn apply(&mut self, changes: Changes) {
         for (to, list) in changes.send {
             self.send_link_state(to, &list);
@@ -291,7 +262,7 @@ impl Node {
         }
         for (ix, router) in changes.removed {
             members.insert(router.zid);
-            for kind in TableKind::ALL {
+            for kind in EntityKind::ALL {
                 for id in &router.entities[kind as usize] {
                     let Some(key) = self.tables.get(*id).map(|resource| resource.key.clone()) else {
                         continue;
@@ -305,12 +276,7 @@ impl Node {
         if members.is_empty() {
             return;
         }
-        let served: Vec<FaceId> = self
-            .faces
-            .iter()
-            .filter(|(_, face)| face.gateways.iter().any(|zid| members.contains(zid)))
-            .map(|(id, _)| *id)
-            .collect();
+        let served = self.faces_where(|_, face| !face.gateways.is_disjoint(&members));
         served.into_iter().for_each(|face| self.gateways_changed(face));
     }
 
@@ -320,13 +286,13 @@ impl Node {
         self.version += 1;
         let Some(face) = self.faces.get(&of) else { return };
         let mut own = BTreeSet::new();
-        for kind in TableKind::ALL {
+        for kind in EntityKind::ALL {
             let resources = face.entities[kind as usize].values().filter_map(|id| self.tables.get(*id));
             own.extend(resources.map(|resource| (kind, resource.key.clone())));
         }
         let mut far = BTreeSet::new();
         for resource in self.tables.all() {
-            for kind in TableKind::ALL.into_iter().filter(|kind| resource.routers(*kind).next().is_some()) {
+            for kind in EntityKind::ALL.into_iter().filter(|kind| resource.routers(*kind).next().is_some()) {
                 far.extend(face.concerned(kind, &resource.key).into_iter().map(|key| (kind, key)));
             }
         }
@@ -354,11 +320,11 @@ impl Node {
     }
 
     /// Declarations of a router, and its recent withdrawals.
-    fn declared(&self, origin: RouterIx) -> Vec<(TableKind, KeyExpr, Option<QueryableInfo>)> {
+    fn declared(&self, origin: RouterIx) -> Vec<(EntityKind, KeyExpr, Option<QueryableInfo>)> {
         let Some(router) = self.network.get(origin) else { return Vec::new() };
         let ended = self.network.withdrawn.of(router.zid).map(|(kind, key)| (kind, key.clone(), None));
         let mut all: Vec<_> = ended.collect();
-        for kind in TableKind::ALL {
+        for kind in EntityKind::ALL {
             if origin == OWN {
                 let own = &self.network.announced[kind as usize];
                 all.extend(own.iter().map(|(key, info)| (kind, key.clone(), Some(*info))));
@@ -374,6 +340,6 @@ impl Node {
 
     pub(super) fn send_link_state(&mut self, to: FaceId, list: &LinkStateList) {
         let oam = Oam::new(Oam::LINK_STATE, ExtBody::ZBuf(list.encode()));
-        self.out.push_back((to, NetworkMessage::Oam(oam), Reliability::Reliable));
+        self.send(to, NetworkMessage::Oam(oam));
     }
 }

@@ -4,20 +4,8 @@ use super::{
     ids::{FaceId, RouterIx},
     trie::Trie,
 };
-use crate::zenoh::{KeyExpr, wire::QueryableInfo};
+use crate::zenoh::{KeyExpr, entity::EntityKind, wire::QueryableInfo};
 use std::collections::BTreeMap;
-
-/// Kind of entity declared on a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum TableKind {
-    Subscriber = 0,
-    Queryable = 1,
-    Token = 2,
-}
-
-impl TableKind {
-    pub(super) const ALL: [Self; 3] = [Self::Subscriber, Self::Queryable, Self::Token];
-}
 
 /// A declaration of a face: its id, and a number that distinguishes keys declared under the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,17 +25,17 @@ pub(super) struct Resource {
 
 impl Resource {
     /// Entities of `kind` on this key, by face; a face with several is listed several times.
-    pub(super) fn entities(&self, kind: TableKind) -> impl Iterator<Item = (FaceId, QueryableInfo)> {
+    pub(super) fn entities(&self, kind: EntityKind) -> impl Iterator<Item = (FaceId, QueryableInfo)> {
         self.entities[kind as usize].iter().map(|((face, _), info)| (*face, *info))
     }
 
     /// Other routers with a declaration of `kind` on this key.
-    pub(super) fn routers(&self, kind: TableKind) -> impl Iterator<Item = (RouterIx, QueryableInfo)> {
+    pub(super) fn routers(&self, kind: EntityKind) -> impl Iterator<Item = (RouterIx, QueryableInfo)> {
         self.routers[kind as usize].iter().map(|(router, info)| (*router, *info))
     }
 
     /// Declaration of one router.
-    pub(super) fn router(&self, kind: TableKind, router: RouterIx) -> Option<QueryableInfo> {
+    pub(super) fn router(&self, kind: EntityKind, router: RouterIx) -> Option<QueryableInfo> {
         self.routers[kind as usize].get(&router).copied()
     }
 
@@ -77,30 +65,26 @@ impl Tables {
     pub(super) fn insert(
         &mut self,
         key: &KeyExpr,
-        kind: TableKind,
+        kind: EntityKind,
         face: FaceId,
         entity: FaceEntity,
         info: QueryableInfo,
     ) -> ResourceId {
         let id = self.find_or_create(key);
-        if let Some(resource) = &mut self.resources[id as usize] {
-            resource.entities[kind as usize].insert((face, entity), info);
-        }
+        let resource = self.resources[id as usize].as_mut();
+        resource.and_then(|resource| resource.entities[kind as usize].insert((face, entity), info));
         id
     }
 
     fn find_or_create(&mut self, key: &KeyExpr) -> ResourceId {
-        match self.by_key.get(key) {
-            Some(id) => *id,
-            None => self.create(key.clone()),
-        }
+        self.find(key).unwrap_or_else(|| self.create(key.clone()))
     }
 
     /// Stores the declaration of a router. Returns the previous info.
     pub(super) fn insert_router(
         &mut self,
         key: &KeyExpr,
-        kind: TableKind,
+        kind: EntityKind,
         router: RouterIx,
         info: QueryableInfo,
     ) -> (ResourceId, Option<QueryableInfo>) {
@@ -110,7 +94,7 @@ impl Tables {
     }
 
     /// Removes the declaration of a router, and the resource if that was the last on it.
-    pub(super) fn remove_router(&mut self, id: ResourceId, kind: TableKind, router: RouterIx) {
+    pub(super) fn remove_router(&mut self, id: ResourceId, kind: EntityKind, router: RouterIx) {
         if let Some(Some(resource)) = self.resources.get_mut(id as usize) {
             resource.routers[kind as usize].remove(&router);
             self.drop_if_bare(id);
@@ -118,7 +102,7 @@ impl Tables {
     }
 
     /// Removes an entity, and its resource if that was the last one on it.
-    pub(super) fn remove(&mut self, id: ResourceId, kind: TableKind, face: FaceId, entity: FaceEntity) {
+    pub(super) fn remove(&mut self, id: ResourceId, kind: EntityKind, face: FaceId, entity: FaceEntity) {
         let Some(Some(resource)) = self.resources.get_mut(id as usize) else { return };
         resource.entities[kind as usize].remove(&(face, entity));
         self.drop_if_bare(id);
@@ -144,7 +128,7 @@ impl Tables {
 
     /// The resource on exactly this key.
     pub(super) fn exact(&self, key: &KeyExpr) -> Option<&Resource> {
-        self.get(*self.by_key.get(key)?)
+        self.get(self.find(key)?)
     }
 
     /// All resources, by key.
@@ -206,16 +190,16 @@ mod tests {
     fn a_resource_lives_as_long_as_its_last_entity() {
         let mut tables = Tables::new();
         let info = QueryableInfo::default();
-        let id = tables.insert(&key("a/*"), TableKind::Subscriber, FaceId(1), FIRST, info);
-        assert_eq!(tables.insert(&key("a/*"), TableKind::Token, FaceId(2), FIRST, info), id);
-        tables.remove(id, TableKind::Subscriber, FaceId(1), FIRST);
+        let id = tables.insert(&key("a/*"), EntityKind::Subscriber, FaceId(1), FIRST, info);
+        assert_eq!(tables.insert(&key("a/*"), EntityKind::Token, FaceId(2), FIRST, info), id);
+        tables.remove(id, EntityKind::Subscriber, FaceId(1), FIRST);
         assert_eq!(tables.matching(&key("a/b")).count(), 1);
-        assert_eq!(tables.exact(&key("a/*")).unwrap().entities(TableKind::Subscriber).count(), 0);
-        tables.remove(id, TableKind::Token, FaceId(2), FIRST);
+        assert_eq!(tables.exact(&key("a/*")).unwrap().entities(EntityKind::Subscriber).count(), 0);
+        tables.remove(id, EntityKind::Token, FaceId(2), FIRST);
         assert!(tables.exact(&key("a/*")).is_none());
         assert_eq!(tables.matching(&key("a/b")).count(), 0);
         // The number is reused.
-        assert_eq!(tables.insert(&key("b"), TableKind::Token, FaceId(2), FIRST, info), id);
+        assert_eq!(tables.insert(&key("b"), EntityKind::Token, FaceId(2), FIRST, info), id);
     }
 
     #[test]

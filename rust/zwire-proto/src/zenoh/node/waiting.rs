@@ -1,6 +1,7 @@
-//! Interests that wait with D_FINAL for other faces.
+//! Interests, queries and repeated declarations that wait for other faces or for a deadline.
 
 use super::ids::FaceId;
+use crate::zenoh::Qos;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,6 +69,44 @@ impl WaitingRoom {
 
     pub(super) fn next_deadline(&self) -> Option<Duration> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+}
+
+/// A request that still has branches.
+#[derive(Debug)]
+pub(super) struct RoutedQuery {
+    pub(super) source: FaceId,
+    pub(super) rid: u32,
+    pub(super) qos: Qos,
+    /// Replies that may still be forwarded, if the querier limits them.
+    pub(super) budget: Option<u32>,
+    pub(super) branches: BTreeSet<(FaceId, u32)>,
+}
+
+/// All requests that wait for their end.
+#[derive(Debug, Default)]
+pub(super) struct RoutedQueries {
+    pub(super) next: u64,
+    pub(super) open: BTreeMap<u64, RoutedQuery>,
+    pub(super) deadlines: BTreeSet<(Duration, FaceId, u32)>,
+}
+
+impl RoutedQueries {
+    pub(super) fn next_deadline(&self) -> Option<Duration> {
+        self.deadlines.first().map(|(deadline, _, _)| *deadline)
+    }
+}
+
+/// The multicast groups of a node, and the times at which the declarations to each are repeated.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    pub(super) groups: BTreeSet<FaceId>,
+    pub(super) retell: BTreeMap<FaceId, Duration>,
+}
+
+impl Groups {
+    pub(super) fn next_deadline(&self) -> Option<Duration> {
+        self.retell.values().min().copied()
     }
 }
 

@@ -10,12 +10,16 @@ mod withdrawn;
 use super::{
     config::NodeConfig,
     ids::{FaceId, RouterIx},
-    tables::{ResourceId, TableKind},
+    tables::ResourceId,
 };
 use crate::{
     Text,
     limits::{MAX_LINK_STATES, MAX_ROUTERS},
-    zenoh::{KeyExpr, WhatAmI, ZenohId, wire::LinkStateList, wire::QueryableInfo},
+    zenoh::{
+        KeyExpr, WhatAmI, ZenohId,
+        entity::EntityKind,
+        wire::{LinkStateList, QueryableInfo},
+    },
 };
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -86,7 +90,7 @@ pub(super) struct Growth {
 }
 
 /// The network as known to this node. Without links to routers it consists of this node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Network {
     gossip: bool,
     weights: BTreeMap<ZenohId, u16>,
@@ -116,15 +120,7 @@ impl Network {
             weights: config.transport_weights.clone(),
             by_zid: BTreeMap::from([(config.zid, OWN)]),
             routers: vec![Some(own)],
-            free: VecDeque::new(),
-            edges: 0,
-            links: BTreeMap::new(),
-            due: None,
-            graph: Graph::default(),
-            trees: BTreeMap::new(),
-            announced: Default::default(),
-            withdrawn: Withdrawn::default(),
-            table_bytes: 0,
+            ..Self::default()
         }
     }
 
@@ -179,23 +175,16 @@ impl Network {
         if self.by_zid.len() >= MAX_ROUTERS {
             return None;
         }
-        let router = Some(NetworkRouter::new(zid, whatami, Vec::new()));
-        let ix = match self.free.len() > FREE_NUMBERS {
-            true => self.free.pop_front(),
-            false => None,
-        };
-        let ix = match ix {
-            Some(ix) => {
-                self.routers[usize::from(ix)] = router;
-                ix
-            }
+        let reused = if self.free.len() > FREE_NUMBERS { self.free.pop_front() } else { None };
+        let ix = match reused {
+            Some(ix) => ix,
             None => {
                 // Bounded by MAX_ROUTERS + FREE_NUMBERS.
-                let ix = RouterIx::try_from(self.routers.len()).ok()?;
-                self.routers.push(router);
-                ix
+                self.routers.push(None);
+                RouterIx::try_from(self.routers.len() - 1).ok()?
             }
         };
+        self.routers[usize::from(ix)] = Some(NetworkRouter::new(zid, whatami, Vec::new()));
         self.by_zid.insert(zid, ix);
         Some(ix)
     }
@@ -307,20 +296,14 @@ impl Network {
             let Some(router) = self.get(ix) else { continue };
             if ix != OWN && router.entities.iter().all(BTreeSet::is_empty) && !self.withdrawn.has(router.zid)
             {
-                self.routers[usize::from(ix)].as_mut().into_iter().for_each(|router| router.told = None);
+                self.get_mut(ix).into_iter().for_each(|router| router.told = None);
                 continue;
             }
             let children = self.children(ix);
             let Some(router) = self.get_mut(ix) else { continue };
-            let before = router.told.replace(children);
-            let before = before.filter(|_| !core::mem::take(&mut router.retell));
-            let new: Vec<FaceId> = router
-                .told
-                .iter()
-                .flatten()
-                .filter(|to| before.as_ref().is_none_or(|b| !b.contains(to)))
-                .copied()
-                .collect();
+            let before = router.told.replace(children.clone());
+            let before = before.filter(|_| !core::mem::take(&mut router.retell)).unwrap_or_default();
+            let new: Vec<FaceId> = children.difference(&before).copied().collect();
             if !new.is_empty() {
                 fresh.push((ix, new));
             }
@@ -362,7 +345,7 @@ impl Network {
     }
 
     /// Drops the record of a withdrawal when a router declares the key again.
-    pub(super) fn declared_again(&mut self, ix: RouterIx, kind: TableKind, key: &KeyExpr) {
+    pub(super) fn declared_again(&mut self, ix: RouterIx, kind: EntityKind, key: &KeyExpr) {
         if let Some(zid) = self.get(ix).map(|router| router.zid) {
             self.withdrawn.remove(zid, kind, key);
         }
@@ -373,10 +356,7 @@ impl Network {
     pub(super) fn told(&mut self, root: RouterIx) -> Vec<FaceId> {
         if self.get(root).is_some_and(|router| router.told.is_none()) {
             let children = self.children(root);
-            self.routers[usize::from(root)]
-                .as_mut()
-                .into_iter()
-                .for_each(|r| r.told = Some(children.clone()));
+            self.get_mut(root).into_iter().for_each(|router| router.told = Some(children.clone()));
         }
         self.get(root).into_iter().flat_map(|router| router.told.iter().flatten().copied()).collect()
     }
@@ -401,8 +381,7 @@ impl Network {
 
     /// Whether a record is about a neighbour or this node.
     fn is_near(&self, zid: ZenohId) -> bool {
-        self.routers[usize::from(OWN)].as_ref().is_some_and(|own| own.zid == zid)
-            || self.links.values().any(|link| link.zid == zid)
+        self.get(OWN).is_some_and(|own| own.zid == zid) || self.links.values().any(|link| link.zid == zid)
     }
 }
 
@@ -421,7 +400,7 @@ impl NetworkRouter {
     }
 
     /// Whether the router declared an entity of `kind` there.
-    pub(super) fn declares(&self, kind: TableKind, resource: ResourceId) -> bool {
+    pub(super) fn declares(&self, kind: EntityKind, resource: ResourceId) -> bool {
         self.entities[kind as usize].contains(&resource)
     }
 }

@@ -65,10 +65,7 @@ impl Network {
             // No other way can appear, so removal need not wait.
             changes.removed = self.remove_unreachable();
         }
-        if let Some(record) = self.record(OWN, Detail::default()) {
-            changes.send =
-                self.links.keys().map(|face| (*face, LinkStateList(vec![record.clone()]))).collect();
-        }
+        changes.send = self.to_all_links(Detail::default());
         changes
     }
 
@@ -79,13 +76,16 @@ impl Network {
             own.locators = locators.to_vec();
         }
         self.relink(now);
-        if self.gossip
-            && let Some(record) = self.record(OWN, Detail { locators: true, ..Detail::default() })
-        {
-            changes.send =
-                self.links.keys().map(|face| (*face, LinkStateList(vec![record.clone()]))).collect();
+        if self.gossip {
+            changes.send = self.to_all_links(Detail { locators: true, ..Detail::default() });
         }
         changes
+    }
+
+    /// The record of this node, for each link.
+    fn to_all_links(&self, detail: Detail) -> Vec<(FaceId, LinkStateList)> {
+        let list = LinkStateList(self.record(OWN, detail).into_iter().collect());
+        self.links.keys().map(|face| (*face, list.clone())).collect()
     }
 
     /// Announces the own links as a new state. Its number is the time, so that the states of a

@@ -4,8 +4,7 @@
 //! one before that way exists: the router would never learn of the end. So the end is sent once more to
 //! each neighbour that becomes a child in the tree soon after it.
 
-use super::super::tables::TableKind;
-use crate::zenoh::{KeyExpr, ZenohId};
+use crate::zenoh::{KeyExpr, ZenohId, entity::EntityKind};
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,7 +14,7 @@ const REMEMBERED: Duration = Duration::from_secs(10);
 const BOUND: usize = 4 << 20;
 const ENTRY: usize = 200;
 
-type What = (TableKind, KeyExpr);
+type What = (EntityKind, KeyExpr);
 
 /// Recent withdrawals.
 #[derive(Debug, Default)]
@@ -33,7 +32,7 @@ impl Withdrawn {
         &mut self,
         now: Duration,
         zid: ZenohId,
-        kind: TableKind,
+        kind: EntityKind,
         key: &KeyExpr,
     ) -> bool {
         self.forget(now);
@@ -62,7 +61,7 @@ impl Withdrawn {
     }
 
     /// Drops the withdrawal of a key that is declared again.
-    pub(in super::super) fn remove(&mut self, zid: ZenohId, kind: TableKind, key: &KeyExpr) {
+    pub(in super::super) fn remove(&mut self, zid: ZenohId, kind: EntityKind, key: &KeyExpr) {
         if let Some(ends) = self.ends.get_mut(&zid) {
             ends.remove(&(kind, key.clone()));
         }
@@ -73,7 +72,7 @@ impl Withdrawn {
     }
 
     /// Recorded withdrawals of a router.
-    pub(in super::super) fn of(&self, zid: ZenohId) -> impl Iterator<Item = (TableKind, &KeyExpr)> {
+    pub(in super::super) fn of(&self, zid: ZenohId) -> impl Iterator<Item = (EntityKind, &KeyExpr)> {
         self.ends.get(&zid).into_iter().flatten().map(|((kind, key), _)| (*kind, key))
     }
 }
@@ -87,17 +86,17 @@ mod tests {
         let (zid, key) = (ZenohId::new(7).unwrap(), |n: u32| KeyExpr::new(format!("a/{n}")).unwrap());
         let mut withdrawn = Withdrawn::default();
         let second = |n| Duration::from_secs(n);
-        assert!(withdrawn.insert(second(0), zid, TableKind::Token, &key(0)));
-        assert!(!withdrawn.insert(second(5), zid, TableKind::Token, &key(0)));
-        withdrawn.insert(second(5), zid, TableKind::Token, &key(1));
-        withdrawn.remove(zid, TableKind::Token, &key(1));
+        assert!(withdrawn.insert(second(0), zid, EntityKind::Token, &key(0)));
+        assert!(!withdrawn.insert(second(5), zid, EntityKind::Token, &key(0)));
+        withdrawn.insert(second(5), zid, EntityKind::Token, &key(1));
+        withdrawn.remove(zid, EntityKind::Token, &key(1));
         assert_eq!(withdrawn.of(zid).count(), 1);
         withdrawn.forget(second(11));
         assert!(withdrawn.has(zid), "the second end counts");
         withdrawn.forget(second(16));
         assert!(!withdrawn.has(zid) && withdrawn.queue.is_empty() && withdrawn.bytes == 0);
         for n in 0..100_000 {
-            withdrawn.insert(second(20), zid, TableKind::Token, &key(n));
+            withdrawn.insert(second(20), zid, EntityKind::Token, &key(n));
         }
         assert!(withdrawn.queue.len() * ENTRY <= BOUND + ENTRY);
         assert_eq!(withdrawn.of(zid).count(), withdrawn.queue.len());

@@ -1,7 +1,7 @@
 //! Invariants that hold between the routers of a network.
 
 use super::{network::World, *};
-use crate::zenoh::KeyExpr;
+use crate::zenoh::{KeyExpr, entity::EntityKind};
 use std::collections::BTreeMap;
 
 impl World {
@@ -38,7 +38,7 @@ impl World {
             }
             let (node, other) = (&self.fabric.nodes[near], &self.fabric.nodes[far]);
             let ix = node.network.number(other.config().zid).expect("they know each other");
-            for kind in tables::TableKind::ALL {
+            for kind in EntityKind::ALL {
                 let known: BTreeMap<&KeyExpr, QueryableInfo> = node
                     .tables
                     .all()
