@@ -2,10 +2,7 @@
 
 use core::time::Duration;
 
-use super::{
-    limits::STATE_LIFE,
-    subscriber::{AdvancedSubscriber, AskedCache},
-};
+use super::{limits::STATE_LIFE, subscriber::AdvancedSubscriber};
 use crate::{Now, zenoh::ZenohId};
 
 /// Shortest time between two sweeps for expired state.
@@ -46,12 +43,7 @@ impl AdvancedSubscriber {
         }
         // Open queries about dropped windows are dropped as well.
         let windows = &self.windows;
-        self.asks.retain(|_, asked| match asked {
-            AskedCache::History(source)
-            | AskedCache::Return { source, .. }
-            | AskedCache::Missing { source, .. } => windows.contains_key(source),
-            AskedCache::Everything | AskedCache::Clock(_) => true,
-        });
+        self.asks.retain(|_, asked| asked.source().is_none_or(|source| windows.contains_key(&source)));
         self.next_sweep.get_or_insert(now.mono + STATE_LIFE);
     }
 

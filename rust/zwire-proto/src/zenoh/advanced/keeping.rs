@@ -80,7 +80,7 @@ impl AdvancedSubscriber {
             return None;
         }
         let cost = sample.cost();
-        let fate = line.take_old(timestamp.time, sample.kept(), waits);
+        let fate = line.take(timestamp.time, sample.kept(), waits, true);
         self.settle_stamped(timestamp.id, fate, cost)
     }
 }

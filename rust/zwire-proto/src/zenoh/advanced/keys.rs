@@ -9,7 +9,8 @@
 //! The last chunk is free for information about the publisher. No wildcard matches `@adv`, so that
 //! these keys only reach entities that ask for them.
 
-use crate::zenoh::{KeyExpr, ZenohId, keyexpr::KeyExprError};
+use crate::zenoh::{KeyExpr, ZenohId, keyexpr::KeyExprError, wire::SourceInfo};
+use bytes::Bytes;
 
 /// Replacement of the entity number, for publishers with timestamps instead of numbers.
 const CLOCK: &str = "uhlc";
@@ -21,6 +22,12 @@ pub struct SampleSource {
     pub zid: ZenohId,
     /// Entity number within the node.
     pub eid: u32,
+}
+
+impl SampleSource {
+    pub(super) const fn of(info: &SourceInfo) -> Self {
+        Self { zid: info.zid, eid: info.eid }
+    }
 }
 
 /// Publisher that declared a token or sends a heartbeat, from its key.
@@ -94,6 +101,18 @@ pub fn publisher_of(key: &str) -> Option<DeclaredParts> {
     }
 }
 
+/// The payload of a heartbeat: the number of the last publication in four bytes, lowest first.
+#[must_use]
+pub fn encode_heartbeat(last: u32) -> Bytes {
+    Bytes::copy_from_slice(&last.to_le_bytes())
+}
+
+/// The number in a heartbeat. A payload of any length but four bytes is none.
+#[must_use]
+pub fn decode_heartbeat(payload: &[u8]) -> Option<u32> {
+    payload.try_into().ok().map(u32::from_le_bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,5 +159,18 @@ mod tests {
         let known = Some(DeclaredParts::Numbered(SampleSource { zid, eid: 7 }));
         assert_eq!(publisher_of("@adv/pub/1e/7"), known);
         assert_eq!(publisher_of("demo/@adv/pub/1e/7/left/wheel"), known);
+    }
+
+    #[test]
+    fn four_bytes_and_nothing_else() {
+        // Heartbeat of eclipse-zenoh 1.10 after its fifth publication.
+        assert_eq!(decode_heartbeat(b"\x04\0\0\0"), Some(4));
+        assert_eq!(&encode_heartbeat(4)[..], b"\x04\0\0\0");
+        for number in [0, 1, 0xff, 0x0100, u32::MAX] {
+            assert_eq!(decode_heartbeat(&encode_heartbeat(number)), Some(number));
+        }
+        for payload in [&b""[..], b"\x04", b"\x04\0\0", b"\x04\0\0\0\0", b"\x04\0\0\0\0\0\0\0"] {
+            assert_eq!(decode_heartbeat(payload), None, "{payload:?}");
+        }
     }
 }

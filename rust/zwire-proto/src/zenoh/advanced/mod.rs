@@ -15,7 +15,6 @@
 
 mod cache;
 mod forgetting;
-mod heartbeat;
 mod keeping;
 pub mod keys;
 pub mod limits;
@@ -28,8 +27,7 @@ mod types;
 mod window;
 
 pub use cache::{Answer, Cache};
-pub use heartbeat::{decode_heartbeat, encode_heartbeat};
-pub use keys::SampleSource;
+pub use keys::{SampleSource, decode_heartbeat, encode_heartbeat};
 pub use publisher::{AdvancedPublisher, HeartbeatMode, PublisherConfig, Sequencing};
 pub use subscriber::AdvancedSubscriber;
 pub use types::{Answered, Ask, AskId, History, Miss, Output, Recovery, SubscriberConfig};

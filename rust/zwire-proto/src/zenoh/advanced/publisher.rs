@@ -5,8 +5,7 @@ use core::time::Duration;
 
 use super::{
     cache::{Answer, Cache},
-    heartbeat::encode_heartbeat,
-    keys::SampleSource,
+    keys::{SampleSource, encode_heartbeat},
     limits::MIN_PERIOD,
 };
 use crate::{

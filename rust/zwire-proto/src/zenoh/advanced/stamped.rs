@@ -52,22 +52,11 @@ impl Line {
         Self { last: None, floor: None, fresh: BTreeSet::new(), held: BTreeMap::new(), used: now }
     }
 
-    /// Takes a sample. `waits`: older ones may still come.
-    pub(super) fn take(&mut self, time: Ntp64, sample: Sample, waits: bool) -> StampedFate {
-        if self.last.is_some_and(|last| time <= last) || self.held.contains_key(&time) {
-            return StampedFate::Drop;
-        }
-        if waits {
-            self.held.insert(time, sample);
-            return StampedFate::Held;
-        }
-        self.last = Some(time);
-        StampedFate::Pass(sample)
-    }
-
-    /// Takes a sample of an answer, possibly older than delivered ones.
-    pub(super) fn take_old(&mut self, time: Ntp64, sample: Sample, waits: bool) -> StampedFate {
-        if self.held.contains_key(&time) {
+    /// Takes a sample. `waits`: older ones may still come. `old`: it belongs to an answer and may be
+    /// older than delivered ones.
+    pub(super) fn take(&mut self, time: Ntp64, sample: Sample, waits: bool, old: bool) -> StampedFate {
+        let late = !old && self.last.is_some_and(|last| time <= last);
+        if late || self.held.contains_key(&time) {
             return StampedFate::Drop;
         }
         if waits {
@@ -76,10 +65,6 @@ impl Line {
         }
         self.last = self.last.max(Some(time));
         StampedFate::Pass(sample)
-    }
-
-    pub(super) const fn is_known(&self) -> bool {
-        self.last.is_some()
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -128,10 +113,10 @@ impl AdvancedSubscriber {
         };
         line.used = now.mono;
         self.next_sweep.get_or_insert_with(|| now.mono + STATE_LIFE);
-        let waits = clock.histories > 0 || (beginning && !line.is_known());
+        let waits = clock.histories > 0 || (beginning && line.last.is_none());
         let cost = sample.cost();
         let kept = if waits { sample.kept() } else { sample };
-        let fate = line.take(timestamp.time, kept, waits);
+        let fate = line.take(timestamp.time, kept, waits, false);
         self.settle_stamped(timestamp.id, fate, cost)
     }
 

@@ -12,8 +12,7 @@ use std::{
 };
 
 use super::{
-    heartbeat::decode_heartbeat,
-    keys::{self, DeclaredParts, SampleSource},
+    keys::{self, DeclaredParts, SampleSource, decode_heartbeat},
     limits::{MAX_ATTEMPTS, MAX_UNANSWERED, MIN_PERIOD, RETRY_AFTER, RETRY_WITHOUT_LINK, STATE_LIFE},
     stamped::Clock,
     types::{Answered, Ask, AskId, Miss, Output, Recovery, SubscriberConfig},
@@ -21,7 +20,7 @@ use super::{
 };
 use crate::{
     Now, Text,
-    zenoh::{KeyExpr, ZenohId, session::Sample},
+    zenoh::{KeyExpr, ZenohId, session::Sample, wire::SourceInfo},
 };
 
 /// Subject of a query.
@@ -37,6 +36,18 @@ pub(super) enum AskedCache {
     Return { source: SampleSource, next: u64, newest: Option<u64> },
     /// Samples of one publisher from one place on, and before another.
     Missing { source: SampleSource, from: u64, to: u64 },
+}
+
+impl AskedCache {
+    /// The publisher, if the query is about only one with numbers.
+    pub(super) const fn source(&self) -> Option<SampleSource> {
+        match self {
+            Self::History(source) | Self::Return { source, .. } | Self::Missing { source, .. } => {
+                Some(*source)
+            }
+            Self::Everything | Self::Clock(_) => None,
+        }
+    }
 }
 
 /// The rules of one subscriber; see the [module](super).
@@ -97,8 +108,8 @@ impl AdvancedSubscriber {
     #[inline]
     pub fn handle_sample(&mut self, now: Now, sample: Sample) -> Option<Sample> {
         if let Some(info) = &sample.source_info {
-            let (source, sn) = (SampleSource { zid: info.zid, eid: info.eid }, info.sn);
-            return self.handle_numbered(now, source, sn, sample, true);
+            let info = **info;
+            return self.handle_numbered(now, info, sample, true);
         }
         match sample.timestamp {
             Some(timestamp) if self.config.keeps => self.keep_stamped(now, timestamp, sample, true),
@@ -107,14 +118,8 @@ impl AdvancedSubscriber {
         }
     }
 
-    fn handle_numbered(
-        &mut self,
-        now: Now,
-        source: SampleSource,
-        sn: u32,
-        sample: Sample,
-        live: bool,
-    ) -> Option<Sample> {
+    fn handle_numbered(&mut self, now: Now, info: SourceInfo, sample: Sample, live: bool) -> Option<Sample> {
+        let (source, sn) = (SampleSource::of(&info), info.sn);
         let (keeps, recovery) = (self.config.keeps, self.config.recovery.is_some());
         let beginning = self.beginning;
         let mut window = self.window(now, source);
@@ -228,9 +233,7 @@ impl AdvancedSubscriber {
             // No sample came yet, and the cache may hold all there will be.
             None if !beginning && window.histories == 0 => {
                 window.histories += 1;
-                if let Ok(key) = keys::of_source(&self.config.key, source) {
-                    self.ask(AskedCache::History(source), key, format!("_sn=..{last};_anyke").into());
-                }
+                self.ask_history(source, format!("_sn=..{last};_anyke").into());
             }
             None => {}
         }
@@ -238,16 +241,9 @@ impl AdvancedSubscriber {
 
     /// Handles a reply to a query.
     pub fn handle_reply(&mut self, now: Now, ask: AskId, sample: Sample) {
-        let from = sample.source_info.as_ref().map(|info| SampleSource { zid: info.zid, eid: info.eid });
-        let belongs = match self.asks.get(&ask) {
-            None => false,
-            Some(AskedCache::Everything | AskedCache::Clock(_)) => true,
-            Some(
-                AskedCache::History(source)
-                | AskedCache::Return { source, .. }
-                | AskedCache::Missing { source, .. },
-            ) => from == Some(*source),
-        };
+        let from = sample.source_info.as_deref().map(SampleSource::of);
+        let belongs = |asked: &AskedCache| asked.source().is_none_or(|source| from == Some(source));
+        let belongs = self.asks.get(&ask).is_some_and(belongs);
         // Replies on any key are accepted: no samples are published on the key of the query.
         if !belongs || !sample.key.intersects(&self.config.key) {
             return;
@@ -263,15 +259,10 @@ impl AdvancedSubscriber {
         {
             window.replied = true;
         }
-        let given = match &sample.source_info {
-            Some(info) => {
-                let (source, sn) = (SampleSource { zid: info.zid, eid: info.eid }, info.sn);
-                self.handle_numbered(now, source, sn, sample, false)
-            }
-            None => match sample.timestamp {
-                Some(timestamp) if self.config.keeps => self.keep_stamped(now, timestamp, sample, false),
-                _ => self.handle_sample(now, sample),
-            },
+        let given = match (sample.source_info.as_deref(), sample.timestamp) {
+            (Some(&info), _) => self.handle_numbered(now, info, sample, false),
+            (None, Some(timestamp)) if self.config.keeps => self.keep_stamped(now, timestamp, sample, false),
+            _ => self.handle_sample(now, sample),
         };
         if let Some(sample) = given {
             self.outputs.push_front(Output::Sample(sample));
@@ -343,12 +334,6 @@ impl AdvancedSubscriber {
     /// The next output.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
-    }
-
-    /// Whether there are outputs.
-    #[must_use]
-    pub fn has_outputs(&self) -> bool {
-        !self.outputs.is_empty()
     }
 
     /// Deadline of [`Self::handle_timeout`].
@@ -459,10 +444,7 @@ impl AdvancedSubscriber {
         }
         if !recovers && newest.is_some_and(|newest| newest >= next) {
             window.histories += 1;
-            if let Ok(key) = keys::of_source(&self.config.key, source) {
-                self.ask(AskedCache::History(source), key, self.history_parameters());
-            }
-            return;
+            return self.ask_history(source, self.history_parameters());
         }
         // Missing samples before the newest are queried.
         self.begin(source);
@@ -482,10 +464,8 @@ impl AdvancedSubscriber {
         let window = self.window(now, source);
         (window.alive, window.was_alive) = (old.alive, old.was_alive);
         window.histories = 1;
-        if let Ok(key) = keys::of_source(&self.config.key, source) {
-            let parameters = if recovers { "_anyke".into() } else { self.history_parameters() };
-            self.ask(AskedCache::History(source), key, parameters);
-        }
+        let parameters = if recovers { "_anyke".into() } else { self.history_parameters() };
+        self.ask_history(source, parameters);
     }
 
     /// Queries missing samples, unless a query is open.
@@ -566,6 +546,12 @@ impl AdvancedSubscriber {
             self.ask(AskedCache::Missing { source, from, to: to.unwrap_or(from) }, key, parameters.into());
         if let Some(window) = self.windows.get_mut(&source) {
             window.ask = Some(id);
+        }
+    }
+
+    fn ask_history(&mut self, source: SampleSource, parameters: Text) {
+        if let Ok(key) = keys::of_source(&self.config.key, source) {
+            self.ask(AskedCache::History(source), key, parameters);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::zenoh::session::Sample;
 const BASE: u64 = 1 << 32;
 
 /// State of one publisher.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Window {
     /// A place near which the next numbers lie.
     near: Option<u64>,
@@ -50,26 +50,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    pub(super) const fn new(now: Duration) -> Self {
-        Self {
-            near: None,
-            next: None,
-            told: 0,
-            held: BTreeMap::new(),
-            again: BTreeMap::new(),
-            times_again: 0,
-            histories: 0,
-            ask: None,
-            attempts: 0,
-            replied: false,
-            fruitless: 0,
-            quiet_until: Duration::ZERO,
-            retry_at: None,
-            used: now,
-            alive: false,
-            was_alive: false,
-            back: false,
-        }
+    pub(super) fn new(now: Duration) -> Self {
+        Self { used: now, ..Self::default() }
     }
 
     /// The place of a number: the one nearest to the window.
