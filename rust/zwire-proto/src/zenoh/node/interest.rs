@@ -114,15 +114,11 @@ impl Node {
         let Some(face) = self.faces.get_mut(&of) else { return };
         face.refund(watch.key.as_deref().unwrap_or_default());
         for (kind, key) in face.announced_for(watch) {
-            let Some(face) = self.faces.get_mut(&of) else { return };
+            let Some(face) = self.faces.get(&of) else { return };
             let known = face.announced[kind as usize].get(&key).copied();
             let as_word_only = known.is_some_and(|known| !known.exact) && !face.watches_key(kind, &key);
-            if watch.aggregate && as_word_only && !face.watches_aggregate(kind, &key) {
-                face.announced[kind as usize].remove(&key);
-                continue;
-            }
-            let Some(face) = self.faces.get(&of) else { return };
-            let word = self.word((of, face), kind, &key);
+            let ends = watch.aggregate && as_word_only && !face.watches_aggregate(kind, &key);
+            let word = self.word((of, face), kind, &key).filter(|_| !ends);
             match (known, word) {
                 (Some(known), Some(info)) if known.info != info => self.announce(of, None, kind, &key, info),
                 (_, Some(_)) => {}

@@ -69,12 +69,8 @@ impl Node {
         {
             return Ok(());
         }
-        // Messages of the own session were stamped by the session.
-        if let Some(stack) = &mut push.ts_stack
-            && face.remote.zid != self.config.zid
-        {
-            stack.stamp(TsStack::ROUTE, || TsRecord::new(TsStack::ROUTE, &self.stamps.new_timestamp(now)));
-        }
+        let foreign = face.remote.zid != self.config.zid;
+        stamp_route(now, foreign, &mut self.stamps, &mut push.ts_stack);
         // Only routers name the tree that a message follows.
         let node_id = if face.region == Region::Routers { push.node_id } else { 0 };
         if let Some(route) = face.cache.get(self.version, node_id, &push.key) {
@@ -172,6 +168,14 @@ fn hand_out(
             push.key = came;
         }
         give(target.face, message);
+    }
+}
+
+/// Adds the time of forwarding. Messages of the own session were stamped by the session.
+#[inline]
+pub(super) fn stamp_route(now: Now, foreign: bool, stamps: &mut Hlc, stack: &mut Option<Box<TsStack>>) {
+    if let Some(stack) = stack.as_mut().filter(|_| foreign) {
+        stack.stamp(TsStack::ROUTE, || TsRecord::new(TsStack::ROUTE, &stamps.new_timestamp(now)));
     }
 }
 

@@ -8,6 +8,7 @@ use super::{
     FaceError, FaceId, Node,
     face::{Face, Pending, Region},
     ids::RouterIx,
+    push::stamp_route,
     routes::Target,
     tables::merge,
     waiting::RoutedQuery,
@@ -19,7 +20,7 @@ use crate::{
         entity::EntityKind,
         wire::{
             Err as ErrBody, NetworkMessage, QueryTarget, QueryableInfo, Request, ResponderId, Response,
-            ResponseBody, ResponseFinal, TsRecord, TsStack, WireExpr,
+            ResponseBody, ResponseFinal, WireExpr,
         },
     },
 };
@@ -39,8 +40,9 @@ impl Node {
         reliability: Reliability,
     ) -> Result<(), FaceError> {
         self.stats.requests_in += 1;
-        self.stamp_route(now, from, &mut request.ts_stack);
         let Some(face) = self.faces.get(&from) else { return Err(FaceError::UnknownFace) };
+        let foreign = face.remote.zid != self.config.zid;
+        stamp_route(now, foreign, &mut self.stamps, &mut request.ts_stack);
         let bound = self.config.limits.queries;
         if face.queries.len() >= bound {
             return Err(FaceError::TooManyQueries { bound });
@@ -163,15 +165,6 @@ impl Node {
         candidates.into_iter().map(target).collect()
     }
 
-    /// Adds the time of forwarding; the own session stamps its messages itself.
-    fn stamp_route(&mut self, now: Now, from: FaceId, stack: &mut Option<Box<TsStack>>) {
-        if let Some(stack) = stack
-            && self.faces.get(&from).is_some_and(|face| face.remote.zid != self.config.zid)
-        {
-            stack.stamp(TsStack::ROUTE, || TsRecord::new(TsStack::ROUTE, &self.stamps.new_timestamp(now)));
-        }
-    }
-
     pub(super) fn handle_response(
         &mut self,
         now: Now,
@@ -179,8 +172,9 @@ impl Node {
         mut response: Response,
         reliability: Reliability,
     ) -> Result<(), FaceError> {
-        self.stamp_route(now, from, &mut response.ts_stack);
         let Some(face) = self.faces.get(&from) else { return Err(FaceError::UnknownFace) };
+        let foreign = face.remote.zid != self.config.zid;
+        stamp_route(now, foreign, &mut self.stamps, &mut response.ts_stack);
         let number = face.pending.get(&response.id).map(|pending| pending.query);
         let Some((number, query)) = number.and_then(|n| Some((n, self.queries.open.get_mut(&n)?))) else {
             self.stats.unknown_requests += 1;

@@ -16,15 +16,12 @@ struct RouteKey {
     key: WireExpr,
 }
 
-#[derive(Hash)]
-struct RouteKeyRef<'a> {
-    node_id: u16,
-    key: &'a WireExpr,
-}
+/// A [`RouteKey`] by reference: the same fields in the same order, and so with the same hash.
+type RouteKeyRef<'a> = (u16, &'a WireExpr);
 
 impl Equivalent<RouteKey> for RouteKeyRef<'_> {
     fn equivalent(&self, other: &RouteKey) -> bool {
-        self.node_id == other.node_id && *self.key == other.key
+        self.0 == other.node_id && *self.1 == other.key
     }
 }
 
@@ -76,7 +73,7 @@ impl RouteCache {
     /// The route of `key`, if it was computed from this version of the tables.
     #[inline]
     pub(super) fn get(&mut self, version: u64, node_id: u16, key: &WireExpr) -> Option<&Route> {
-        let asked = RouteKeyRef { node_id, key };
+        let asked: RouteKeyRef<'_> = (node_id, key);
         if !self.young.routes.get(self.last).is_some_and(|(last, _)| asked.equivalent(last)) {
             self.last = self.find(version, &asked)?;
         }

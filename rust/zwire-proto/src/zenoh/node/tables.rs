@@ -148,18 +148,12 @@ impl Tables {
     fn create(&mut self, key: KeyExpr) -> ResourceId {
         let resource =
             Some(Resource { key: key.clone(), entities: Default::default(), routers: Default::default() });
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.resources[id as usize] = resource;
-                id
-            }
-            None => {
-                // Every resource costs a face more than 100 bytes of its budget.
-                let id = ResourceId::try_from(self.resources.len()).expect("fewer than 2³² resources");
-                self.resources.push(resource);
-                id
-            }
-        };
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.resources.push(None);
+            // Every resource costs a face more than 100 bytes of its budget.
+            ResourceId::try_from(self.resources.len() - 1).expect("fewer than 2³² resources")
+        });
+        self.resources[id as usize] = resource;
         self.trie.insert(&key, id);
         self.by_key.insert(key, id);
         id

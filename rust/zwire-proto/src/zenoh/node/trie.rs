@@ -45,14 +45,8 @@ impl Branch {
 
     fn set_child(&mut self, chunk: &str, child: Option<u32>) {
         let map = match chunk {
-            "*" => {
-                self.star = child;
-                return;
-            }
-            "**" => {
-                self.double = child;
-                return;
-            }
+            "*" => return self.star = child,
+            "**" => return self.double = child,
             _ if chunk.contains('*') => &mut self.globs,
             _ => &mut self.plain,
         };
@@ -108,23 +102,21 @@ impl Trie {
 
     /// Removes a key added by [`Self::insert`].
     pub(super) fn remove(&mut self, key: &KeyExpr, number: u32) {
-        let mut path = vec![ROOT];
+        // The chunks of the key, and the branch above each.
+        let mut path = Vec::new();
         let mut at = ROOT;
         for chunk in key.split('/').take(DEPTH) {
             let Some(child) = self.branches[at as usize].child(chunk) else { return };
-            path.push(child);
+            path.push((at, chunk));
             at = child;
         }
         self.branches[at as usize].here.retain(|n| *n != number);
         // Empty branches are removed, from the tip.
-        let chunks: Vec<&str> = key.split('/').take(DEPTH).collect();
-        for depth in (1..path.len()).rev() {
-            if !self.branches[path[depth] as usize].is_bare() {
-                return;
-            }
-            self.branches[path[depth] as usize] = Branch::default();
-            self.free.push(path[depth]);
-            self.branches[path[depth - 1] as usize].set_child(chunks[depth - 1], None);
+        while let Some((above, chunk)) = path.pop().filter(|_| self.branches[at as usize].is_bare()) {
+            self.branches[at as usize] = Branch::default();
+            self.free.push(at);
+            self.branches[above as usize].set_child(chunk, None);
+            at = above;
         }
     }
 
@@ -150,13 +142,8 @@ impl Trie {
                 next.extend(branch.plain.get(chunk));
                 if !verbatim {
                     next.extend(branch.star);
-                    next.extend(
-                        branch
-                            .globs
-                            .iter()
-                            .filter(|(glob, _)| intersects(glob, chunk))
-                            .map(|(_, child)| *child),
-                    );
+                    let globs = branch.globs.iter().filter(|(glob, _)| intersects(glob, chunk));
+                    next.extend(globs.map(|(_, child)| *child));
                     if branch.is_double {
                         next.push(at);
                     }

@@ -107,7 +107,7 @@ impl Client {
     /// Deadline of [`handle_timeout`](Self::handle_timeout), in monotonic time.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
-        self.session.as_ref().map(GossipSession::next)
+        self.session.as_ref().map(|session| session.next)
     }
 
     /// Whether the connection is open.

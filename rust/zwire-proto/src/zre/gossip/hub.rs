@@ -62,7 +62,7 @@ pub struct HubStats {
 }
 
 /// Keeps all tuples and forwards new ones; see the [module](super).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Hub {
     config: HubConfig,
     tuples: BTreeMap<Bytes, Stored>,
@@ -83,18 +83,7 @@ impl Hub {
     /// A hub without tuples.
     #[must_use]
     pub fn new(config: HubConfig) -> Self {
-        Self {
-            config,
-            tuples: BTreeMap::new(),
-            own: HashSet::new(),
-            bytes: 0,
-            clients: BTreeMap::new(),
-            silence: BTreeSet::new(),
-            remotes: BTreeMap::new(),
-            transmits: VecDeque::new(),
-            events: VecDeque::new(),
-            stats: HubStats::default(),
-        }
+        Self { config, ..Self::default() }
     }
 
     // Commands.
@@ -200,7 +189,7 @@ impl Hub {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let silent = self.silence.first().map(|(heard, _)| *heard + self.config.client_expiry);
-        self.remotes.values().map(GossipSession::next).chain(silent).min()
+        self.remotes.values().map(|session| session.next).chain(silent).min()
     }
 
     // Getters.

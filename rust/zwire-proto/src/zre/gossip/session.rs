@@ -27,7 +27,7 @@ pub(super) struct GossipSession {
     /// Time of the last HELLO.
     greeted: Duration,
     /// Deadline of the next message.
-    next: Duration,
+    pub(super) next: Duration,
     /// The hub answered INVALID: it does not know this client.
     invalid: bool,
 }
@@ -36,10 +36,6 @@ impl GossipSession {
     /// Starts a session; [`Say::Hello`] is sent first.
     pub(super) fn open(now: Duration) -> Self {
         Self { greeted: now, next: now + PING_INTERVAL, invalid: false }
-    }
-
-    pub(super) const fn next(&self) -> Duration {
-        self.next
     }
 
     /// Handles INVALID. A hub that answers so to every HELLO gets HELLO no more often than PING.

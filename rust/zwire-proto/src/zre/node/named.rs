@@ -39,7 +39,7 @@ pub(super) enum EndpointWay {
 }
 
 /// State of a configured endpoint.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Named {
     public_key: Option<[u8; 32]>,
     /// `tcp://ip:port`: the resolved name, or the endpoint itself.
@@ -102,17 +102,8 @@ impl ZreNode {
             return Err(NodeError::TooManyEndpoints { bound: limits::MAX_ENDPOINTS });
         }
         let addresses = if ip_of(&key).is_some() { vec![key.clone()] } else { Vec::new() };
-        let named = Named {
-            public_key,
-            addresses,
-            dealer: None,
-            peer: None,
-            at: None,
-            backoff: self.config.ping_interval,
-            tries: 0,
-            deaf: None,
-        };
-        self.named.insert(key.clone(), named);
+        let backoff = self.config.ping_interval;
+        self.named.insert(key.clone(), Named { public_key, addresses, backoff, ..Named::default() });
         self.try_named(now, &key);
         Ok(())
     }
@@ -321,10 +312,8 @@ impl ZreNode {
         named.at = None;
         named.backoff = self.config.ping_interval;
         named.deaf = None;
-        let endpoint = match named.addresses.is_empty() {
-            true => key.clone(),
-            false => named.addresses[named.tries % named.addresses.len()].clone(),
-        };
+        let at = named.tries.checked_rem(named.addresses.len());
+        let endpoint = at.map_or_else(|| key.clone(), |at| named.addresses[at].clone());
         let Some(dealer) = named.dealer.take() else { return };
         let spare = if peer.dealer.as_ref().is_some_and(|dealer| dealer.connected) {
             Some(dealer)
@@ -361,11 +350,9 @@ impl ZreNode {
         });
         let wanted: Vec<Option<Generation>> =
             lost.map(|peer| peer.session.as_ref().map(|session| session.generation)).collect();
-        let found = self
-            .named
-            .iter_mut()
-            .find(|(_, named)| wanted.iter().any(|generation| is_candidate(now, named, *generation)));
-        let Some((key, named)) = found else { return };
+        let mut all = self.named.iter_mut();
+        let fits = |named: &Named| wanted.iter().any(|generation| is_candidate(now, named, *generation));
+        let Some((key, named)) = all.find(|(_, named)| fits(named)) else { return };
         let Some(dealer) = &mut named.dealer else { return };
         self.stats.messages_out += 1;
         self.actions.extend(dealer.message(None, Body::Ping));
