@@ -210,7 +210,7 @@ impl SessionCore {
         }
     }
 
-    /// Publishes; see [`Session::put`].
+    /// Publishes; see [`Session::put_to`].
     #[inline]
     pub(crate) fn put(
         &mut self,
@@ -239,7 +239,7 @@ impl SessionCore {
         api.put_message_to(now, key, message, reliability, destination, &mut sink)
     }
 
-    /// Publishes; see [`Session::publish`].
+    /// Publishes; see [`Session::publish_to`].
     #[inline]
     pub(crate) fn publish(
         &mut self,

@@ -138,7 +138,6 @@ fn is_within(body: &PushBody, time: &TimeRange<Duration>) -> bool {
     body.timestamp().is_some_and(|timestamp| time.contains_ntp64(timestamp.time))
 }
 
-/// Publisher and number of a publication.
 fn source_info(body: &PushBody) -> Option<&SourceInfo> {
     match body {
         PushBody::Put(put) => put.source_info.as_deref(),

@@ -112,8 +112,7 @@ impl Line {
         self.floor = self.last;
     }
 
-    /// Records a delivered sample. Returns whether its time is stored, since an answer may contain the
-    /// sample, too.
+    /// Records a delivered sample. Returns whether its time is stored for answers that contain it.
     fn pass(&mut self, time: Ntp64, remember: bool) -> bool {
         self.last = self.last.max(Some(time));
         if remember {

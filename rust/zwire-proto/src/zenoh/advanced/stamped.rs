@@ -18,7 +18,6 @@ pub(super) struct Clock {
     pub(super) histories: u32,
     /// Whether a token of its node is alive.
     pub(super) alive: bool,
-    /// Number of samples held back.
     pub(super) holding: usize,
 }
 
@@ -91,7 +90,6 @@ impl Clock {
 }
 
 impl AdvancedSubscriber {
-    /// Handles a sample with a time and no number.
     pub(super) fn handle_stamped(
         &mut self,
         now: Now,

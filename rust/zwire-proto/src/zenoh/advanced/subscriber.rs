@@ -357,7 +357,6 @@ impl AdvancedSubscriber {
 
     // One publisher.
 
-    /// State of a publisher.
     pub(super) fn window(&mut self, now: Now, source: SampleSource) -> &mut Window {
         if self.windows.len() >= self.config.max_sources && !self.windows.contains_key(&source) {
             self.forget_windows(now);
@@ -450,8 +449,7 @@ impl AdvancedSubscriber {
         self.begin(source);
     }
 
-    /// Handles the restart of a publisher, with other samples under the same numbers: queries all of
-    /// them.
+    /// Queries all samples of a publisher that has restarted, with other ones under the same numbers.
     fn restart(&mut self, now: Now, source: SampleSource) {
         while self.give_up_first(source) {}
         let Some(old) = self.windows.remove(&source) else { return };

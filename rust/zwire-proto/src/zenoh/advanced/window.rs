@@ -10,7 +10,6 @@ use crate::zenoh::session::Sample;
 /// wrap.
 const BASE: u64 = 1 << 32;
 
-/// State of one publisher.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     /// A place near which the next numbers lie.
@@ -85,7 +84,6 @@ impl Window {
         !self.held.is_empty()
     }
 
-    /// The first place held.
     pub(super) fn first_held(&self) -> Option<u64> {
         self.held.first_key_value().map(|(&place, _)| place)
     }

@@ -20,8 +20,7 @@ use std::collections::BTreeSet;
 const FORGET: Duration = Duration::from_secs(3600);
 
 impl Node {
-    /// Handles an interest that is a barrier to be forwarded; `false` if it must be answered like any
-    /// other.
+    /// Forwards an interest that is a barrier; `false`: it must be answered like any other.
     pub(super) fn handle_barrier(&mut self, now: Now, from: FaceId, interest: &Interest) -> bool {
         let key = interest.key.as_ref();
         let is_barrier = interest.mode == InterestMode::Current

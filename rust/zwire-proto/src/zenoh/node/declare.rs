@@ -3,7 +3,7 @@
 
 use super::{
     FaceError, FaceId, Node,
-    face::{Announced, Face, Region, relays},
+    face::{Announced, Face, FaceRef, Region, relays},
     gateway::Fate,
     tables::{FaceEntity, Resource, merge},
 };
@@ -107,15 +107,10 @@ impl Node {
     fn undeclare(&mut self, from: FaceId, kind: EntityKind, id: u32, key: Option<&WireExpr>) {
         let Some(face) = self.faces.get_mut(&from) else { return };
         // The empty key in the extension means the id.
-        let key = match key.filter(|key| !key.is_empty()) {
-            Some(key) => match face.resolve(key) {
-                Some(key) => Some(key),
-                None => {
-                    self.stats.invalid_keys += 1;
-                    return;
-                }
-            },
-            None => None,
+        let key = key.filter(|key| !key.is_empty()).map(|key| face.resolve(key).ok_or(()));
+        let Ok(key) = key.transpose() else {
+            self.stats.invalid_keys += 1;
+            return;
         };
         let found = face.entities_with_id(kind, id).rev().find(|(_, resource)| {
             key.as_ref().is_none_or(|key| self.tables.get(*resource).is_some_and(|r| r.key == *key))
@@ -140,8 +135,7 @@ impl Node {
         self.changed(from, kind, &key);
     }
 
-    /// Handles that an entity of `kind` on `key` appeared at `from`, changed or vanished: invalidates
-    /// routes and updates interested faces.
+    /// Invalidates routes and updates interested faces after an entity at `from` came, changed or went.
     fn changed(&mut self, from: FaceId, kind: EntityKind, key: &KeyExpr) {
         if kind == EntityKind::Subscriber {
             self.version += 1;
@@ -174,9 +168,8 @@ impl Node {
         }
     }
 
-    /// Whether `to` is sent the declarations of `from`. A client is sent its own tokens, too
-    /// (`zenoh-behaviour` 4.3, 9.4 g).
-    fn tells(&self, kind: EntityKind, from: (FaceId, &Face), to: (FaceId, &Face)) -> bool {
+    /// Whether `to` is sent the declarations of `from`; a client its own tokens, too (4.3, 9.4 g).
+    fn tells(&self, kind: EntityKind, from: FaceRef<'_>, to: FaceRef<'_>) -> bool {
         if from.0 == to.0 {
             return kind == EntityKind::Token && to.1.region == Region::Clients;
         }
@@ -189,7 +182,7 @@ impl Node {
     /// Entities of `kind` on one resource that `to` is told of, one by one.
     fn audible(
         &self,
-        to: (FaceId, &Face),
+        to: FaceRef<'_>,
         kind: EntityKind,
         resource: &Resource,
     ) -> impl Iterator<Item = QueryableInfo> {
@@ -201,7 +194,7 @@ impl Node {
     }
 
     /// Declaration of one resource for `to`: the infos of all other faces' entities on it, merged.
-    fn offer(&self, to: (FaceId, &Face), kind: EntityKind, resource: &Resource) -> Option<QueryableInfo> {
+    fn offer(&self, to: FaceRef<'_>, kind: EntityKind, resource: &Resource) -> Option<QueryableInfo> {
         self.audible(to, kind, resource).reduce(merge)
     }
 
@@ -209,7 +202,7 @@ impl Node {
     /// only if a complete queryable includes `key`.
     pub(super) fn aggregate_offer(
         &self,
-        to: (FaceId, &Face),
+        to: FaceRef<'_>,
         kind: EntityKind,
         key: &KeyExpr,
     ) -> Option<QueryableInfo> {
@@ -240,7 +233,7 @@ impl Node {
     /// All declarations for `to`, restricted to keys that intersect `key`, sorted by key.
     pub(super) fn offers(
         &self,
-        to: (FaceId, &Face),
+        to: FaceRef<'_>,
         kind: EntityKind,
         key: Option<&KeyExpr>,
     ) -> Vec<(KeyExpr, QueryableInfo)> {
@@ -258,7 +251,7 @@ impl Node {
 
     /// Declaration of `key` for `to` in view of all its interests, ended ones too: of the key itself
     /// and, if `to` asked for aggregation, of all keys that intersect it.
-    pub(super) fn word(&self, to: (FaceId, &Face), kind: EntityKind, key: &KeyExpr) -> Option<QueryableInfo> {
+    pub(super) fn word(&self, to: FaceRef<'_>, kind: EntityKind, key: &KeyExpr) -> Option<QueryableInfo> {
         let exact = (to.1.watches_key(kind, key) || to.1.was_told(kind, key))
             .then(|| self.tables.exact(key).and_then(|resource| self.offer(to, kind, resource)));
         let aggregate = to.1.watches_aggregate(kind, key).then(|| self.aggregate_offer(to, kind, key));
@@ -295,7 +288,6 @@ impl Node {
         self.send_declaration(to, interest_id, kind, id, key, info);
     }
 
-    /// Sends the D_* for `key`.
     pub(super) fn send_declaration(
         &mut self,
         to: FaceId,
@@ -336,7 +328,6 @@ impl Node {
         }
     }
 
-    /// Removes all declarations of a face.
     pub(super) fn withdraw_all(&mut self, from: FaceId) {
         for kind in EntityKind::ALL {
             let first = |face: &Face| Some(*face.entities[kind as usize].first_key_value()?.0);

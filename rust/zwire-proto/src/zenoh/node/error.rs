@@ -3,6 +3,9 @@
 use crate::{DecodeError, zenoh::wire::CloseReason};
 use thiserror::Error;
 
+/// Result of an input of a face.
+pub(super) type FaceResult = Result<(), FaceError>;
+
 /// A message that closes the connection of its sender. The message had no effect, the node is in the
 /// state before it; the driver sends CLOSE with [`Self::close_reason`] and calls
 /// [`Node::handle_face_down`](super::Node::handle_face_down).

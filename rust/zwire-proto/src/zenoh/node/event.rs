@@ -46,7 +46,6 @@ pub enum NodeEvent {
     },
 }
 
-/// Events that wait for the driver.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     ready: BTreeSet<FaceId>,
@@ -71,7 +70,6 @@ impl Events {
         }
     }
 
-    /// Reports that a clock is too far ahead.
     #[cold]
     pub(super) fn clock_ahead(&mut self, now: Duration, clock: ZenohId, event: NodeEvent) {
         if self.spoken_of.get(&clock).is_some_and(|last| now.saturating_sub(*last) < CLOCK_PERIOD) {
@@ -87,7 +85,6 @@ impl Events {
         }
     }
 
-    /// Drops pending events of a closed face.
     pub(super) fn forget(&mut self, face: FaceId) {
         self.ready.remove(&face);
     }

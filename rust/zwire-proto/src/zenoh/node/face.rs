@@ -92,15 +92,13 @@ pub(super) struct InGroup {
 /// Declaration that a face has of this node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Announced {
-    /// The id under which it was declared; `None`: the entity existed before the face asked for future
-    /// declarations only, so that only its end will be sent.
+    /// `None`: the face asked for future declarations only, so that only the end will be sent.
     pub(super) id: Option<u32>,
     pub(super) info: QueryableInfo,
     /// Whether the key itself was declared, not only an aggregate on it.
     pub(super) exact: bool,
 }
 
-/// A request that waits for its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pending {
     pub(super) query: u64,
@@ -132,7 +130,6 @@ pub(super) struct Face {
     next_rid: u32,
     /// Largest id of a request, as negotiated with the link.
     pub(super) max_rid: u32,
-    /// Open queries of this face.
     pub(super) queries: BTreeSet<u64>,
     /// Interests of clients forwarded to this face, a gateway, by the ids used there.
     pub(super) forwarded: BTreeMap<u32, Forwarded>,
@@ -151,6 +148,9 @@ pub(super) struct Face {
     /// Its gateways among them.
     pub(super) gateways: BTreeSet<ZenohId>,
 }
+
+/// A face and its number.
+pub(super) type FaceRef<'a> = (FaceId, &'a Face);
 
 impl Face {
     pub(super) fn new(
@@ -233,9 +233,7 @@ impl Face {
         if wire.scope == 0 { key.as_str().parse().ok() } else { Some(key) }
     }
 
-    /// D_KEYEXPR. A number that is in use keeps its key, 0 cannot be used.
-    ///
-    /// Returns whether something changed.
+    /// D_KEYEXPR. A number in use keeps its key, 0 cannot be used. Returns whether something changed.
     pub(super) fn declare_key(
         &mut self,
         id: u16,
@@ -355,25 +353,22 @@ impl Face {
 
     // ---- budget ----
 
-    /// Charges the face for a declaration on `key`.
     pub(super) fn charge(&mut self, key: &str, limits: &FaceLimits) -> Result<(), FaceError> {
         charge(&mut self.table_bytes, key, limits)
     }
 
-    /// Memory charged for all declarations of the face.
     #[cfg(any(test, feature = "fuzzing"))]
     pub(super) fn cost(&self) -> usize {
         self.table_bytes
     }
 
-    /// Refunds a charge of [`Self::charge`].
     pub(super) fn refund(&mut self, key: &str) {
         self.table_bytes -= cost(key);
     }
 }
 
 /// Whether declarations and data of `from` are forwarded to `to` (`zenoh-behaviour` 5.1, 5.3, 5.5).
-pub(super) fn relays(mode: NodeMode, from: (FaceId, &Face), to: (FaceId, &Face)) -> bool {
+pub(super) fn relays(mode: NodeMode, from: FaceRef<'_>, to: FaceRef<'_>) -> bool {
     if from.0 == to.0 {
         return false;
     }
@@ -398,13 +393,11 @@ pub(super) fn relays(mode: NodeMode, from: (FaceId, &Face), to: (FaceId, &Face))
     }
 }
 
-/// Whether either of two peers announced a link between them. One announcement is enough: a link has
-/// two ends.
+/// Whether two peers are linked; the announcement of one end is enough.
 fn linked(a: &Face, b: &Face) -> bool {
     a.links.contains(&b.remote.zid) || b.links.contains(&a.remote.zid)
 }
 
-/// Adds the cost of a declaration on `key` to the bytes in use.
 fn charge(used: &mut usize, key: &str, limits: &FaceLimits) -> Result<(), FaceError> {
     let needed = *used + cost(key);
     if needed > limits.table_bytes {

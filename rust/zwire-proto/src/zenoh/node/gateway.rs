@@ -15,7 +15,6 @@ use crate::zenoh::{
     wire::{Interest, InterestMode, InterestOptions, NetworkMessage, WireExpr},
 };
 
-/// Handling of a declaration.
 pub(super) enum Fate {
     /// Store it in the tables.
     Keep,
@@ -42,7 +41,6 @@ impl Face {
         !self.finalized
     }
 
-    /// Whether the face is the gateway of this peer.
     pub(super) fn is_gateway(&self) -> bool {
         self.region == Region::Routers && self.told_all
     }
@@ -109,8 +107,7 @@ impl Node {
         }
     }
 
-    /// Removes declarations of a gateway that no forwarded interest covers any more: their end will not
-    /// be sent.
+    /// Removes declarations that no forwarded interest covers any more: their end will not be sent.
     fn forget_unasked(&mut self, gateway: FaceId) {
         let Some(face) = self.faces.get(&gateway) else { return };
         let mut unasked: Vec<(EntityKind, FaceEntity)> = Vec::new();
@@ -165,8 +162,7 @@ impl Node {
         }
     }
 
-    /// Forwards the end of an entity on `key` that the gateway never declared: in this way faces that
-    /// asked for future declarations only learn of the end of earlier entities.
+    /// Forwards the end of an undeclared entity, for faces that asked for future declarations only.
     pub(super) fn pass_on_withdrawal(&mut self, from: FaceId, kind: EntityKind, key: &KeyExpr) {
         let Some(source) = self.faces.get(&from).filter(|face| face.is_gateway()) else { return };
         let told = self.faces_where(|id, face| {

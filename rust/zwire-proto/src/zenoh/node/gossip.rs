@@ -21,7 +21,6 @@ use crate::{
 use std::collections::BTreeSet;
 
 impl Face {
-    /// Whether gossip is exchanged with the face.
     fn gossips(&self) -> bool {
         matches!(self.region, Region::Peers | Region::Routers) && !self.in_network()
     }
@@ -114,8 +113,7 @@ impl Node {
         }
     }
 
-    /// Handles the links that a neighbour announces: no messages are forwarded between peers that are
-    /// linked.
+    /// Handles the links that a neighbour announces: linked peers are forwarded nothing of each other.
     fn handle_links(&mut self, from: FaceId, own: &LinkState) {
         let Some(face) = self.faces.get_mut(&from) else { return };
         if face.link_state_sn.is_some_and(|sn| own.sn < sn) {
@@ -201,7 +199,6 @@ impl Node {
         }
     }
 
-    /// Announces new locators of this node to the neighbours.
     pub(super) fn tell_locators(&mut self, now: Now) {
         let locators = self.config.locators.clone();
         if self.config.mode == NodeMode::Router {
@@ -235,7 +232,6 @@ impl Node {
         }
     }
 
-    /// The record of this node.
     fn own_record(&self, to: FaceId, locators: bool) -> LinkState {
         let gateway = self.faces.get(&to).is_some_and(Face::is_gateway);
         let neighbours = self.faces.values().filter(|face| gateway && face.gossips());

@@ -20,7 +20,6 @@ pub(super) struct Known {
     faces: BTreeSet<FaceId>,
 }
 
-/// What gossip knows.
 #[derive(Debug, Default)]
 pub(super) struct GossipTable {
     pub(super) sn: u64,

@@ -40,7 +40,6 @@ impl Node {
         self.sort_groups();
     }
 
-    /// Handles the removal of a face.
     pub(super) fn leave_groups(&mut self, id: FaceId) {
         self.groups.groups.remove(&id);
         self.groups.retell.remove(&id);

@@ -2,6 +2,7 @@
 
 use super::{
     FaceError, FaceId, Node,
+    error::FaceResult,
     face::{Announced, Region, Watch},
     waiting::WaitingAsker,
 };
@@ -16,12 +17,7 @@ use crate::{
 use std::collections::BTreeSet;
 
 impl Node {
-    pub(super) fn handle_interest(
-        &mut self,
-        now: Now,
-        from: FaceId,
-        interest: &Interest,
-    ) -> Result<(), FaceError> {
+    pub(super) fn handle_interest(&mut self, now: Now, from: FaceId, interest: &Interest) -> FaceResult {
         let Some(face) = self.faces.get_mut(&from) else { return Err(FaceError::UnknownFace) };
         // Routers learn all declarations from the network, and a gateway has no interests.
         if face.region == Region::Routers {
@@ -43,15 +39,10 @@ impl Node {
             self.stats.ignored += 1;
             return Ok(());
         }
-        let key = match &interest.key {
-            Some(wire) => match face.resolve_owned(wire) {
-                Some(key) => Some(key),
-                None => {
-                    self.stats.invalid_keys += 1;
-                    return Ok(());
-                }
-            },
-            None => None,
+        let key = interest.key.as_ref().map(|wire| face.resolve_owned(wire).ok_or(()));
+        let Ok(key) = key.transpose() else {
+            self.stats.invalid_keys += 1;
+            return Ok(());
         };
         // A is ignored for tokens and from peers, and has no meaning without a key.
         let aggregate =
@@ -83,7 +74,7 @@ impl Node {
         Ok(())
     }
 
-    fn store_watch(&mut self, from: FaceId, id: u32, watch: Watch) -> Result<(), FaceError> {
+    fn store_watch(&mut self, from: FaceId, id: u32, watch: Watch) -> FaceResult {
         let Some(face) = self.faces.get_mut(&from) else { return Err(FaceError::UnknownFace) };
         let bound = self.config.limits.interests;
         if !face.watches.contains_key(&id) && face.watches.len() >= bound {
@@ -205,7 +196,6 @@ impl Node {
         }
     }
 
-    /// Ends interests after their wait has timed out.
     pub(super) fn expire_interests(&mut self, now: Now) {
         while let Some((to, id)) = self.waiting.expire(now.mono) {
             self.stats.interest_timeouts += 1;

@@ -102,8 +102,7 @@ impl Node {
         Some(self.data_route(from, way, &key, wire))
     }
 
-    /// The target faces of data on `key` from `from`, and the wire form of the key there unless it is
-    /// `wire`.
+    /// The target faces, and the wire form of the key there unless it is `wire`.
     fn data_route(&mut self, from: FaceId, way: RouterWay, key: &KeyExpr, wire: &WireExpr) -> Box<[Target]> {
         let Some(source) = self.faces.get(&from) else { return Box::default() };
         let mut faces: Vec<FaceId> = Vec::new();

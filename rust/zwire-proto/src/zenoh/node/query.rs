@@ -246,7 +246,6 @@ impl Node {
         }
     }
 
-    /// Ends the branches and queries of a closed face.
     pub(super) fn drop_queries_of(&mut self, id: FaceId) {
         let Some(face) = self.faces.get_mut(&id) else { return };
         let asked: Vec<u32> = face.pending.keys().copied().collect();
@@ -259,7 +258,6 @@ impl Node {
         }
     }
 
-    /// Removes a query with its branches.
     fn take_query(&mut self, number: u64) -> Option<RoutedQuery> {
         let query = self.queries.open.remove(&number)?;
         for (to, rid) in &query.branches {

@@ -7,7 +7,7 @@
 
 use super::{
     FaceError, FaceId, Node, NodeMode,
-    face::{Face, Region, cost, relays},
+    face::{Face, FaceRef, Region, cost, relays},
     ids::RouterIx,
     network::{Changes, Growth, OWN},
     tables::{Resource, merge},
@@ -34,6 +34,15 @@ pub(super) enum RouterWay {
     Astray(Option<RouterIx>),
 }
 
+/// Declaration of a router for all nodes behind it; without `info` its withdrawal.
+#[derive(Clone, Copy)]
+struct Sourced<'a> {
+    origin: RouterIx,
+    kind: EntityKind,
+    key: &'a KeyExpr,
+    info: Option<QueryableInfo>,
+}
+
 impl Node {
     // ---- forwarding between faces and routers ----
 
@@ -49,7 +58,7 @@ impl Node {
     }
 
     /// Whether messages from `from` on this way are forwarded to `to`, which is no router.
-    pub(super) fn passes(&self, way: RouterWay, from: (FaceId, &Face), to: (FaceId, &Face)) -> bool {
+    pub(super) fn passes(&self, way: RouterWay, from: FaceRef<'_>, to: FaceRef<'_>) -> bool {
         match way {
             RouterWay::Own => relays(self.config.mode, from, to),
             RouterWay::Along(root) => self.hears(Some(root), to.1),
@@ -112,7 +121,7 @@ impl Node {
         if offer.is_none() {
             self.network.withdrawn.insert(now, zid, kind, key);
         }
-        self.pass_on(None, OWN, kind, key, offer);
+        self.pass_on(None, Sourced { origin: OWN, kind, key, info: offer });
     }
 
     /// Declaration of this node for all its faces together.
@@ -145,23 +154,18 @@ impl Node {
             self.stats.invalid_keys += 1;
             return Ok(());
         };
+        let sourced = Sourced { origin, kind, key: &key, info };
         match info {
-            Some(info) => self.sourced(from, origin, kind, &key, info),
+            Some(info) => self.sourced(from, sourced, info),
             None => {
-                self.unsourced(from, origin, kind, &key);
+                self.unsourced(from, sourced);
                 Ok(())
             }
         }
     }
 
-    fn sourced(
-        &mut self,
-        from: FaceId,
-        origin: RouterIx,
-        kind: EntityKind,
-        key: &KeyExpr,
-        info: QueryableInfo,
-    ) -> Result<(), FaceError> {
+    fn sourced(&mut self, from: FaceId, sourced: Sourced<'_>, info: QueryableInfo) -> Result<(), FaceError> {
+        let Sourced { origin, kind, key, .. } = sourced;
         let Some(router) = self.network.get_mut(origin) else { return Ok(()) };
         let known = self.tables.find(key).is_some_and(|id| router.declares(kind, id));
         if !known {
@@ -179,11 +183,12 @@ impl Node {
             router.entities[kind as usize].insert(id);
         }
         self.changed_far(kind, key);
-        self.pass_on(Some(from), origin, kind, key, Some(info));
+        self.pass_on(Some(from), sourced);
         Ok(())
     }
 
-    fn unsourced(&mut self, from: FaceId, origin: RouterIx, kind: EntityKind, key: &KeyExpr) {
+    fn unsourced(&mut self, from: FaceId, sourced: Sourced<'_>) {
+        let Sourced { origin, kind, key, .. } = sourced;
         let Some(router) = self.network.get_mut(origin) else { return };
         let zid = router.zid;
         let id = self.tables.find(key).filter(|id| router.entities[kind as usize].remove(id));
@@ -194,7 +199,7 @@ impl Node {
         }
         // Routers further out may have a declaration that this node never received.
         if self.network.withdrawn.insert(self.mono, zid, kind, key) || id.is_some() {
-            self.pass_on(Some(from), origin, kind, key, None);
+            self.pass_on(Some(from), sourced);
         }
     }
 
@@ -212,31 +217,18 @@ impl Node {
         }
     }
 
-    /// Sends a declaration of `origin`, or with `None` its withdrawal, to the children in its tree.
-    fn pass_on(
-        &mut self,
-        from: Option<FaceId>,
-        origin: RouterIx,
-        kind: EntityKind,
-        key: &KeyExpr,
-        info: Option<QueryableInfo>,
-    ) {
+    /// Sends a declaration or withdrawal to the children in the tree of its router.
+    fn pass_on(&mut self, from: Option<FaceId>, sourced: Sourced<'_>) {
+        let Sourced { origin, kind, key, info } = sourced;
         if info.is_some() {
             self.network.declared_again(origin, kind, key);
         }
         for to in self.network.told(origin).into_iter().filter(|to| Some(*to) != from) {
-            self.send_sourced(to, origin, kind, key, info);
+            self.send_sourced(to, sourced);
         }
     }
 
-    fn send_sourced(
-        &mut self,
-        to: FaceId,
-        origin: RouterIx,
-        kind: EntityKind,
-        key: &KeyExpr,
-        info: Option<QueryableInfo>,
-    ) {
+    fn send_sourced(&mut self, to: FaceId, Sourced { origin, kind, key, info }: Sourced<'_>) {
         let Some(face) = self.faces.get(&to) else { return };
         let key: WireExpr = face.wire_expr(key);
         let body = match info {
@@ -280,8 +272,7 @@ impl Node {
         served.into_iter().for_each(|face| self.gateways_changed(face));
     }
 
-    /// Handles that a peer has other gateways than before, or that they joined or left the network:
-    /// another router may represent it.
+    /// Handles a change of a peer's gateways in the network: another router may represent it.
     pub(super) fn gateways_changed(&mut self, of: FaceId) {
         self.version += 1;
         let Some(face) = self.faces.get(&of) else { return };
@@ -313,7 +304,7 @@ impl Node {
             let all = self.declared(origin);
             for to in faces {
                 for (kind, key, info) in &all {
-                    self.send_sourced(to, origin, *kind, key, *info);
+                    self.send_sourced(to, Sourced { origin, kind: *kind, key, info: *info });
                 }
             }
         }

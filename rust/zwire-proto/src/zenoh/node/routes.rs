@@ -6,7 +6,6 @@ use hashbrown::{Equivalent, HashMap};
 
 /// The memory of an entry beside its texts: map slot, key expression twice, vector.
 const ENTRY: usize = 256;
-/// The memory of a target beside its text.
 const TARGET: usize = size_of::<Target>();
 
 /// Key as written in messages of the face, and the root of the tree that the message follows.
@@ -25,7 +24,6 @@ impl Equivalent<RouteKey> for RouteKeyRef<'_> {
     }
 }
 
-/// Target face of messages.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) face: FaceId,
@@ -93,7 +91,6 @@ impl RouteCache {
         self.young.places.get(asked).copied()
     }
 
-    /// Caches a route.
     pub(super) fn insert(&mut self, node_id: u16, key: &WireExpr, route: Route) {
         // A copy: a slice would keep the receive buffer alive.
         let key = WireExpr { suffix: key.suffix.as_str().into(), ..key.clone() };

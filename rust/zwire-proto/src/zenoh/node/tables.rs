@@ -34,7 +34,6 @@ impl Resource {
         self.routers[kind as usize].iter().map(|(router, info)| (*router, *info))
     }
 
-    /// Declaration of one router.
     pub(super) fn router(&self, kind: EntityKind, router: RouterIx) -> Option<QueryableInfo> {
         self.routers[kind as usize].get(&router).copied()
     }
@@ -44,10 +43,8 @@ impl Resource {
     }
 }
 
-/// The number of a [`Resource`].
 pub(super) type ResourceId = u32;
 
-/// All resources.
 #[derive(Debug)]
 pub(super) struct Tables {
     resources: Vec<Option<Resource>>,
@@ -121,12 +118,10 @@ impl Tables {
         self.by_key.get(key).copied()
     }
 
-    /// A resource by its number.
     pub(super) fn get(&self, id: ResourceId) -> Option<&Resource> {
         self.resources.get(id as usize)?.as_ref()
     }
 
-    /// The resource on exactly this key.
     pub(super) fn exact(&self, key: &KeyExpr) -> Option<&Resource> {
         self.get(self.find(key)?)
     }

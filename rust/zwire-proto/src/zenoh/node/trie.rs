@@ -82,7 +82,6 @@ impl Trie {
         Self { branches: vec![Branch::default()], free: Vec::new() }
     }
 
-    /// Adds `key` as `number`.
     pub(super) fn insert(&mut self, key: &KeyExpr, number: u32) {
         let mut at = ROOT;
         for (depth, chunk) in key.split('/').take(DEPTH).enumerate() {
@@ -100,7 +99,6 @@ impl Trie {
         self.branches[at as usize].here.push(number);
     }
 
-    /// Removes a key added by [`Self::insert`].
     pub(super) fn remove(&mut self, key: &KeyExpr, number: u32) {
         // The chunks of the key, and the branch above each.
         let mut path = Vec::new();

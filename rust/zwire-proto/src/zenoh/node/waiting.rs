@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Asking face, and the id of its interest.
 pub(super) type WaitingAsker = (FaceId, u32);
 
-/// All waiting interests, and the next deadline.
 #[derive(Debug, Default)]
 pub(super) struct WaitingRoom {
     waiting: BTreeMap<WaitingAsker, (BTreeSet<FaceId>, Duration)>,
@@ -28,14 +27,12 @@ impl WaitingRoom {
         self.waiting.insert(asker, (on, deadline));
     }
 
-    /// Ends the wait of `asker`.
     pub(super) fn remove(&mut self, asker: WaitingAsker) {
         if let Some((_, deadline)) = self.waiting.remove(&asker) {
             self.deadlines.remove(&(deadline, asker));
         }
     }
 
-    /// Ends all waits of a closed face.
     pub(super) fn remove_all(&mut self, face: FaceId) {
         let own: Vec<WaitingAsker> =
             self.waiting.range((face, 0)..=(face, u32::MAX)).map(|(asker, _)| *asker).collect();
@@ -83,7 +80,6 @@ pub(super) struct RoutedQuery {
     pub(super) branches: BTreeSet<(FaceId, u32)>,
 }
 
-/// All requests that wait for their end.
 #[derive(Debug, Default)]
 pub(super) struct RoutedQueries {
     pub(super) next: u64,

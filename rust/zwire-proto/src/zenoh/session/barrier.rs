@@ -76,8 +76,7 @@ impl Session {
         true
     }
 
-    /// Handles the loss of the link: data on the way may be lost; declarations are sent again on the
-    /// next link.
+    /// Data on the way may be lost; declarations are sent again on the next link.
     pub(super) fn barriers_lose_link(&mut self) {
         self.barriers.by_id.clear();
         let lost = self.barriers.pending.iter().filter(|(_, what)| **what == Barrier::Everything);

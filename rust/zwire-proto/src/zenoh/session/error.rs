@@ -5,7 +5,8 @@ use thiserror::Error;
 use super::types::{EntityId, QueryId};
 use crate::zenoh::{KeyExpr, keyexpr::KeyExprError, wire::CloseReason};
 
-pub(super) type SessionResult<T> = core::result::Result<T, SessionError>;
+pub(super) type SessionResult<T> = Result<T, SessionError>;
+pub(super) type NorthResult = Result<(), NorthError>;
 
 /// Reason why a command was not carried out; caused by the caller.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

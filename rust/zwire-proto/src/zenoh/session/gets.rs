@@ -86,7 +86,6 @@ impl Session {
         self.end(get, GetEnd::Cancelled);
     }
 
-    /// Handles RESPONSE.
     pub(super) fn handle_response(&mut self, now: Now, mut response: Response, reliability: Reliability) {
         self.stats.responses_received += 1;
         let id = GetId(response.id);
@@ -119,7 +118,6 @@ impl Session {
         self.handle_reply(id, Reply { result, replier: response.responder });
     }
 
-    /// Handles RESPONSE_FINAL.
     pub(super) fn handle_response_final(&mut self, message: &ResponseFinal) {
         let id = GetId(message.id);
         if self.gets.pending.get_mut(&id).is_some_and(|pending| pending.network && pending.tokens.is_none()) {
@@ -186,7 +184,6 @@ impl Session {
         self.settle(id);
     }
 
-    /// Records that so many queryables of the own session were queried.
     pub(super) fn asked_locally(&mut self, id: GetId, count: usize) {
         let Some(pending) = self.gets.pending.get_mut(&id) else { return };
         pending.local = count;
@@ -196,7 +193,6 @@ impl Session {
         }
     }
 
-    /// Records that a queryable of the own session has finished.
     pub(super) fn local_done(&mut self, id: GetId) {
         let Some(pending) = self.gets.pending.get_mut(&id) else { return };
         pending.local = pending.local.saturating_sub(1);

@@ -56,7 +56,6 @@ impl Session {
         number
     }
 
-    /// Sends an interest to the north, if there is one.
     pub(super) fn send_interest(&mut self, number: u32) {
         let Some(interest) = self.interests.list.get(&number) else { return };
         let (kind, key) = (interest.kind, interest.key.clone());
@@ -115,7 +114,6 @@ impl Session {
         }
     }
 
-    /// Drops the state of all interests that belongs to the link.
     pub(super) fn interests_lose_link(&mut self) {
         let turned: Vec<u32> =
             self.interests.list.iter().filter(|(_, i)| i.matches > 0).map(|(&number, _)| number).collect();
@@ -125,7 +123,6 @@ impl Session {
         }
     }
 
-    /// Handles D_FINAL.
     pub(super) fn handle_final(&mut self, interest_id: Option<u32>) {
         self.out_routes.forget();
         match interest_id {
@@ -239,15 +236,10 @@ impl Session {
             InterestMode::Future | InterestMode::CurrentFuture => true,
         };
         let Some(north) = &self.north else { return };
-        let key = match &interest.key {
-            None => None,
-            Some(wire) => match north.keys.resolve(wire) {
-                Some(key) => Some(key),
-                None => {
-                    self.stats.dropped.in_bad_key += 1;
-                    return;
-                }
-            },
+        let key = interest.key.as_ref().map(|wire| north.keys.resolve(wire).ok_or(()));
+        let Ok(key) = key.transpose() else {
+            self.stats.dropped.in_bad_key += 1;
+            return;
         };
         if !legal {
             return;

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::zenoh::{KeyExpr, entity::EntityKind};
 
-/// A wish that stands as long as somebody here needs it.
+/// An interest of this session in declarations of the north.
 #[derive(Debug)]
 pub(super) struct NorthInterest {
     pub(super) kind: EntityKind,
@@ -17,10 +17,9 @@ pub(super) struct NorthInterest {
     pub(super) key: KeyExpr,
     /// How many publishers or queriers share it.
     pub(super) users: usize,
-    /// Whose it is, for tokens: they are not shared, because each has a history of its own.
+    /// Of one in tokens: its subscriber. It is not shared, because each has a history of its own.
     pub(super) subscriber: Option<EntityId>,
-    /// Whether its subscriber is told of tokens that exist. They are asked for in any case: without them
-    /// nobody here could tell the last token of a key from one of several.
+    /// Whether its subscriber is told of existing tokens. They are asked for in any case, to be counted.
     pub(super) history: bool,
     /// Its id on this link; 0: not sent.
     pub(super) id: u32,
@@ -32,7 +31,7 @@ pub(super) struct NorthInterest {
     pub(super) complete: usize,
 }
 
-/// All wishes, in the order in which they came.
+/// Interests of this session, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Interests {
     pub(super) list: BTreeMap<u32, NorthInterest>,
@@ -48,17 +47,14 @@ impl Interests {
         self.shared.get_mut(kind as usize)
     }
 
-    /// The interest on exactly that key.
     pub(super) fn on(&self, kind: EntityKind, key: &KeyExpr) -> Option<&NorthInterest> {
         self.list.get(self.shared.get(kind as usize)?.get(key)?)
     }
 
-    /// The one that has this id on this link.
     pub(super) fn by_id(&self, id: u32) -> Option<&NorthInterest> {
         self.list.get(self.by_id.get(&id)?)
     }
 
-    /// Whether there is one that covers this declaration.
     pub(super) fn covers(&self, kind: EntityKind, key: &KeyExpr) -> bool {
         self.list.values().any(|interest| interest.kind == kind && interest.key.intersects(key))
     }

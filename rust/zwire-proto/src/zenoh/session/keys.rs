@@ -25,7 +25,6 @@ pub(super) struct KeyTables {
 }
 
 impl KeyTables {
-    /// The number that we gave to `key`.
     pub(super) fn own_id(&self, key: &str) -> Option<u16> {
         self.own.number(key)
     }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::{
     Session, SessionResult,
-    error::NorthError,
+    error::{NorthError, NorthResult},
     limits::MAX_DECLARATIONS,
     pending::PendingGet,
     sample::{Sample, SampleKind},
@@ -94,13 +94,7 @@ impl Session {
         true
     }
 
-    /// Handles D_TOKEN.
-    pub(super) fn handle_token(
-        &mut self,
-        interest_id: Option<u32>,
-        id: u32,
-        key: &KeyExpr,
-    ) -> core::result::Result<(), NorthError> {
+    pub(super) fn handle_token(&mut self, interest_id: Option<u32>, id: u32, key: &KeyExpr) -> NorthResult {
         let Some(north) = &mut self.north else { return Ok(()) };
         if let Some(&get) = interest_id.and_then(|id| north.liveliness_gets.get(&id)) {
             let Some(inner) = self.inward(key) else {
@@ -165,7 +159,6 @@ impl Session {
         self.report_token(&key, SampleKind::Put, answers);
     }
 
-    /// Removes a token.
     pub(super) fn token_down(&mut self, key: &KeyExpr) {
         let Some(count) = self.living.get_mut(key) else { return };
         *count -= 1;

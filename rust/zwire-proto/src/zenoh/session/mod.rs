@@ -7,9 +7,9 @@
 //! | Family | Methods |
 //! | --- | --- |
 //! | input | [`handle_link_up`](Session::handle_link_up), [`handle_link_down`](Session::handle_link_down), [`handle_message`](Session::handle_message), [`handle_timeout`](Session::handle_timeout) |
-//! | command | `declare_*`, [`undeclare`](Session::undeclare), [`put`](Session::put), [`publish`](Session::publish), [`get`](Session::get), [`liveliness_get`](Session::liveliness_get), [`cancel`](Session::cancel), [`barrier`](Session::barrier), [`reply`](Session::reply), [`finish`](Session::finish), [`new_timestamp`](Session::new_timestamp), [`close`](Session::close) |
+//! | command | `declare_*`, [`undeclare`](Session::undeclare), [`put_to`](Session::put_to), [`publish_to`](Session::publish_to), [`get`](Session::get), [`liveliness_get`](Session::liveliness_get), [`cancel`](Session::cancel), [`barrier`](Session::barrier), [`reply`](Session::reply), [`finish`](Session::finish), [`new_timestamp`](Session::new_timestamp), [`close`](Session::close) |
 //! | output | [`poll_transmit`](Session::poll_transmit), [`poll_event`](Session::poll_event), [`poll_timeout`](Session::poll_timeout) |
-//! | getter | [`matching`](Session::matching), [`matches`](Session::matches), [`is_up`](Session::is_up), [`remote`](Session::remote), [`zid`](Session::zid), [`stats`](Session::stats) |
+//! | getter | [`matching`](Session::matching), [`matches`](Session::matches), [`remote`](Session::remote), [`zid`](Session::zid), [`stats`](Session::stats) |
 //!
 //! After each input or command, drain `poll_transmit` and `poll_event`, then arm a timer with
 //! `poll_timeout`. Messages and events must be passed on in order.
@@ -159,7 +159,7 @@ impl Session {
         now: Now,
         message: NetworkMessage,
         reliability: Reliability,
-    ) -> core::result::Result<(), NorthError> {
+    ) -> Result<(), NorthError> {
         if self.north.is_none() {
             return Ok(());
         }
@@ -179,7 +179,7 @@ impl Session {
         Ok(())
     }
 
-    fn handle_declare(&mut self, declare: Declare) -> core::result::Result<(), NorthError> {
+    fn handle_declare(&mut self, declare: Declare) -> Result<(), NorthError> {
         self.stats.declarations_received += 1;
         let Some(north) = &mut self.north else { return Ok(()) };
         let interest_id = declare.interest_id;
@@ -289,9 +289,8 @@ impl Session {
 
     // Getters.
 
-    /// Whether there is a link.
-    #[must_use]
-    pub const fn is_up(&self) -> bool {
+    #[cfg(test)]
+    const fn is_up(&self) -> bool {
         self.north.is_some()
     }
 
@@ -361,7 +360,6 @@ impl Session {
         Some(self.north.as_ref()?.keys.shortest(key))
     }
 
-    /// Sends a declaration that nobody asked for.
     pub(super) fn declare(&mut self, body: Declaration) {
         self.send(NetworkMessage::Declare(Declare::new(None, body)));
     }

@@ -14,7 +14,7 @@ use crate::{
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// What an asker reads when the time of its query is over.
+/// Payload of the error that reports a timeout.
 pub(super) const TIMEOUT: &[u8] = b"Timeout";
 
 /// The least time that a get has. Timers of the reference tick once in a millisecond: there a get whose timeout is
@@ -59,7 +59,6 @@ impl PendingGet {
     }
 }
 
-/// What consolidation has to remember.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     /// Latest: the replies, and where that of a key is. Monotonic: the keys alone.
@@ -108,7 +107,6 @@ impl Held {
     }
 }
 
-/// All gets under way.
 #[derive(Debug, Default)]
 pub(super) struct Gets {
     pub(super) pending: HashMap<GetId, PendingGet>,
@@ -119,8 +117,6 @@ pub(super) struct Gets {
 }
 
 impl Gets {
-    /// # Errors
-    /// There are too many.
     pub(super) fn insert(&mut self, pending: PendingGet) -> SessionResult<GetId> {
         let max = if self.max == 0 { u32::MAX } else { self.max };
         let limit = MAX_PENDING_GETS.min(max as usize);
@@ -180,7 +176,6 @@ pub(super) struct OpenQuery {
     pub(super) unfinished: usize,
 }
 
-/// All of them.
 #[derive(Debug, Default)]
 pub(super) struct PendingQueries {
     pub(super) asked: HashMap<QueryId, Asked>,
@@ -202,7 +197,6 @@ impl PendingQueries {
     }
 }
 
-/// All round trips under way.
 #[derive(Debug, Default)]
 pub(super) struct Barriers {
     pub(super) pending: BTreeMap<BarrierId, Barrier>,

@@ -41,7 +41,6 @@ const fn carrier(qos: Qos, body: PushBody) -> NetworkMessage {
     })
 }
 
-/// The queues of outputs.
 struct Queues {
     transmits: VecDeque<(NetworkMessage, Reliability)>,
     events: VecDeque<Event>,
@@ -69,15 +68,14 @@ impl Session {
         result
     }
 
-    /// Publishes or deletes. Never blocks: without a link only the own session gets it.
-    ///
-    /// # Errors
-    /// The session is closed, or the key does not fit into the namespace.
-    pub fn put(&mut self, now: Now, publication: Publication) -> SessionResult<Published> {
+    /// Like [`Self::put_to`], into the queues of outputs.
+    #[cfg(test)]
+    pub(crate) fn put(&mut self, now: Now, publication: Publication) -> SessionResult<Published> {
         self.with_queues(|session, queues| session.put_to(now, publication, queues))
     }
 
-    /// Like [`Self::put`], with outputs passed directly to `sink`.
+    /// Publishes or deletes, with outputs passed directly to `sink`. Never blocks: without a link only the
+    /// own session gets it.
     ///
     /// # Errors
     /// The session is closed, or the key does not fit into the namespace.
@@ -113,16 +111,19 @@ impl Session {
         self.push_out(now, key, message, (reliability, destination, None), sink)
     }
 
-    /// Publishes or deletes with the key and the options of a publisher.
-    ///
-    /// # Errors
-    /// The session is closed, or there is no such publisher.
-    pub fn publish(&mut self, now: Now, publisher: EntityId, body: PushBody) -> SessionResult<Published> {
+    /// Like [`Self::publish_to`], into the queues of outputs.
+    #[cfg(test)]
+    pub(crate) fn publish(
+        &mut self,
+        now: Now,
+        publisher: EntityId,
+        body: PushBody,
+    ) -> SessionResult<Published> {
         self.with_queues(|session, queues| session.publish_to(now, publisher, body, None, queues))
     }
 
-    /// Like [`Self::publish`], with stamps if the caller wants them, and outputs passed directly to
-    /// `sink`.
+    /// Publishes or deletes with the key and the options of a publisher, with stamps if the caller wants
+    /// them, and outputs passed directly to `sink`.
     ///
     /// # Errors
     /// The session is closed, or there is no such publisher.
@@ -231,7 +232,6 @@ impl Session {
         }
     }
 
-    /// Handles PUSH.
     pub(super) fn handle_push(&mut self, now: Now, mut push: Push, reliability: Reliability) {
         self.with_queues(|session, queues| {
             session.handle_push_to(now, &mut push, reliability, |id, sample| queues.sample(id, sample));

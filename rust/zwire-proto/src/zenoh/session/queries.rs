@@ -183,7 +183,6 @@ impl Session {
         }
     }
 
-    /// Handles the loss of the link to the querier.
     pub(super) fn queries_lose_link(&mut self) {
         self.queries.requests.clear();
         self.queries.asked.retain(|_, asked| matches!(asked.asker, Asker::Local(_)));

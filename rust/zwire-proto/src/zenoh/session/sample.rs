@@ -91,7 +91,6 @@ impl Sample {
         }
     }
 
-    /// The sample with stamps.
     #[inline]
     pub(super) fn stamped(mut self, stamps: Option<Box<Stamps>>) -> Self {
         self.stamps = stamps;

@@ -1,8 +1,9 @@
 //! Stamps of a session: noted where a message leaves or arrives.
 
-use super::Session;
-use super::stamps::Stamper;
-use super::stamps::Stamps;
+use super::{
+    Session,
+    stamps::{Stamper, Stamps},
+};
 use crate::{
     Now,
     zenoh::wire::{TsRecord, TsStack},
@@ -44,16 +45,10 @@ impl Session {
     fn receive(&mut self, now: Now, mut stack: TsStack, points: &[u8]) -> Box<Stamps> {
         let before = stack.records.len();
         for &point in points {
-            let timestamp = || TsRecord::new(point, &self.hlc.new_timestamp(now));
-            match &self.stamper {
-                None => stack.stamp(point, timestamp),
-                Some(_) => {
-                    stack.stamp(point, || TsRecord {
-                        flags: point | TsRecord::USER,
-                        bytes: Default::default(),
-                    });
-                }
-            }
+            stack.stamp(point, || match &self.stamper {
+                None => TsRecord::new(point, &self.hlc.new_timestamp(now)),
+                Some(_) => TsRecord { flags: point | TsRecord::USER, bytes: Default::default() },
+            });
         }
         let made = stack.records.len() - before;
         let pending = self.stamper.clone().map(|stamper| (stamper, made));

@@ -21,7 +21,6 @@ impl Say {
     }
 }
 
-/// State of an open connection.
 #[derive(Debug)]
 pub(super) struct GossipSession {
     /// Time of the last HELLO.

@@ -157,8 +157,7 @@ impl ZreNode {
         self.wake(&uuid, now.mono + self.config.expired);
     }
 
-    /// Waits before opening a connection: the peer, or the configured endpoint that it may belong to,
-    /// may send HELLO first.
+    /// Waits before opening a connection: the peer or its configured endpoint may send HELLO first.
     pub(super) fn detect(&mut self, now: Now, uuid: &Uuid) {
         let at = now.mono + self.config.detection_wait;
         if let Some(peer) = self.peers.get_mut(uuid) {
@@ -230,7 +229,6 @@ impl ZreNode {
         self.part_named(now, uuid, legacy);
     }
 
-    /// Sends beacons that are due.
     pub(super) fn beacon(&mut self, now: Now) {
         let (Some(at), Some(interval)) = (self.next_beacon, self.config.beacon_interval) else { return };
         if now.mono < at || self.goodbyes.is_some() {

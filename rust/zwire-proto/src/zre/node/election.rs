@@ -12,7 +12,6 @@ use crate::{Now, Text};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 
-/// State of the election in one group.
 #[derive(Debug, Default)]
 pub(super) struct Election {
     /// Whether this node is a candidate.

@@ -45,8 +45,7 @@ impl ZreNode {
         Ok(true)
     }
 
-    /// Sends a change of the own groups to every peer with a connection; for other peers their first
-    /// HELLO will contain it.
+    /// Sends a change of the own groups to connected peers; for others their first HELLO contains it.
     fn tell_change(&mut self, now: Now, group: &Text, joined: bool) {
         // "incremented each time the peer joins or leaves a group"
         self.status = self.status.wrapping_add(1);

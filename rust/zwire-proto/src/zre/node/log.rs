@@ -27,7 +27,6 @@ impl ZreNode {
         self.peer_address(uuid).map_or(0, |address| log_hash_of(address.as_bytes()))
     }
 
-    /// Logs that a peer entered or left.
     pub(super) fn log_peer(&mut self, now: Now, uuid: &Uuid, entered: bool) {
         let Some(address) = self.peer_address(uuid).cloned() else { return };
         let event = if entered { LogEvent::ENTER } else { LogEvent::EXIT };
@@ -48,7 +47,6 @@ impl ZreNode {
         }
     }
 
-    /// Connects to the collector that a peer announces, if any.
     pub(super) fn connect_log(&mut self, uuid: &Uuid) {
         let session = self.peers.get(uuid).and_then(|peer| peer.session.as_ref());
         let Some(endpoint) = session.and_then(|session| session.collector.clone()) else { return };

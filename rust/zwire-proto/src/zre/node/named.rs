@@ -46,7 +46,6 @@ pub(super) struct Named {
     addresses: Vec<Bytes>,
     /// The connection, until the node answers.
     pub(super) dealer: Option<PeerDealer>,
-    /// The node at the endpoint.
     pub(super) peer: Option<Uuid>,
     /// Time of the next attempt.
     at: Option<Duration>,
@@ -302,7 +301,6 @@ impl ZreNode {
         }
     }
 
-    /// Assigns the endpoint to this peer.
     fn claim(&mut self, now: Now, uuid: &Uuid, key: &Bytes) {
         let (Some(named), Some(peer)) = (self.named.get_mut(key), self.peers.get_mut(uuid)) else { return };
         if named.public_key.is_some() && peer.public_key.is_some() && named.public_key != peer.public_key {

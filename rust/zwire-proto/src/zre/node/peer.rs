@@ -17,7 +17,6 @@ pub(super) struct PeerDealer {
     pub(super) generation: Generation,
     /// The number of the next message.
     pub(super) sequence: u16,
-    /// Number of messages sent in this session.
     pub(super) sent: u32,
     /// Whether the driver reported the connection as up.
     pub(super) connected: bool,
@@ -28,8 +27,7 @@ impl PeerDealer {
         Self { id, generation, sequence: 1, sent: 0, connected: false }
     }
 
-    /// Makes the next message of the session; its number is consumed only if the message can be
-    /// encoded.
+    /// The next message of the session; its number is consumed only if it can be encoded.
     pub(super) fn message(&mut self, peer: Option<Uuid>, body: Body) -> Result<Action, EncodeError> {
         let frames = ZreMessage { sequence: self.sequence, body }.encode(self.generation)?;
         self.count();
@@ -92,7 +90,6 @@ pub(super) struct PeerSession {
     pub(super) headers: Vec<(Text, Text)>,
     pub(super) groups: BTreeSet<Text>,
     pub(super) status: u8,
-    /// Expected number of the next message.
     pub(super) expected: u16,
     pub(super) collector: Option<Bytes>,
 }
@@ -134,7 +131,6 @@ impl KnownPeer {
             && self.waiting.len() < limits::MAX_WAITING
     }
 
-    /// Queues a message until the connection is chosen.
     pub(super) fn wait(&mut self, body: Body) -> Result<(), EncodeError> {
         if let Some(session) = &self.session {
             ZreMessage { sequence: 1, body: body.clone() }.encode(session.generation)?;
@@ -156,7 +152,6 @@ impl KnownPeer {
         self.session.as_ref().is_some_and(|session| session.generation.is_legacy())
     }
 
-    /// The name to show for the peer.
     pub(super) fn name(&self, uuid: &Uuid) -> Text {
         match &self.session {
             Some(session) => session.name.clone(),
@@ -164,7 +159,6 @@ impl KnownPeer {
         }
     }
 
-    /// The address of the peer, as far as it is known.
     pub(super) fn address(&self) -> Text {
         match &self.session {
             Some(session) => session.address.clone(),

@@ -322,8 +322,7 @@ impl ZreNode {
         }
     }
 
-    /// Renews a session before pyre, which does not count to the end, loses it. Returns whether HELLO
-    /// was sent.
+    /// Renews a session before pyre, which does not count to the end, loses it; `true`: HELLO was sent.
     pub(super) fn renew_when_long(&mut self, now: Now, uuid: &Uuid) -> bool {
         let (Some(most), Some(peer)) = (self.config.renew_after, self.peers.get(uuid)) else { return false };
         let sent = peer.dealer.as_ref().map_or(0, |dealer| dealer.sent);

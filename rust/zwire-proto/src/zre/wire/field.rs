@@ -16,7 +16,6 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// Result of an encoder.
 pub(super) type Encoded = core::result::Result<(), EncodeError>;
 
 const GROUPS: &str = "HELLO groups";
@@ -81,7 +80,6 @@ fn count(
     Ok(value)
 }
 
-/// The groups of a HELLO.
 pub(super) fn groups(r: &mut Reader<'_>, generation: Generation) -> Result<Vec<Bytes>> {
     let reading = GROUPS;
     let legacy = generation == Generation::Rfc20;
@@ -91,7 +89,6 @@ pub(super) fn groups(r: &mut Reader<'_>, generation: Generation) -> Result<Vec<B
         .collect()
 }
 
-/// The headers of a HELLO.
 pub(super) fn headers(r: &mut Reader<'_>, generation: Generation) -> Result<Dictionary> {
     let reading = HEADERS;
     let legacy = generation == Generation::Rfc20;
@@ -207,7 +204,6 @@ pub(super) fn put_headers(sink: &mut impl Sink, generation: Generation, entries:
     Ok(())
 }
 
-/// Content frames as received.
 pub(super) fn content_of(frames: &[Bytes], reading: &'static str) -> Result<Vec<Bytes>> {
     let (value, bound) = (frames.len() as u64, limits::MAX_CONTENT_FRAMES as u64);
     if value > bound {

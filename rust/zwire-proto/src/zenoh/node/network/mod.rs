@@ -37,7 +37,6 @@ const TREE_PATIENCE: Duration = Duration::from_millis(500);
 /// the way that use the number in its old meaning.
 const FREE_NUMBERS: usize = 256;
 
-/// A router of the network.
 #[derive(Debug)]
 pub(super) struct NetworkRouter {
     pub(super) zid: ZenohId,
@@ -47,7 +46,6 @@ pub(super) struct NetworkRouter {
     locators: Vec<Text>,
     /// Announced links and their weights; 0: none.
     links: BTreeMap<ZenohId, u16>,
-    /// Declarations of the router.
     pub(super) entities: [BTreeSet<ResourceId>; 3],
     /// Faces that were sent them: the children in its tree. `None`: not needed so far, as it has no
     /// declarations.
@@ -72,11 +70,9 @@ struct Link {
 pub(super) struct Changes {
     /// Link states for the neighbours.
     pub(super) send: Vec<(FaceId, LinkStateList)>,
-    /// Routers that joined the network.
     pub(super) added: Vec<ZenohId>,
     /// Routers that left, with their declarations.
     pub(super) removed: Vec<(RouterIx, NetworkRouter)>,
-    /// New locators of routers.
     pub(super) discovered: Vec<(ZenohId, WhatAmI, Vec<Text>)>,
 }
 
@@ -216,14 +212,12 @@ impl Network {
         seen
     }
 
-    /// Routers that came into reach.
     fn come_into_reach(&self, before: &[bool]) -> BTreeSet<RouterIx> {
         let after = self.reachable();
         let fresh = |ix: &usize| after[*ix] && !before.get(*ix).copied().unwrap_or(false);
         (0..after.len()).filter(fresh).filter_map(|ix| RouterIx::try_from(ix).ok()).collect()
     }
 
-    /// Removes all routers that are out of reach.
     fn remove_unreachable(&mut self) -> Vec<(RouterIx, NetworkRouter)> {
         let seen = self.reachable();
         let mut removed = Vec::new();
@@ -338,7 +332,6 @@ impl Network {
         self.links.iter().rev().find(|(_, link)| link.zid == zid).map(|(face, _)| *face)
     }
 
-    /// Children of this node in the tree of `root`.
     fn children(&mut self, root: RouterIx) -> BTreeSet<FaceId> {
         let children = self.tree(root).children.clone();
         children.into_iter().filter_map(|child| self.face_of(child)).collect()
@@ -351,8 +344,7 @@ impl Network {
         }
     }
 
-    /// Faces to which declarations of `root` are forwarded: children of this node in its tree that have
-    /// all its earlier declarations.
+    /// Faces that have all declarations of `root`, and to which new ones are forwarded.
     pub(super) fn told(&mut self, root: RouterIx) -> Vec<FaceId> {
         if self.get(root).is_some_and(|router| router.told.is_none()) {
             let children = self.children(root);
@@ -374,7 +366,6 @@ impl Network {
         self.face_of(next)
     }
 
-    /// Distance of a router.
     pub(super) fn distance(&mut self, to: RouterIx) -> u16 {
         self.tree(OWN).distance(to)
     }
@@ -399,7 +390,6 @@ impl NetworkRouter {
         }
     }
 
-    /// Whether the router declared an entity of `kind` there.
     pub(super) fn declares(&self, kind: EntityKind, resource: ResourceId) -> bool {
         self.entities[kind as usize].contains(&resource)
     }

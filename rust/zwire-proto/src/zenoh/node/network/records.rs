@@ -22,7 +22,6 @@ struct Detail {
 }
 
 impl Network {
-    /// Handles a new link to a router.
     pub(in super::super) fn link_up(&mut self, now: Now, face: FaceId, zid: ZenohId) -> Changes {
         let before = self.reachable();
         let mut changes = Changes::default();
@@ -46,7 +45,6 @@ impl Network {
         changes
     }
 
-    /// Handles the loss of a link to a router.
     pub(in super::super) fn link_down(&mut self, now: Now, face: FaceId) -> Changes {
         let mut changes = Changes::default();
         let Some(link) = self.links.remove(&face) else { return changes };
@@ -69,7 +67,6 @@ impl Network {
         changes
     }
 
-    /// Sets the locators of this node.
     pub(in super::super) fn set_locators(&mut self, now: Now, locators: &[Text]) -> Changes {
         let mut changes = Changes::default();
         if let Some(own) = self.get_mut(OWN) {

@@ -16,7 +16,6 @@ const ENTRY: usize = 200;
 
 type What = (EntityKind, KeyExpr);
 
-/// Recent withdrawals.
 #[derive(Debug, Default)]
 pub(in super::super) struct Withdrawn {
     /// With the number of the latest withdrawal, because the queue may hold older ones.
@@ -71,7 +70,6 @@ impl Withdrawn {
         self.ends.get(&zid).is_some_and(|ends| !ends.is_empty())
     }
 
-    /// Recorded withdrawals of a router.
     pub(in super::super) fn of(&self, zid: ZenohId) -> impl Iterator<Item = (EntityKind, &KeyExpr)> {
         self.ends.get(&zid).into_iter().flatten().map(|((kind, key), _)| (*kind, key))
     }
