@@ -11,7 +11,7 @@ use zwire_proto::{
     zre::{
         Generation, Generations, Uuid, ZreNode, ZreNodeConfig,
         node::Interface,
-        wire::{Address, Beacon, Body, Hello, IdentityForm, Shout, ZreMessage},
+        wire::{Address, Beacon, Body, Hello, IdentityForm, ZreMessage},
     },
 };
 

@@ -552,7 +552,7 @@ impl Node {
         for entry in &found.ignored {
             let dict = PyDict::new(py);
             dict.set_item("source", entry.source.to_string())?;
-            dict.set_item("reason", entry.reason.text())?;
+            dict.set_item("reason", entry.reason.to_string())?;
             dict.set_item("count", entry.count)?;
             dict.set_item("last", entry.last.wall.as_secs_f64())?;
             ignored.push(dict);

@@ -3,7 +3,7 @@
 use super::{
     super::wire::{EncodeError, Gossip},
     Heard, Stored,
-    session::{GossipSession, Say},
+    session::GossipSession,
 };
 use crate::Now;
 use bytes::Bytes;
@@ -57,7 +57,7 @@ impl Client {
     /// The connection is open: a new one, or the same one again.
     pub fn handle_opened(&mut self, now: Now) {
         self.session = Some(GossipSession::open(now.mono));
-        self.say(Say::Hello);
+        self.say(&Gossip::Hello);
     }
 
     /// The connection is closed. Frames not yet transmitted are dropped: the next connection starts
@@ -81,7 +81,7 @@ impl Client {
             Ok(Gossip::Invalid) => {
                 self.stats.invalid += 1;
                 let say = session.handle_invalid(now.mono);
-                say.into_iter().for_each(|say| self.say(say));
+                say.into_iter().for_each(|say| self.say(&say));
             }
             Ok(Gossip::Pong) => {}
             Ok(Gossip::Hello | Gossip::Ping) | Err(_) => self.stats.malformed += 1,
@@ -91,7 +91,7 @@ impl Client {
     /// Call at the deadline of [`poll_timeout`](Self::poll_timeout); an earlier call has no effect.
     pub fn handle_timeout(&mut self, now: Now) {
         let say = self.session.as_mut().and_then(|session| session.handle_timeout(now.mono));
-        say.into_iter().for_each(|say| self.say(say));
+        say.into_iter().for_each(|say| self.say(&say));
     }
 
     /// The next frame for the hub.
@@ -122,10 +122,10 @@ impl Client {
         &self.stats
     }
 
-    fn say(&mut self, say: Say) {
+    fn say(&mut self, say: &Gossip) {
         // HELLO and PING have no fields that an encoder could refuse.
-        self.transmits.extend(say.message().encode());
-        if say == Say::Hello {
+        self.transmits.extend(say.encode());
+        if *say == Gossip::Hello {
             self.stats.hellos += 1;
             self.transmits.extend(self.own.values().map(|tuple| tuple.frame.clone()));
         }

@@ -6,7 +6,7 @@ use super::{
         wire::{EncodeError, Gossip},
     },
     CLIENT_EXPIRY, Heard, Stored,
-    session::{GossipSession, Say},
+    session::GossipSession,
 };
 use crate::Now;
 use bytes::Bytes;
@@ -115,7 +115,7 @@ impl Hub {
     /// A connection that this hub opened to another hub is up.
     pub fn handle_connected(&mut self, now: Now, connection: u64) {
         self.remotes.insert(connection, GossipSession::open(now.mono));
-        self.say(connection, Say::Hello);
+        self.say(connection, &Gossip::Hello);
     }
 
     /// A connection is closed, whichever side opened it.
@@ -136,7 +136,7 @@ impl Hub {
                 Gossip::Publish { key, value, .. } => self.accept(now, &key, &value),
                 Gossip::Invalid => {
                     let say = session.handle_invalid(now.mono);
-                    say.into_iter().for_each(|say| self.say(connection, say));
+                    say.into_iter().for_each(|say| self.say(connection, &say));
                 }
                 Gossip::Pong => {}
                 Gossip::Hello | Gossip::Ping => self.stats.malformed += 1,
@@ -169,7 +169,7 @@ impl Hub {
             session.handle_timeout(now.mono).map(|say| (*connection, say))
         });
         for (connection, say) in due.collect::<Vec<_>>() {
-            self.say(connection, say);
+            self.say(connection, &say);
         }
     }
 
@@ -289,9 +289,9 @@ impl Hub {
         self.transmit(connection, &Gossip::Invalid);
     }
 
-    fn say(&mut self, connection: u64, say: Say) {
-        self.transmit(connection, &say.message());
-        if say == Say::Hello {
+    fn say(&mut self, connection: u64, say: &Gossip) {
+        self.transmit(connection, say);
+        if *say == Gossip::Hello {
             self.transmits.extend(self.tuples.values().map(|tuple| (connection, tuple.frame.clone())));
         }
     }

@@ -3,24 +3,6 @@
 use super::{super::wire::Gossip, PING_INTERVAL};
 use core::time::Duration;
 
-/// Message to send to the hub.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Say {
-    /// HELLO, then all tuples.
-    Hello,
-    /// PING.
-    Ping,
-}
-
-impl Say {
-    pub(super) const fn message(self) -> Gossip {
-        match self {
-            Self::Hello => Gossip::Hello,
-            Self::Ping => Gossip::Ping,
-        }
-    }
-}
-
 #[derive(Debug)]
 pub(super) struct GossipSession {
     /// Time of the last HELLO.
@@ -32,28 +14,28 @@ pub(super) struct GossipSession {
 }
 
 impl GossipSession {
-    /// Starts a session; [`Say::Hello`] is sent first.
+    /// Starts a session; [`Gossip::Hello`] is sent first.
     pub(super) fn open(now: Duration) -> Self {
         Self { greeted: now, next: now + PING_INTERVAL, invalid: false }
     }
 
     /// Handles INVALID. A hub that answers so to every HELLO gets HELLO no more often than PING.
-    pub(super) fn handle_invalid(&mut self, now: Duration) -> Option<Say> {
+    pub(super) fn handle_invalid(&mut self, now: Duration) -> Option<Gossip> {
         self.invalid = true;
         if now < self.greeted + PING_INTERVAL { None } else { Some(self.say(now)) }
     }
 
     /// The message that is due.
-    pub(super) fn handle_timeout(&mut self, now: Duration) -> Option<Say> {
+    pub(super) fn handle_timeout(&mut self, now: Duration) -> Option<Gossip> {
         if now < self.next { None } else { Some(self.say(now)) }
     }
 
-    fn say(&mut self, now: Duration) -> Say {
+    fn say(&mut self, now: Duration) -> Gossip {
         self.next = now + PING_INTERVAL;
         if !core::mem::take(&mut self.invalid) {
-            return Say::Ping;
+            return Gossip::Ping;
         }
         self.greeted = now;
-        Say::Hello
+        Gossip::Hello
     }
 }

@@ -5,6 +5,7 @@ use super::super::Uuid;
 use crate::Now;
 use bytes::Bytes;
 use core::{fmt, net::IpAddr};
+use thiserror::Error;
 
 /// Most entries. An entry is a source and a reason, so a flood from one source takes one entry.
 const ENTRIES: usize = 64;
@@ -35,68 +36,47 @@ impl fmt::Display for Source {
 }
 
 /// Reason why a message was ignored. Its text says how to fix it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Error)]
 pub enum Reason {
     /// A datagram that is no beacon of any version.
+    #[error("a datagram on the port of discovery that is no ZRE beacon")]
     NoBeacon,
     /// A beacon with a key, and this node has none.
+    #[error("its beacon has a CURVE key; this node has none and cannot connect to it")]
     SecureBeacon,
     /// A beacon without a key, and this node has one.
+    #[error("its beacon has no CURVE key; this node has one and accepts only peers with one")]
     PlainBeacon,
     /// The table of peers is full.
+    #[error("this node has reached its limit of peers (`max_peers` or `max_unanswered`)")]
     TooManyPeers,
     /// The identity of a connection is no UUID.
+    #[error("its connection has no identity that is a UUID, of 16 or 17 octets or 32 digits")]
     NoUuid,
     /// The identity of a connection is this node's own.
+    #[error("it uses the UUID of this node")]
     OwnUuid,
     /// A message before HELLO.
+    #[error("it has not sent HELLO in this session")]
     BeforeHello,
     /// HELLO of a generation that this node does not speak.
+    #[error("it speaks a generation of ZRE that this node is not set to speak")]
     ForeignGeneration,
     /// HELLO without a key, and this node has one.
+    #[error("its HELLO has no X-PUBLICKEY; this node has a CURVE key and requires one")]
     NoKey,
     /// Beacon, HELLO and connection do not have the same key.
+    #[error("its beacon, its X-PUBLICKEY and its connection do not have the same key")]
     OtherKey,
     /// HELLO with the endpoint of this node.
+    #[error("its HELLO names the endpoint of this node: address translation, or copied settings")]
     OwnEndpoint,
     /// A message that does not decode.
+    #[error("a message that cannot be read")]
     Malformed,
     /// Earlier messages are missing, or it is a repetition: the session ended.
+    #[error("a message out of sequence: some before it were lost, or it came twice")]
     OutOfSequence,
-}
-
-impl Reason {
-    /// The text for logs and users.
-    #[must_use]
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::NoBeacon => "a datagram on the port of discovery that is no ZRE beacon",
-            Self::SecureBeacon => "its beacon has a CURVE key; this node has none and cannot connect to it",
-            Self::PlainBeacon => {
-                "its beacon has no CURVE key; this node has one and accepts only peers with one"
-            }
-            Self::TooManyPeers => {
-                "this node has reached its limit of peers (`max_peers` or `max_unanswered`)"
-            }
-            Self::NoUuid => "its connection has no identity that is a UUID, of 16 or 17 octets or 32 digits",
-            Self::OwnUuid => "it uses the UUID of this node",
-            Self::BeforeHello => "it has not sent HELLO in this session",
-            Self::ForeignGeneration => "it speaks a generation of ZRE that this node is not set to speak",
-            Self::NoKey => "its HELLO has no X-PUBLICKEY; this node has a CURVE key and requires one",
-            Self::OtherKey => "its beacon, its X-PUBLICKEY and its connection do not have the same key",
-            Self::OwnEndpoint => {
-                "its HELLO names the endpoint of this node: address translation, or copied settings"
-            }
-            Self::Malformed => "a message that cannot be read",
-            Self::OutOfSequence => "a message out of sequence: some before it were lost, or it came twice",
-        }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
-    }
 }
 
 /// Entry of the diary.

@@ -41,8 +41,7 @@ impl ZreNode {
         }
         let Ok(beacon) = Beacon::decode(datagram) else {
             self.stats.beacons_malformed += 1;
-            self.ignore(now, Source::Address(source), Reason::NoBeacon);
-            return;
+            return self.diary.note(now, Source::Address(source), Reason::NoBeacon);
         };
         if beacon.uuid == self.config.uuid {
             self.stats.beacons_own += 1;
@@ -50,8 +49,7 @@ impl ZreNode {
         }
         // "A secure node ignores v1 beacons and a plain node ignores v3 beacons."
         if beacon.public_key.is_some() != self.config.public_key.is_some() {
-            self.ignore_key(now, Source::Address(source), beacon.public_key.is_some());
-            return;
+            return self.ignore_key(now, Source::Address(source), beacon.public_key.is_some());
         }
         self.stats.beacons_in += 1;
         if beacon.port == 0 {
@@ -91,8 +89,7 @@ impl ZreNode {
             return;
         }
         if public_key.is_some() != self.config.public_key.is_some() {
-            self.ignore_key(now, Source::Peer(uuid), public_key.is_some());
-            return;
+            return self.ignore_key(now, Source::Peer(uuid), public_key.is_some());
         }
         self.find(now, uuid, endpoint, public_key);
     }
@@ -100,7 +97,7 @@ impl ZreNode {
     /// A secure and a plain node never meet.
     fn ignore_key(&mut self, now: Now, source: Source, secure: bool) {
         self.stats.beacons_security += 1;
-        self.ignore(now, source, if secure { Reason::SecureBeacon } else { Reason::PlainBeacon });
+        self.diary.note(now, source, if secure { Reason::SecureBeacon } else { Reason::PlainBeacon });
     }
 
     /// "A live session wins; if the session is dead or expired, replace it" (`zre` 16.10).
@@ -142,7 +139,7 @@ impl ZreNode {
             self.stats.unanswered_dropped += 1;
             match self.unanswered.first().copied() {
                 Some((since, oldest)) if since + PATIENCE <= now.mono => self.exit(now, &oldest),
-                _ => return self.ignore(now, Source::Peer(uuid), Reason::TooManyPeers),
+                _ => return self.diary.note(now, Source::Peer(uuid), Reason::TooManyPeers),
             }
         }
         self.insert(now, uuid, endpoint, public_key);

@@ -133,7 +133,9 @@ impl ZreNode {
         if shouted.count(Delivery::Queued) > 0 {
             self.last_sent = Some(now.mono);
         }
-        logged.iter().for_each(|(uuid, sequence)| self.log_sent(now, uuid, body.id(), *sequence));
+        for (uuid, sequence) in &logged {
+            self.log_message(now, LogEvent::SEND, uuid, body.id(), *sequence);
+        }
         Ok(shouted)
     }
 

@@ -3,7 +3,7 @@
 use super::{
     super::{
         Uuid, limits,
-        wire::{Log, LogEvent, MessageId, ZreMessage, log_hash_of},
+        wire::{Log, LogEvent, MessageId, log_hash_of},
     },
     Action, ZreNode,
 };
@@ -23,27 +23,24 @@ impl ZreNode {
         }
     }
 
-    fn hash_of_peer(&self, uuid: &Uuid) -> u16 {
-        self.peer_address(uuid).map_or(0, |address| log_hash_of(address.as_bytes()))
-    }
-
     pub(super) fn log_peer(&mut self, now: Now, uuid: &Uuid, entered: bool) {
         let Some(address) = self.peer_address(uuid).cloned() else { return };
         let event = if entered { LogEvent::ENTER } else { LogEvent::EXIT };
         self.log(now, event, log_hash_of(address.as_bytes()), &address);
     }
 
-    pub(super) fn log_sent(&mut self, now: Now, uuid: &Uuid, id: MessageId, sequence: u16) {
+    /// Logs a message, SEND or RECV, if the configuration asks for it.
+    pub(super) fn log_message(
+        &mut self,
+        now: Now,
+        event: LogEvent,
+        uuid: &Uuid,
+        id: MessageId,
+        sequence: u16,
+    ) {
         if self.config.log_traffic {
-            let data = format!("seq={sequence} command={}", command(id));
-            self.log(now, LogEvent::SEND, self.hash_of_peer(uuid), &data);
-        }
-    }
-
-    pub(super) fn log_received(&mut self, now: Now, uuid: &Uuid, message: &ZreMessage) {
-        if self.config.log_traffic {
-            let data = format!("seq={} command={}", message.sequence, command(message.body.id()));
-            self.log(now, LogEvent::RECV, self.hash_of_peer(uuid), &data);
+            let hash = self.peer_address(uuid).map_or(0, |address| log_hash_of(address.as_bytes()));
+            self.log(now, event, hash, &format!("seq={sequence} command={}", command(id)));
         }
     }
 

@@ -360,7 +360,10 @@ impl ZreNode {
 
     fn event(&mut self, uuid: &Uuid, kind: EventKind) {
         let (name, address) = match self.peers.get(uuid) {
-            Some(peer) => (peer.name(uuid), peer.address()),
+            Some(peer) => {
+                let name = peer.session.as_ref().map(|session| session.name.clone());
+                (name.unwrap_or_else(|| short_name(uuid)), peer.address())
+            }
             None if *uuid == self.config.uuid => (self.config.name.clone(), lossy(&self.own_endpoint(None))),
             None => (short_name(uuid), Text::EMPTY),
         };
@@ -380,10 +383,6 @@ impl ZreNode {
         });
         let (generation, status) = session.map(|session| (session.generation, session.status)).unzip();
         self.events.push_back(ZreEvent { peer: *uuid, name, address, generation, sequence, status, kind });
-    }
-
-    fn ignore(&mut self, now: Now, source: Source, reason: Reason) {
-        self.diary.note(now, source, reason);
     }
 
     fn add_member(&mut self, group: &Text, uuid: &Uuid) {

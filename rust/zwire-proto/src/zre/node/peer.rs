@@ -152,13 +152,6 @@ impl KnownPeer {
         self.session.as_ref().is_some_and(|session| session.generation.is_legacy())
     }
 
-    pub(super) fn name(&self, uuid: &Uuid) -> Text {
-        match &self.session {
-            Some(session) => session.name.clone(),
-            None => short_name(uuid),
-        }
-    }
-
     pub(super) fn address(&self) -> Text {
         match &self.session {
             Some(session) => session.address.clone(),

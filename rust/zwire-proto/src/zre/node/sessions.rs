@@ -3,7 +3,7 @@
 use super::{
     super::{
         Generation, Uuid,
-        wire::{Body, Header, Hello, IdentityForm, MessageId, ZreMessage},
+        wire::{Body, Header, Hello, IdentityForm, LogEvent, MessageId, ZreMessage},
     },
     Action, EndpointWay, EventKind, NodeError, Reason, Source, ZreNode, diary, ip_of,
     peer::{PeerDealer, PeerSession, lossy},
@@ -28,8 +28,7 @@ impl ZreNode {
         else {
             self.stats.unknown_identities += 1;
             let reason = IdentityForm::decode(identity).map_or(Reason::NoUuid, |_| Reason::OwnUuid);
-            self.ignore(now, diary::of_identity(identity), reason);
-            return;
+            return self.diary.note(now, diary::of_identity(identity), reason);
         };
         let first = frames.first().cloned().unwrap_or_default();
         if let Ok((generation, sequence, hello)) = Hello::read(&first) {
@@ -41,21 +40,18 @@ impl ZreNode {
         let owner = self.peers.get(&uuid).and_then(|peer| peer.public_key);
         if key.is_some() && owner.as_ref() != key {
             self.stats.hello_security += 1;
-            self.ignore(now, Source::Peer(uuid), Reason::OtherKey);
-            return;
+            return self.diary.note(now, Source::Peer(uuid), Reason::OtherKey);
         }
         // "it SHALL silently ignore any commands that precede a HELLO command" (RFC 20).
         let Some(session) = self.peers.get_mut(&uuid).and_then(|peer| peer.session.as_mut()) else {
             self.stats.before_hello += 1;
-            self.ignore(now, Source::Peer(uuid), Reason::BeforeHello);
-            return;
+            return self.diary.note(now, Source::Peer(uuid), Reason::BeforeHello);
         };
         // A message without a readable header has no number; if it did have one, the next message shows
         // a gap.
         let Ok(header) = Header::decode(session.generation, &mut Reader::new(&first)) else {
             self.stats.malformed += 1;
-            self.ignore(now, Source::Peer(uuid), Reason::Malformed);
-            return;
+            return self.diary.note(now, Source::Peer(uuid), Reason::Malformed);
         };
         // pyre goes from 65534 to 0.
         let wrapped = session.expected == u16::MAX && header.sequence == 0;
@@ -74,14 +70,14 @@ impl ZreNode {
             // The message has consumed its number, so the session goes on.
             Err(_) => {
                 self.stats.malformed += 1;
-                self.ignore(now, Source::Peer(uuid), Reason::Malformed);
+                self.diary.note(now, Source::Peer(uuid), Reason::Malformed);
             }
         }
     }
 
     fn handle_body(&mut self, now: Now, uuid: &Uuid, message: ZreMessage) {
         self.stats.messages_in += 1;
-        self.log_received(now, uuid, &message);
+        self.log_message(now, LogEvent::RECV, uuid, message.body.id(), message.sequence);
         if message.body.id().0 > MessageId::PING_OK.0
             && let Some(peer) = self.peers.get_mut(uuid)
         {
@@ -122,8 +118,7 @@ impl ZreNode {
         };
         if !spoken.iter().any(|generation| self.config.generations.contains(*generation)) {
             self.stats.foreign_generation += 1;
-            self.ignore(now, Source::Peer(uuid), Reason::ForeignGeneration);
-            return;
+            return self.diary.note(now, Source::Peer(uuid), Reason::ForeignGeneration);
         }
         let known_key = self.peers.get(&uuid).and_then(|peer| peer.public_key);
         if self.config.public_key.is_some()
@@ -133,15 +128,13 @@ impl ZreNode {
         {
             self.stats.hello_security += 1;
             let reason = if public_key.is_none() { Reason::NoKey } else { Reason::OtherKey };
-            self.ignore(now, Source::Peer(uuid), reason);
-            return;
+            return self.diary.note(now, Source::Peer(uuid), reason);
         }
         // Copied configuration, or an address translation: the DEALER would connect to this node
         // itself.
         if endpoint == self.own_endpoint(ip_of(&endpoint)) {
             self.stats.unknown_identities += 1;
-            self.ignore(now, Source::Peer(uuid), Reason::OwnEndpoint);
-            return;
+            return self.diary.note(now, Source::Peer(uuid), Reason::OwnEndpoint);
         }
         let ready = self.peers.get(&uuid).is_some_and(|peer| peer.session.is_some());
         let renewed = self.peers.get(&uuid).is_some_and(|peer| now.mono < peer.renewed_until);
@@ -165,8 +158,7 @@ impl ZreNode {
             self.purge(now, &endpoint, &uuid);
             if self.peers.len() >= self.config.max_peers {
                 self.stats.peers_refused += 1;
-                self.ignore(now, Source::Peer(uuid), Reason::TooManyPeers);
-                return;
+                return self.diary.note(now, Source::Peer(uuid), Reason::TooManyPeers);
             }
             self.insert(now, uuid, reach, public_key);
         } else if let Some(peer) = self.peers.get_mut(&uuid)
@@ -245,7 +237,7 @@ impl ZreNode {
     /// its own HELLO.
     fn handle_gap(&mut self, now: Now, uuid: &Uuid, lost: u16) {
         self.stats.gaps += 1;
-        self.ignore(now, Source::Peer(*uuid), Reason::OutOfSequence);
+        self.diary.note(now, Source::Peer(*uuid), Reason::OutOfSequence);
         // A number that went back does not tell how many are missing.
         let lost = if lost > u16::MAX / 2 { 0 } else { lost };
         self.event(uuid, EventKind::MessagesLost { lost });
@@ -291,7 +283,7 @@ impl ZreNode {
         if let Some(peer) = self.peers.get_mut(uuid) {
             peer.dealer = Some(dealer);
         }
-        self.log_sent(now, uuid, MessageId::HELLO, 1);
+        self.log_message(now, LogEvent::SEND, uuid, MessageId::HELLO, 1);
         self.flush(now, uuid);
     }
 
@@ -359,7 +351,7 @@ impl ZreNode {
             self.last_sent = Some(now.mono);
         }
         self.actions.push_back(action);
-        self.log_sent(now, uuid, id, sequence);
+        self.log_message(now, LogEvent::SEND, uuid, id, sequence);
         Ok(())
     }
 
