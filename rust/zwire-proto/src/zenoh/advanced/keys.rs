@@ -7,7 +7,8 @@
 //! | subscriber: token | `<key>/@adv/sub/<zid>/<eid>/_` |
 //!
 //! The last chunk is free for information about the publisher. No wildcard matches `@adv`, so that
-//! these keys only reach entities that ask for them.
+//! these keys only reach entities that ask for them. No function here fails unless the joined key is too
+//! long.
 
 use crate::zenoh::{KeyExpr, ZenohId, keyexpr::KeyExprError, wire::SourceInfo};
 use bytes::Bytes;
@@ -40,9 +41,6 @@ pub enum DeclaredParts {
 }
 
 /// Key of a publisher's declarations; without a number it is one with timestamps.
-///
-/// # Errors
-/// The joined key would be too long.
 pub fn of_publisher(key: &KeyExpr, zid: ZenohId, eid: Option<u32>) -> Result<KeyExpr, KeyExprError> {
     match eid {
         Some(eid) => key.join(&format!("@adv/pub/{zid}/{eid}/_")),
@@ -51,33 +49,21 @@ pub fn of_publisher(key: &KeyExpr, zid: ZenohId, eid: Option<u32>) -> Result<Key
 }
 
 /// Key of a subscriber's declarations.
-///
-/// # Errors
-/// The joined key would be too long.
 pub fn of_subscriber(key: &KeyExpr, source: SampleSource) -> Result<KeyExpr, KeyExprError> {
     key.join(&format!("@adv/sub/{}/{}/_", source.zid, source.eid))
 }
 
 /// Key of the declarations of all publishers on a key.
-///
-/// # Errors
-/// The joined key would be too long.
 pub fn of_all_publishers(key: &KeyExpr) -> Result<KeyExpr, KeyExprError> {
     key.join("@adv/pub/**")
 }
 
 /// Key of all declarations, future kinds included.
-///
-/// # Errors
-/// The joined key would be too long.
 pub fn of_all(key: &KeyExpr) -> Result<KeyExpr, KeyExprError> {
     key.join("@adv/**")
 }
 
 /// Key to query one publisher, whatever its last chunk.
-///
-/// # Errors
-/// The joined key would be too long.
 pub fn of_source(key: &KeyExpr, source: SampleSource) -> Result<KeyExpr, KeyExprError> {
     key.join(&format!("@adv/*/{}/{}/**", source.zid, source.eid))
 }

@@ -3,9 +3,9 @@
 
 use super::{
     FaceError, FaceId, Node,
-    face::{Announced, Face, FaceRef, Region, relays},
+    face::{Announced, Face, FaceRef, Region, charge, relays},
     gateway::Fate,
-    tables::{FaceEntity, Resource, merge},
+    tables::{FaceEntity, Holder, Resource, merge},
 };
 use crate::zenoh::{
     KeyExpr,
@@ -94,11 +94,11 @@ impl Node {
             None => {
                 let nth =
                     face.entities_with_id(kind, id).next_back().map_or(0, |(e, _)| e.nth.saturating_add(1));
-                face.charge(&key, &self.config.limits)?;
+                charge(&mut face.table_bytes, &key, &self.config.limits)?;
                 FaceEntity { id, nth }
             }
         };
-        let resource = self.tables.insert(&key, kind, from, entity, info);
+        let (resource, _) = self.tables.insert(&key, kind, Holder::Face(from, entity), info);
         face.entities[kind as usize].insert(entity, resource);
         self.changed(from, kind, &key);
         Ok(())
@@ -131,7 +131,7 @@ impl Node {
         let Some(id) = face.entities[kind as usize].remove(&entity) else { return };
         let Some(key) = self.tables.get(id).map(|resource| resource.key.clone()) else { return };
         face.refund(&key);
-        self.tables.remove(id, kind, from, entity);
+        self.tables.remove(id, kind, Holder::Face(from, entity));
         self.changed(from, kind, &key);
     }
 

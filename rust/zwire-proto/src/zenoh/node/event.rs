@@ -48,7 +48,7 @@ pub enum NodeEvent {
 
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    ready: BTreeSet<FaceId>,
+    pub(super) ready: BTreeSet<FaceId>,
     discovered: BTreeMap<ZenohId, (WhatAmI, Vec<Text>)>,
     ahead: Vec<NodeEvent>,
     /// Time of the last report of each clock.
@@ -58,10 +58,6 @@ pub(super) struct Events {
 impl Events {
     pub(super) fn is_empty(&self) -> bool {
         self.ready.is_empty() && self.discovered.is_empty() && self.ahead.is_empty()
-    }
-
-    pub(super) fn ready(&mut self, face: FaceId) {
-        self.ready.insert(face);
     }
 
     pub(super) fn discovered(&mut self, zid: ZenohId, whatami: WhatAmI, locators: Vec<Text>) {
@@ -83,10 +79,6 @@ impl Events {
             self.spoken_of.insert(clock, now);
             self.ahead.push(event);
         }
-    }
-
-    pub(super) fn forget(&mut self, face: FaceId) {
-        self.ready.remove(&face);
     }
 
     pub(super) fn pop(&mut self) -> Option<NodeEvent> {

@@ -123,7 +123,7 @@ pub(super) struct Face {
     pub(super) watches: BTreeMap<u32, Watch>,
     pub(super) announced: [BTreeMap<KeyExpr, Announced>; 3],
     next_id: u32,
-    table_bytes: usize,
+    pub(super) table_bytes: usize,
 
     /// Requests forwarded to this face, by the request id used there.
     pub(super) pending: BTreeMap<u32, Pending>,
@@ -353,15 +353,6 @@ impl Face {
 
     // ---- budget ----
 
-    pub(super) fn charge(&mut self, key: &str, limits: &FaceLimits) -> Result<(), FaceError> {
-        charge(&mut self.table_bytes, key, limits)
-    }
-
-    #[cfg(any(test, feature = "fuzzing"))]
-    pub(super) fn cost(&self) -> usize {
-        self.table_bytes
-    }
-
     pub(super) fn refund(&mut self, key: &str) {
         self.table_bytes -= cost(key);
     }
@@ -398,7 +389,8 @@ fn linked(a: &Face, b: &Face) -> bool {
     a.links.contains(&b.remote.zid) || b.links.contains(&a.remote.zid)
 }
 
-fn charge(used: &mut usize, key: &str, limits: &FaceLimits) -> Result<(), FaceError> {
+/// Charges a face for a declaration on `key`.
+pub(super) fn charge(used: &mut usize, key: &str, limits: &FaceLimits) -> Result<(), FaceError> {
     let needed = *used + cost(key);
     if needed > limits.table_bytes {
         return Err(FaceError::TableFull { needed, bound: limits.table_bytes });

@@ -38,7 +38,7 @@ impl Node {
         let list = LinkStateList::decode(body)?;
         if face.region == Region::Routers && !face.introduced {
             face.introduced = true;
-            self.events.ready(from);
+            self.events.ready.insert(from);
         }
         if face.in_network() {
             self.version += 1;

@@ -3,7 +3,7 @@
 use super::{
     FaceError, FaceId, Node,
     error::FaceResult,
-    face::{Announced, Region, Watch},
+    face::{Announced, Region, Watch, charge},
     waiting::WaitingAsker,
 };
 use crate::{
@@ -80,7 +80,8 @@ impl Node {
         if !face.watches.contains_key(&id) && face.watches.len() >= bound {
             return Err(FaceError::TooManyInterests { bound });
         }
-        face.charge(watch.key.as_deref().unwrap_or_default(), &self.config.limits)?;
+        let key = watch.key.as_deref().unwrap_or_default();
+        charge(&mut face.table_bytes, key, &self.config.limits)?;
         if let Some(old) = face.watches.insert(id, watch) {
             self.settle(from, &old);
         }
@@ -210,7 +211,7 @@ impl Node {
         let Some(face) = self.faces.get_mut(&from) else { return };
         if interest_id == Some(0) && !face.finalized {
             face.finalized = true;
-            self.events.ready(from);
+            self.events.ready.insert(from);
             self.version += 1;
             self.stop_waiting_for(from);
         } else if !interest_id

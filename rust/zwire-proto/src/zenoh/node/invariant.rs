@@ -5,13 +5,10 @@ use crate::limits::{MAX_LINK_STATES, MAX_ROUTER_LINKS, MAX_ROUTERS};
 
 impl Node {
     /// Checks that the memory charged to faces stays within their limits.
-    ///
-    /// # Panics
-    /// If a limit is exceeded.
     pub(crate) fn check_bounds(&self) {
         let limits = &self.config.limits;
         for face in self.faces.values() {
-            assert!(face.cost() <= limits.table_bytes);
+            assert!(face.table_bytes <= limits.table_bytes);
             assert!(face.watches.len() <= limits.interests && face.queries.len() <= limits.queries);
             assert!(face.psids.len() <= MAX_LINK_STATES);
         }
@@ -21,9 +18,6 @@ impl Node {
     }
 
     /// Checks that no state is left after all faces are gone.
-    ///
-    /// # Panics
-    /// If state is left.
     pub(crate) fn check_nothing_left(&self) {
         assert!(self.faces.is_empty());
         assert_eq!(self.tables.all().count(), 0);

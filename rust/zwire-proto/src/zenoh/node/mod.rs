@@ -173,7 +173,7 @@ impl Node {
         self.drop_barriers_of(id);
         self.withdraw_all(id);
         self.faces.remove(&id);
-        self.events.forget(id);
+        self.events.ready.remove(&id);
         self.version += 1;
         self.leave_groups(id);
         if matches!(region, Region::Peers | Region::Routers) {

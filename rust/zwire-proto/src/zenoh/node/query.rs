@@ -55,10 +55,6 @@ impl Node {
                 Vec::new()
             }
         };
-        if targets.is_empty() {
-            self.send_final(from, request.id, request.qos);
-            return Ok(());
-        }
         let timeout = match request.timeout_ms {
             // Zero is not a usable timeout.
             None | Some(0) => self.config.query_timeout,
@@ -286,12 +282,7 @@ impl Node {
         let Some(query) = self.queries.open.get_mut(&pending.query) else { return false };
         query.branches.remove(&(face, rid));
         if query.branches.is_empty() {
-            let (source, rid, qos) = (query.source, query.rid, query.qos);
-            self.queries.open.remove(&pending.query);
-            if let Some(face) = self.faces.get_mut(&source) {
-                face.queries.remove(&pending.query);
-            }
-            self.send_final(source, rid, qos);
+            self.end_query(pending.query);
         }
         true
     }

@@ -9,8 +9,8 @@ use super::{
     FaceError, FaceId, Node, NodeMode,
     face::{Face, FaceRef, Region, cost, relays},
     ids::RouterIx,
-    network::{Changes, Growth, OWN},
-    tables::{Resource, merge},
+    network::{Changes, OWN},
+    tables::{Holder, Resource, merge},
 };
 use crate::{
     Now,
@@ -175,7 +175,7 @@ impl Node {
             }
             self.network.table_bytes = needed;
         }
-        let (id, before) = self.tables.insert_router(key, kind, origin, info);
+        let (id, before) = self.tables.insert(key, kind, Holder::Router(origin), info);
         if before == Some(info) {
             return Ok(());
         }
@@ -193,7 +193,7 @@ impl Node {
         let zid = router.zid;
         let id = self.tables.find(key).filter(|id| router.entities[kind as usize].remove(id));
         if let Some(id) = id {
-            self.tables.remove_router(id, kind, origin);
+            self.tables.remove(id, kind, Holder::Router(origin));
             self.network.table_bytes -= cost(key);
             self.changed_far(kind, key);
         }
@@ -259,7 +259,7 @@ impl Node {
                     let Some(key) = self.tables.get(*id).map(|resource| resource.key.clone()) else {
                         continue;
                     };
-                    self.tables.remove_router(*id, kind, ix);
+                    self.tables.remove(*id, kind, Holder::Router(ix));
                     self.network.table_bytes -= cost(&key);
                     self.changed_far(kind, &key);
                 }
@@ -297,9 +297,10 @@ impl Node {
 
     /// Computes the trees, if due, and sends new children all declarations for their branch.
     pub(super) fn grow_trees(&mut self, now: Now) {
-        let Some(Growth { removed, fresh }) = self.network.handle_timeout(now.mono) else { return };
+        let Some(mut changes) = self.network.handle_timeout(now.mono) else { return };
+        let fresh = core::mem::take(&mut changes.fresh);
         self.version += 1;
-        self.apply(Changes { removed, ..Changes::default() });
+        self.apply(changes);
         for (origin, faces) in fresh {
             let all = self.declared(origin);
             for to in faces {

@@ -14,32 +14,39 @@ pub(super) struct FaceEntity {
     pub(super) nth: u32,
 }
 
+/// Place of a declaration: an entity of a face, or another router with all nodes behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Holder {
+    Face(FaceId, FaceEntity),
+    Router(RouterIx),
+}
+
 /// A key with declarations.
 #[derive(Debug)]
 pub(super) struct Resource {
     pub(super) key: KeyExpr,
-    entities: [BTreeMap<(FaceId, FaceEntity), QueryableInfo>; 3],
-    /// Declarations of other routers, each for all nodes behind it.
-    routers: [BTreeMap<RouterIx, QueryableInfo>; 3],
+    holders: [BTreeMap<Holder, QueryableInfo>; 3],
 }
 
 impl Resource {
     /// Entities of `kind` on this key, by face; a face with several is listed several times.
     pub(super) fn entities(&self, kind: EntityKind) -> impl Iterator<Item = (FaceId, QueryableInfo)> {
-        self.entities[kind as usize].iter().map(|((face, _), info)| (*face, *info))
+        self.holders[kind as usize].iter().filter_map(|(holder, info)| match holder {
+            Holder::Face(face, _) => Some((*face, *info)),
+            Holder::Router(_) => None,
+        })
     }
 
     /// Other routers with a declaration of `kind` on this key.
     pub(super) fn routers(&self, kind: EntityKind) -> impl Iterator<Item = (RouterIx, QueryableInfo)> {
-        self.routers[kind as usize].iter().map(|(router, info)| (*router, *info))
+        self.holders[kind as usize].iter().filter_map(|(holder, info)| match holder {
+            Holder::Router(router) => Some((*router, *info)),
+            Holder::Face(..) => None,
+        })
     }
 
     pub(super) fn router(&self, kind: EntityKind, router: RouterIx) -> Option<QueryableInfo> {
-        self.routers[kind as usize].get(&router).copied()
-    }
-
-    fn is_bare(&self) -> bool {
-        self.entities.iter().all(BTreeMap::is_empty) && self.routers.iter().all(BTreeMap::is_empty)
+        self.holders[kind as usize].get(&Holder::Router(router)).copied()
     }
 }
 
@@ -58,56 +65,26 @@ impl Tables {
         Self { resources: Vec::new(), free: Vec::new(), by_key: BTreeMap::new(), trie: Trie::new() }
     }
 
-    /// Adds an entity, or replaces its info.
+    /// Stores a declaration. Returns the previous info.
     pub(super) fn insert(
         &mut self,
         key: &KeyExpr,
         kind: EntityKind,
-        face: FaceId,
-        entity: FaceEntity,
-        info: QueryableInfo,
-    ) -> ResourceId {
-        let id = self.find_or_create(key);
-        let resource = self.resources[id as usize].as_mut();
-        resource.and_then(|resource| resource.entities[kind as usize].insert((face, entity), info));
-        id
-    }
-
-    fn find_or_create(&mut self, key: &KeyExpr) -> ResourceId {
-        self.find(key).unwrap_or_else(|| self.create(key.clone()))
-    }
-
-    /// Stores the declaration of a router. Returns the previous info.
-    pub(super) fn insert_router(
-        &mut self,
-        key: &KeyExpr,
-        kind: EntityKind,
-        router: RouterIx,
+        holder: Holder,
         info: QueryableInfo,
     ) -> (ResourceId, Option<QueryableInfo>) {
-        let id = self.find_or_create(key);
+        let id = self.find(key).unwrap_or_else(|| self.create(key.clone()));
         let resource = self.resources[id as usize].as_mut();
-        (id, resource.and_then(|resource| resource.routers[kind as usize].insert(router, info)))
+        (id, resource.and_then(|resource| resource.holders[kind as usize].insert(holder, info)))
     }
 
-    /// Removes the declaration of a router, and the resource if that was the last on it.
-    pub(super) fn remove_router(&mut self, id: ResourceId, kind: EntityKind, router: RouterIx) {
-        if let Some(Some(resource)) = self.resources.get_mut(id as usize) {
-            resource.routers[kind as usize].remove(&router);
-            self.drop_if_bare(id);
-        }
-    }
-
-    /// Removes an entity, and its resource if that was the last one on it.
-    pub(super) fn remove(&mut self, id: ResourceId, kind: EntityKind, face: FaceId, entity: FaceEntity) {
-        let Some(Some(resource)) = self.resources.get_mut(id as usize) else { return };
-        resource.entities[kind as usize].remove(&(face, entity));
-        self.drop_if_bare(id);
-    }
-
-    fn drop_if_bare(&mut self, id: ResourceId) {
+    /// Removes a declaration, and its resource if that was the last one on it.
+    pub(super) fn remove(&mut self, id: ResourceId, kind: EntityKind, holder: Holder) {
         let Some(slot) = self.resources.get_mut(id as usize) else { return };
-        let Some(resource) = slot.take_if(|resource| resource.is_bare()) else { return };
+        let Some(resource) = slot else { return };
+        resource.holders[kind as usize].remove(&holder);
+        let is_bare = |resource: &mut Resource| resource.holders.iter().all(BTreeMap::is_empty);
+        let Some(resource) = slot.take_if(is_bare) else { return };
         self.by_key.remove(&resource.key);
         self.trie.remove(&resource.key, id);
         self.free.push(id);
@@ -141,8 +118,7 @@ impl Tables {
     }
 
     fn create(&mut self, key: KeyExpr) -> ResourceId {
-        let resource =
-            Some(Resource { key: key.clone(), entities: Default::default(), routers: Default::default() });
+        let resource = Some(Resource { key: key.clone(), holders: Default::default() });
         let id = self.free.pop().unwrap_or_else(|| {
             self.resources.push(None);
             // Every resource costs a face more than 100 bytes of its budget.
@@ -179,16 +155,16 @@ mod tests {
     fn a_resource_lives_as_long_as_its_last_entity() {
         let mut tables = Tables::new();
         let info = QueryableInfo::default();
-        let id = tables.insert(&key("a/*"), EntityKind::Subscriber, FaceId(1), FIRST, info);
-        assert_eq!(tables.insert(&key("a/*"), EntityKind::Token, FaceId(2), FIRST, info), id);
-        tables.remove(id, EntityKind::Subscriber, FaceId(1), FIRST);
+        let id = tables.insert(&key("a/*"), EntityKind::Subscriber, Holder::Face(FaceId(1), FIRST), info).0;
+        assert_eq!(tables.insert(&key("a/*"), EntityKind::Token, Holder::Face(FaceId(2), FIRST), info).0, id);
+        tables.remove(id, EntityKind::Subscriber, Holder::Face(FaceId(1), FIRST));
         assert_eq!(tables.matching(&key("a/b")).count(), 1);
         assert_eq!(tables.exact(&key("a/*")).unwrap().entities(EntityKind::Subscriber).count(), 0);
-        tables.remove(id, EntityKind::Token, FaceId(2), FIRST);
+        tables.remove(id, EntityKind::Token, Holder::Face(FaceId(2), FIRST));
         assert!(tables.exact(&key("a/*")).is_none());
         assert_eq!(tables.matching(&key("a/b")).count(), 0);
         // The number is reused.
-        assert_eq!(tables.insert(&key("b"), EntityKind::Token, FaceId(2), FIRST, info), id);
+        assert_eq!(tables.insert(&key("b"), EntityKind::Token, Holder::Face(FaceId(2), FIRST), info).0, id);
     }
 
     #[test]

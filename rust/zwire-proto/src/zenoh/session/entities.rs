@@ -33,9 +33,6 @@ impl Session {
 
     /// Declares a subscriber: samples with keys that intersect `key` come as
     /// [`Event::Sample`](super::Event::Sample).
-    ///
-    /// # Errors
-    /// See [`declare_keyexpr`](Self::declare_keyexpr).
     pub fn declare_subscriber(
         &mut self,
         _now: Now,
@@ -61,9 +58,6 @@ impl Session {
 
     /// Declares a queryable: queries with keys that intersect `key` come as
     /// [`Event::Query`](super::Event::Query).
-    ///
-    /// # Errors
-    /// See [`declare_keyexpr`](Self::declare_keyexpr).
     pub fn declare_queryable(
         &mut self,
         _now: Now,
@@ -84,9 +78,6 @@ impl Session {
 
     /// Declares a publisher on `key`; [`Event::Matching`](super::Event::Matching) reports whether there
     /// are subscribers.
-    ///
-    /// # Errors
-    /// See [`declare_keyexpr`](Self::declare_keyexpr).
     pub fn declare_publisher(
         &mut self,
         _now: Now,
@@ -100,9 +91,6 @@ impl Session {
 
     /// Declares a querier on `key`; [`Event::Matching`](super::Event::Matching) reports whether there
     /// are queryables.
-    ///
-    /// # Errors
-    /// See [`declare_keyexpr`](Self::declare_keyexpr).
     pub fn declare_querier(
         &mut self,
         _now: Now,
@@ -133,9 +121,6 @@ impl Session {
     }
 
     /// Declares a liveliness token: `key` is alive as long as the token and the session exist.
-    ///
-    /// # Errors
-    /// See [`declare_keyexpr`](Self::declare_keyexpr).
     pub fn declare_token(&mut self, _now: Now, key: KeyExpr) -> SessionResult<EntityId> {
         let key = self.outward(key)?;
         let id = self.entities.next();
@@ -151,9 +136,6 @@ impl Session {
     /// [`Event::Sample`](super::Event::Sample); with `history` existing ones, too.
     ///
     /// After a loss of the link existing tokens are reported in any case: they may be new.
-    ///
-    /// # Errors
-    /// See [`declare_keyexpr`](Self::declare_keyexpr).
     pub fn declare_liveliness_subscriber(
         &mut self,
         _now: Now,

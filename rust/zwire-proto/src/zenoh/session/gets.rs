@@ -3,7 +3,7 @@
 use super::{
     Session, SessionResult,
     limits::MAX_HELD_REPLY_BYTES,
-    pending::{PendingGet, SHORTEST, TIMEOUT},
+    pending::{PendingGet, SHORTEST, TIMEOUT, ids_of},
     sample::Sample,
     types::{Event, Get, GetEnd, GetId, Reply, ReplyError},
 };
@@ -237,13 +237,13 @@ impl Session {
     }
 
     pub(super) fn gets_lose_link(&mut self) {
-        for id in self.gets.ids(|pending| pending.network) {
+        for id in ids_of(&self.gets.pending, |pending| pending.network) {
             self.network_done(id, GetEnd::LinkLost);
         }
     }
 
     pub(super) fn cancel_all_gets(&mut self) {
-        for id in self.gets.ids(|_| true) {
+        for id in ids_of(&self.gets.pending, |_| true) {
             self.end(id, GetEnd::Cancelled);
         }
     }

@@ -3,7 +3,7 @@
 
 use super::{Session, error::NorthError, interest_table::NorthInterest, types::EntityId};
 use crate::zenoh::{
-    KeyExpr,
+    KeyExpr, WhatAmI,
     entity::EntityKind,
     wire::{
         Declaration, Declare, Interest as WireInterest, InterestMode, InterestOptions, NetworkMessage,
@@ -161,7 +161,7 @@ impl Session {
             // A router may still answer an interest that has ended; a peer sends all declarations
             // unasked.
             None => {
-                north.tells_unasked = north.is_peer();
+                north.tells_unasked = north.remote.whatami == WhatAmI::Peer;
                 north.tells_unasked
             }
         };

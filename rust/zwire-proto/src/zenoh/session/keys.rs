@@ -17,7 +17,7 @@ use core::convert::Infallible;
 /// Numbers for key strings, those that we gave and those that the north gave.
 #[derive(Debug, Default)]
 pub(super) struct KeyTables {
-    own: KeyTable<Text, NumbersByKey<Text>>,
+    pub(super) own: KeyTable<Text, NumbersByKey<Text>>,
     /// All numbers up to this one are taken.
     own_last: u16,
     north: KeyTable<Text>,
@@ -25,10 +25,6 @@ pub(super) struct KeyTables {
 }
 
 impl KeyTables {
-    pub(super) fn own_id(&self, key: &str) -> Option<u16> {
-        self.own.number(key)
-    }
-
     /// Gives `prefix` the smallest number that is free in both tables. `None`: it has one, or there
     /// are too many.
     ///
@@ -52,7 +48,7 @@ impl KeyTables {
 
     /// `key` by its number, by the number of its non-wild prefix, or in full.
     pub(super) fn shortest(&self, key: &KeyExpr) -> WireExpr {
-        let known = key.non_wild_prefix().and_then(|prefix| Some((prefix, self.own_id(prefix)?)));
+        let known = key.non_wild_prefix().and_then(|prefix| Some((prefix, self.own.number(prefix)?)));
         match known {
             Some((prefix, scope)) => {
                 let suffix = key.text().slice_ref(&key[prefix.len()..]);
@@ -138,7 +134,7 @@ mod tests {
         let ids: Vec<_> = ["a", "b", "c"].iter().map(|key| keys.declare(key).unwrap().0).collect();
         assert_eq!(ids, [1, 3, 4]);
         assert_eq!(keys.declare("b"), None);
-        assert_eq!(keys.own_id("b"), Some(3));
+        assert_eq!(keys.own.number("b"), Some(3));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{interest_table::Declared, keys::KeyTables};
-use crate::zenoh::{Remote, WhatAmI};
+use crate::zenoh::Remote;
 
 #[derive(Debug)]
 pub(super) struct North {
@@ -38,9 +38,5 @@ impl North {
     pub(super) fn next_id(&mut self) -> u32 {
         self.last_id = self.last_id.wrapping_add(1);
         self.last_id
-    }
-
-    pub(super) fn is_peer(&self) -> bool {
-        self.remote.whatami == WhatAmI::Peer
     }
 }

@@ -139,14 +139,6 @@ impl Gets {
         self.deadlines.remove(&(pending.deadline, id));
         Some(pending)
     }
-
-    /// In the order in which they were asked.
-    pub(super) fn ids(&self, which: impl Fn(&PendingGet) -> bool) -> Vec<GetId> {
-        let mut ids: Vec<_> =
-            self.pending.iter().filter(|(_, pending)| which(pending)).map(|(&id, _)| id).collect();
-        ids.sort_unstable();
-        ids
-    }
 }
 
 /// Receiver of the answers.
@@ -188,13 +180,6 @@ impl PendingQueries {
         self.last += 1;
         self.last
     }
-
-    pub(super) fn ids(&self, which: impl Fn(&Asked) -> bool) -> Vec<QueryId> {
-        let mut ids: Vec<_> =
-            self.asked.iter().filter(|(_, asked)| which(asked)).map(|(&id, _)| id).collect();
-        ids.sort_unstable();
-        ids
-    }
 }
 
 #[derive(Debug, Default)]
@@ -203,4 +188,11 @@ pub(super) struct Barriers {
     /// From the ids of this link.
     pub(super) by_id: HashMap<u32, BarrierId>,
     pub(super) last: u64,
+}
+
+/// The ids of those that fit, in the order in which they were asked.
+pub(super) fn ids_of<K: Copy + Ord, V>(all: &HashMap<K, V>, fits: impl Fn(&V) -> bool) -> Vec<K> {
+    let mut ids: Vec<_> = all.iter().filter(|(_, one)| fits(one)).map(|(&id, _)| id).collect();
+    ids.sort_unstable();
+    ids
 }

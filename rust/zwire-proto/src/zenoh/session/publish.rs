@@ -17,7 +17,6 @@ use crate::{
         wire::{NetworkMessage, Push, PushBody, WireExpr},
     },
 };
-use std::collections::VecDeque;
 
 /// Receiver of publications and samples that would otherwise wait in the queues of outputs. For drivers
 /// that have drained [`Session::poll_transmit`] and [`Session::poll_event`].
@@ -30,22 +29,17 @@ pub trait DataSink {
 
 /// A message without a key, which is filled in later.
 #[inline]
-const fn carrier(qos: Qos, body: PushBody) -> NetworkMessage {
-    NetworkMessage::Push(Push {
-        key: WireExpr::EMPTY,
-        qos,
-        timestamp: None,
-        node_id: 0,
-        ts_stack: None,
-        body,
-    })
+fn carrier(qos: Qos, body: PushBody) -> NetworkMessage {
+    NetworkMessage::Push(Push { qos, ..Push::new(WireExpr::EMPTY, body) })
 }
 
+#[cfg(test)]
 struct Queues {
-    transmits: VecDeque<(NetworkMessage, Reliability)>,
-    events: VecDeque<Event>,
+    transmits: std::collections::VecDeque<(NetworkMessage, Reliability)>,
+    events: std::collections::VecDeque<Event>,
 }
 
+#[cfg(test)]
 impl DataSink for Queues {
     fn push(&mut self, message: &mut NetworkMessage, reliability: Reliability) {
         self.transmits.push_back((message.clone(), reliability));
@@ -58,6 +52,7 @@ impl DataSink for Queues {
 
 impl Session {
     /// Lets `work` write into the queues of outputs.
+    #[cfg(test)]
     fn with_queues<R>(&mut self, work: impl FnOnce(&mut Self, &mut Queues) -> R) -> R {
         let mut queues = Queues {
             transmits: core::mem::take(&mut self.transmits),
@@ -94,9 +89,6 @@ impl Session {
 
     /// Like [`Self::put_to`], with a message of the caller, which can be reused for many publications.
     /// It must be a PUSH; its key is filled in here, and its body may be taken.
-    ///
-    /// # Errors
-    /// The session is closed, or the key does not fit into the namespace.
     #[inline]
     pub fn put_message_to(
         &mut self,
@@ -227,15 +219,17 @@ impl Session {
         let declared = self.interests.on(EntityKind::Subscriber, key).is_some()
             || self.interests.on(EntityKind::Queryable, key).is_some();
         match &self.north {
-            Some(north) if declared || north.keys.own_id(key).is_some() => north.keys.shortest(key),
+            Some(north) if declared || north.keys.own.number(key).is_some() => north.keys.shortest(key),
             _ => WireExpr::full(key.text().clone()),
         }
     }
 
     pub(super) fn handle_push(&mut self, now: Now, mut push: Push, reliability: Reliability) {
-        self.with_queues(|session, queues| {
-            session.handle_push_to(now, &mut push, reliability, |id, sample| queues.sample(id, sample));
+        let mut events = core::mem::take(&mut self.events);
+        self.handle_push_to(now, &mut push, reliability, |subscriber, sample| {
+            events.push_back(Event::Sample { subscriber, sample });
         });
+        self.events = events;
     }
 
     /// Handles a PUSH of the north like [`Self::handle_message`], with samples passed directly to

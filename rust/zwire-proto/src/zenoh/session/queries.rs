@@ -4,7 +4,7 @@ use super::{
     Session, SessionResult,
     error::SessionError,
     limits::MAX_PENDING_QUERIES,
-    pending::{Asked, Asker, OpenQuery},
+    pending::{Asked, Asker, OpenQuery, ids_of},
     sample::Sample,
     types::{EntityId, Event, Get, GetId, Locality, QueryId, QueryReply, QueryReplyBody, Reply, ReplyError},
 };
@@ -172,13 +172,13 @@ impl Session {
     }
 
     pub(super) fn finish_queries_of(&mut self, now: Now, queryable: EntityId) {
-        for id in self.queries.ids(|asked| asked.queryable == queryable) {
+        for id in ids_of(&self.queries.asked, |asked| asked.queryable == queryable) {
             self.finish(now, id);
         }
     }
 
     pub(super) fn finish_all_queries(&mut self, now: Now) {
-        for id in self.queries.ids(|_| true) {
+        for id in ids_of(&self.queries.asked, |_| true) {
             self.finish(now, id);
         }
     }

@@ -63,8 +63,6 @@ impl Sample {
     ) -> Self {
         match body {
             PushBody::Put(put) => Self {
-                key,
-                kind: SampleKind::Put,
                 payload: core::mem::take(&mut put.payload),
                 encoding: core::mem::take(&mut put.encoding),
                 timestamp: put.timestamp.take(),
@@ -73,20 +71,16 @@ impl Sample {
                 source_info: put.source_info.take(),
                 attachment: put.attachment.take(),
                 stamps,
-                link: 0,
+                ..Self::liveliness(key, SampleKind::Put)
             },
             PushBody::Del(del) => Self {
-                key,
-                kind: SampleKind::Delete,
-                payload: Payload::new(),
-                encoding: Encoding::DEFAULT,
                 timestamp: del.timestamp.take(),
                 qos,
                 reliability,
                 source_info: del.source_info.take(),
                 attachment: del.attachment.take(),
                 stamps,
-                link: 0,
+                ..Self::liveliness(key, SampleKind::Delete)
             },
         }
     }

@@ -74,14 +74,7 @@ pub(super) struct Changes {
     /// Routers that left, with their declarations.
     pub(super) removed: Vec<(RouterIx, NetworkRouter)>,
     pub(super) discovered: Vec<(ZenohId, WhatAmI, Vec<Text>)>,
-}
-
-/// Consequences of new trees.
-#[derive(Debug)]
-pub(super) struct Growth {
-    /// Routers that are out of reach, with their declarations.
-    pub(super) removed: Vec<(RouterIx, NetworkRouter)>,
-    /// For each router with declarations, the neighbours that became children in its tree.
+    /// After new trees, for each router with declarations, the neighbours that became children in its tree.
     pub(super) fresh: Vec<(RouterIx, Vec<FaceId>)>,
 }
 
@@ -278,7 +271,7 @@ impl Network {
     ///
     /// Removal waits for this moment: after a link state that cuts off routers, the next one may bring
     /// another way, and declarations dropped in between would not be repeated.
-    pub(super) fn handle_timeout(&mut self, now: Duration) -> Option<Growth> {
+    pub(super) fn handle_timeout(&mut self, now: Duration) -> Option<Changes> {
         self.due.filter(|(due, _)| *due <= now)?;
         self.due = None;
         self.withdrawn.forget(now);
@@ -302,7 +295,7 @@ impl Network {
                 fresh.push((ix, new));
             }
         }
-        Some(Growth { removed, fresh })
+        Some(Changes { removed, fresh, ..Changes::default() })
     }
 
     /// The links announced by both ends.
