@@ -9,7 +9,7 @@
 //! | input | [`handle_link_up`](Session::handle_link_up), [`handle_link_down`](Session::handle_link_down), [`handle_message`](Session::handle_message), [`handle_timeout`](Session::handle_timeout) |
 //! | command | `declare_*`, [`undeclare`](Session::undeclare), [`put_to`](Session::put_to), [`publish_to`](Session::publish_to), [`get`](Session::get), [`liveliness_get`](Session::liveliness_get), [`cancel`](Session::cancel), [`barrier`](Session::barrier), [`reply`](Session::reply), [`finish`](Session::finish), [`new_timestamp`](Session::new_timestamp), [`close`](Session::close) |
 //! | output | [`poll_transmit`](Session::poll_transmit), [`poll_event`](Session::poll_event), [`poll_timeout`](Session::poll_timeout) |
-//! | getter | [`matching`](Session::matching), [`matches`](Session::matches), [`remote`](Session::remote), [`zid`](Session::zid), [`stats`](Session::stats) |
+//! | getter | [`matching`](Session::matching), [`matches`](Session::matches), [`zid`](Session::zid), [`stats`](Session::stats) |
 //!
 //! After each input or command, drain `poll_transmit` and `poll_event`, then arm a timer with
 //! `poll_timeout`. Messages and events must be passed on in order.
@@ -294,15 +294,8 @@ impl Session {
         self.north.is_some()
     }
 
-    /// Whether `close` was called.
-    #[must_use]
-    pub const fn is_closed(&self) -> bool {
-        self.closed
-    }
-
-    /// The north, if there is a link.
-    #[must_use]
-    pub fn remote(&self) -> Option<&Remote> {
+    #[cfg(test)]
+    fn remote(&self) -> Option<&Remote> {
         self.north.as_ref().map(|north| &north.remote)
     }
 
