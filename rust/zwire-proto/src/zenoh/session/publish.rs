@@ -29,8 +29,15 @@ pub trait DataSink {
 
 /// A message without a key, which is filled in later.
 #[inline]
-fn carrier(qos: Qos, body: PushBody) -> NetworkMessage {
-    NetworkMessage::Push(Push { qos, ..Push::new(WireExpr::EMPTY, body) })
+const fn carrier(qos: Qos, body: PushBody) -> NetworkMessage {
+    NetworkMessage::Push(Push {
+        key: WireExpr::EMPTY,
+        qos,
+        timestamp: None,
+        node_id: 0,
+        ts_stack: None,
+        body,
+    })
 }
 
 #[cfg(test)]

@@ -92,6 +92,7 @@ impl Sample {
     }
 
     /// The sample for a token that appeared (`Put`) or vanished (`Delete`).
+    #[inline]
     pub(super) const fn liveliness(key: KeyExpr, kind: SampleKind) -> Self {
         Self {
             key,
