@@ -34,6 +34,12 @@ impl LogLevel {
     pub const ERROR: Self = Self(1);
     pub const WARNING: Self = Self(2);
     pub const INFO: Self = Self(3);
+
+    /// Name of the level; `None`: the document does not define it.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        ["ERROR", "WARNING", "INFO"].get(usize::from(self.0).checked_sub(1)?).copied()
+    }
 }
 
 /// Event at the sender.
@@ -159,10 +165,6 @@ mod tests {
     use super::*;
 
     impl LogLevel {
-        fn name(self) -> Option<&'static str> {
-            ["ERROR", "WARNING", "INFO"].get(usize::from(self.0).checked_sub(1)?).copied()
-        }
-
         fn of(name: &str) -> Option<Self> {
             (1..=Self::INFO.0).map(Self).find(|level| level.name() == Some(name))
         }
