@@ -10,7 +10,7 @@
 //! +---------------+
 //! ```
 
-use super::ext::{Z, skip_chain};
+use super::ext::skip_chain;
 use crate::{
     buf::{Reader, Sink},
     error::Result,
@@ -72,9 +72,7 @@ pub struct Close {
 impl Close {
     pub(super) fn decode(header: u8, r: &mut Reader<'_>) -> Result<Self> {
         let reason = CloseReason(r.u8("CLOSE reason")?);
-        if header & Z != 0 {
-            skip_chain(r, "CLOSE extension")?;
-        }
+        skip_chain(header, r, "CLOSE extension")?;
         Ok(Self { reason, session: header & S != 0 })
     }
 

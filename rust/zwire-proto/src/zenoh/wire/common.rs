@@ -5,7 +5,7 @@ use crate::{
     buf::{Reader, Sink, put_vle, put_zbytes, vle_len},
     error::{DecodeErrorKind, Result},
     limits::MAX_TS_STACK,
-    zenoh::{Encoding, Ntp64, Qos, Timestamp, ZenohId},
+    zenoh::{Encoding, Ntp64, Qos, Timestamp, WhatAmI, ZenohId},
 };
 use bytes::Bytes;
 
@@ -27,6 +27,91 @@ pub(super) fn read_qos(r: &mut Reader<'_>) -> Result<Qos> {
 
 pub(super) fn read_node_id(r: &mut Reader<'_>) -> Result<u16> {
     r.z16("NodeId extension")
+}
+
+/// S: size parameters follow, in INIT and JOIN.
+pub(super) const S: u8 = 0x40;
+
+/// Version, role and id, at the start of INIT, JOIN and HELLO. The names are those of the three fields.
+pub(super) fn read_node(r: &mut Reader<'_>, names: [&'static str; 3]) -> Result<(u8, WhatAmI, ZenohId)> {
+    let version = r.u8(names[0])?;
+    let offset = r.offset();
+    let flags = r.u8(names[1])?;
+    let whatami = WhatAmI::from_bits(flags & 0x03)
+        .ok_or_else(|| r.error(names[1], offset, DecodeErrorKind::Illegal { value: 3 }))?;
+    Ok((version, whatami, read_zid(r, usize::from(flags >> 4) + 1, names[2])?))
+}
+
+pub(super) fn put_node(sink: &mut impl Sink, version: u8, whatami: WhatAmI, zid: ZenohId) {
+    sink.put_u8(version);
+    sink.put_u8(zid_len_bits(zid) | whatami.to_bits());
+    put_zid(sink, zid);
+}
+
+/// Widths of FrameSN (bits 1:0) and RequestID (bits 3:2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Resolution(pub u8);
+
+impl Resolution {
+    /// Both 32 bit: the value when S=0.
+    pub const DEFAULT: Self = Self(0x0a);
+
+    /// FrameSN: 0 8 bit, 1 16 bit, 2 32 bit, 3 64 bit.
+    #[must_use]
+    pub const fn frame_sn(self) -> u8 {
+        self.0 & 0x03
+    }
+    /// RequestID, as above.
+    #[must_use]
+    pub const fn request_id(self) -> u8 {
+        self.0 >> 2 & 0x03
+    }
+    /// From both widths.
+    #[must_use]
+    pub const fn new(frame_sn: u8, request_id: u8) -> Self {
+        Self(frame_sn & 0x03 | (request_id & 0x03) << 2)
+    }
+    /// The largest id of a request. Multiples of seven bits, as for sequence numbers: such an id is in range
+    /// whether the width counts the bits of the number or those of its encoding.
+    #[must_use]
+    pub const fn request_id_mask(self) -> u32 {
+        Self::new(self.request_id(), 0).sn_mask()
+    }
+    /// The smaller width of each.
+    #[must_use]
+    pub fn min(self, other: Self) -> Self {
+        Self::new(self.frame_sn().min(other.frame_sn()), self.request_id().min(other.request_id()))
+    }
+    /// The largest sequence number: widths are multiples of seven bits (`zenoh-wire` 3.11). The 64-bit
+    /// width is treated as 32 bits, the width of the field in known implementations.
+    #[must_use]
+    pub const fn sn_mask(self) -> u32 {
+        match self.frame_sn() {
+            0 => 0x7f,
+            1 => 0x3fff,
+            2 => 0x0fff_ffff,
+            _ => u32::MAX,
+        }
+    }
+}
+
+/// Resolution and batch size, if the header has S. The names are those of the two fields.
+pub(super) fn read_size(
+    header: u8,
+    r: &mut Reader<'_>,
+    names: [&'static str; 2],
+) -> Result<Option<(Resolution, u16)>> {
+    if header & S == 0 {
+        return Ok(None);
+    }
+    Ok(Some((Resolution(r.u8(names[0])? & 0x0f), r.u16_le(names[1])?)))
+}
+
+pub(super) fn put_size(sink: &mut impl Sink, size: Option<(Resolution, u16)>) {
+    if let Some((resolution, batch_size)) = size {
+        sink.put_u8(resolution.0);
+        sink.put(&batch_size.to_le_bytes());
+    }
 }
 
 pub(super) fn read_zid(r: &mut Reader<'_>, len: usize, reading: &'static str) -> Result<ZenohId> {

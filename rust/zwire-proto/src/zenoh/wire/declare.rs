@@ -201,18 +201,18 @@ impl Declaration {
                 // There is no M here: the declaration fills the sender's own table.
                 let mut key = WireExpr::decode(header & !super::wire_expr::M, r, "D_KEYEXPR key")?;
                 key.mapping = Mapping::Sender;
-                skip_if(header, r, "D_KEYEXPR extension")?;
+                skip_chain(header, r, "D_KEYEXPR extension")?;
                 Self::KeyExpr { id, key }
             }
             U_KEYEXPR => {
                 let id = r.z16("U_KEYEXPR id")?;
-                skip_if(header, r, "U_KEYEXPR extension")?;
+                skip_chain(header, r, "U_KEYEXPR extension")?;
                 Self::UndeclareKeyExpr { id }
             }
             D_SUBSCRIBER => {
                 let id = r.z32("D_SUBSCRIBER id")?;
                 let key = WireExpr::decode(header, r, "D_SUBSCRIBER key")?;
-                skip_if(header, r, "D_SUBSCRIBER extension")?;
+                skip_chain(header, r, "D_SUBSCRIBER extension")?;
                 Self::Subscriber { id, key }
             }
             D_QUERYABLE => {
@@ -233,7 +233,7 @@ impl Declaration {
             D_TOKEN => {
                 let id = r.z32("D_TOKEN id")?;
                 let key = WireExpr::decode(header, r, "D_TOKEN key")?;
-                skip_if(header, r, "D_TOKEN extension")?;
+                skip_chain(header, r, "D_TOKEN extension")?;
                 Self::Token { id, key }
             }
             U_SUBSCRIBER => {
@@ -249,7 +249,7 @@ impl Declaration {
                 Self::UndeclareToken { id, key }
             }
             D_FINAL => {
-                skip_if(header, r, "D_FINAL extension")?;
+                skip_chain(header, r, "D_FINAL extension")?;
                 Self::Final
             }
             id => return Err(r.error("declaration", offset, DecodeErrorKind::UnknownId { id })),
@@ -267,35 +267,21 @@ impl Declaration {
                 sink.put_u8(U_KEYEXPR);
                 put_vle(sink, u64::from(*id));
             }
-            Self::Subscriber { id, key } => {
-                sink.put_u8(D_SUBSCRIBER | key.flags());
-                put_vle(sink, u64::from(*id));
-                key.encode(sink);
-            }
+            Self::Subscriber { id, key } => put_declare(sink, D_SUBSCRIBER, *id, key),
             Self::Queryable { id, key, info } => {
                 let mut chain = Chain::new(usize::from(*info != QueryableInfo::default()));
-                sink.put_u8(D_QUERYABLE | chain.flag() | key.flags());
-                put_vle(sink, u64::from(*id));
-                key.encode(sink);
+                put_declare(sink, D_QUERYABLE | chain.flag(), *id, key);
                 if *info != QueryableInfo::default() {
                     chain.z64(sink, INFO, info.to_wire());
                 }
             }
-            Self::Token { id, key } => {
-                sink.put_u8(D_TOKEN | key.flags());
-                put_vle(sink, u64::from(*id));
-                key.encode(sink);
-            }
+            Self::Token { id, key } => put_declare(sink, D_TOKEN, *id, key),
             Self::UndeclareSubscriber { id, key } => put_undeclare(sink, U_SUBSCRIBER, *id, key.as_ref()),
             Self::UndeclareQueryable { id, key } => put_undeclare(sink, U_QUERYABLE, *id, key.as_ref()),
             Self::UndeclareToken { id, key } => put_undeclare(sink, U_TOKEN, *id, key.as_ref()),
             Self::Final => sink.put_u8(D_FINAL),
         }
     }
-}
-
-fn skip_if(header: u8, r: &mut Reader<'_>, reading: &'static str) -> Result<()> {
-    if header & Z == 0 { Ok(()) } else { skip_chain(r, reading) }
 }
 
 fn undeclare(header: u8, r: &mut Reader<'_>, reading: &'static str) -> Result<(u32, Option<WireExpr>)> {
@@ -311,6 +297,12 @@ fn undeclare(header: u8, r: &mut Reader<'_>, reading: &'static str) -> Result<(u
         }
     }
     Ok((id, key))
+}
+
+fn put_declare(sink: &mut impl Sink, message: u8, id: u32, key: &WireExpr) {
+    sink.put_u8(message | key.flags());
+    put_vle(sink, u64::from(id));
+    key.encode(sink);
 }
 
 fn put_undeclare(sink: &mut impl Sink, message: u8, id: u32, key: Option<&WireExpr>) {

@@ -124,26 +124,28 @@ fn read_optional(header: u8, r: &mut Reader<'_>, reading: &'static str) -> Resul
     read_body(header, r, reading)
 }
 
-/// Skips the chain of a scouting message: even mandatory unknown extensions are skipped.
-pub(super) fn skip_chain_leniently(r: &mut Reader<'_>, reading: &'static str) -> Result<()> {
-    loop {
-        let (header, more) = read_header(r, reading)?;
-        read_body(header, r, reading)?;
-        if !more {
-            return Ok(());
-        }
+/// Skips the chain of a scouting message, if its header announces one: even mandatory unknown extensions
+/// are skipped.
+pub(super) fn skip_chain_leniently(header: u8, r: &mut Reader<'_>, reading: &'static str) -> Result<()> {
+    let mut more = header & Z != 0;
+    while more {
+        let ext;
+        (ext, more) = read_header(r, reading)?;
+        read_body(ext, r, reading)?;
     }
+    Ok(())
 }
 
-/// Skips a chain without any extension defined.
-pub(super) fn skip_chain(r: &mut Reader<'_>, reading: &'static str) -> Result<()> {
-    loop {
-        let (header, more) = read_header(r, reading)?;
-        skip_unknown(header, r, reading)?;
-        if !more {
-            return Ok(());
-        }
+/// Skips the chain of a message without any extension defined, if its header announces one.
+#[inline]
+pub(super) fn skip_chain(header: u8, r: &mut Reader<'_>, reading: &'static str) -> Result<()> {
+    let mut more = header & Z != 0;
+    while more {
+        let ext;
+        (ext, more) = read_header(r, reading)?;
+        skip_unknown(ext, r, reading)?;
     }
+    Ok(())
 }
 
 /// A reader over the contents of a ZBuf extension. The contents must fill its declared length, though

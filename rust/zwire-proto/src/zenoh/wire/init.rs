@@ -17,7 +17,7 @@
 //! ```
 
 use super::{
-    common::{put_zid, read_zid, zid_len_bits},
+    common::{Resolution, S, put_node, put_size, read_node, read_size},
     ext::{Chain, Z, read_header, skip_unknown},
 };
 use crate::{
@@ -29,7 +29,6 @@ use crate::{
 use bytes::Bytes;
 
 pub(super) const ID: u8 = 0x01;
-const S: u8 = 0x40;
 const A: u8 = 0x20;
 pub(super) const QOS: u8 = 0x01;
 const QOS_LINK: u8 = 0x21;
@@ -40,53 +39,6 @@ pub(super) const LOW_LATENCY: u8 = 0x05;
 pub(super) const COMPRESSION: u8 = 0x06;
 const PATCH: u8 = 0x27;
 const REGION_NAME: u8 = 0x48;
-
-/// Widths of FrameSN (bits 1:0) and RequestID (bits 3:2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Resolution(pub u8);
-
-impl Resolution {
-    /// Both 32 bit: the value when S=0.
-    pub const DEFAULT: Self = Self(0x0a);
-
-    /// FrameSN: 0 8 bit, 1 16 bit, 2 32 bit, 3 64 bit.
-    #[must_use]
-    pub const fn frame_sn(self) -> u8 {
-        self.0 & 0x03
-    }
-    /// RequestID, as above.
-    #[must_use]
-    pub const fn request_id(self) -> u8 {
-        self.0 >> 2 & 0x03
-    }
-    /// From both widths.
-    #[must_use]
-    pub const fn new(frame_sn: u8, request_id: u8) -> Self {
-        Self(frame_sn & 0x03 | (request_id & 0x03) << 2)
-    }
-    /// The largest id of a request. Multiples of seven bits, as for sequence numbers: such an id is in range
-    /// whether the width counts the bits of the number or those of its encoding.
-    #[must_use]
-    pub const fn request_id_mask(self) -> u32 {
-        Self::new(self.request_id(), 0).sn_mask()
-    }
-    /// The smaller width of each.
-    #[must_use]
-    pub fn min(self, other: Self) -> Self {
-        Self::new(self.frame_sn().min(other.frame_sn()), self.request_id().min(other.request_id()))
-    }
-    /// The largest sequence number: widths are multiples of seven bits (`zenoh-wire` 3.11). The 64-bit
-    /// width is treated as 32 bits, the width of the field in known implementations.
-    #[must_use]
-    pub const fn sn_mask(self) -> u32 {
-        match self.frame_sn() {
-            0 => 0x7f,
-            1 => 0x3fff,
-            2 => 0x0fff_ffff,
-            _ => u32::MAX,
-        }
-    }
-}
 
 /// Offer of QoS: with or without a range for this link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,17 +90,8 @@ pub struct Init {
 
 impl Init {
     pub(super) fn decode(header: u8, r: &mut Reader<'_>) -> Result<Self> {
-        let version = r.u8("INIT version")?;
-        let offset = r.offset();
-        let flags = r.u8("INIT whatami")?;
-        let whatami = WhatAmI::from_bits(flags & 0x03)
-            .ok_or_else(|| r.error("INIT whatami", offset, DecodeErrorKind::Illegal { value: 3 }))?;
-        let zid = read_zid(r, usize::from(flags >> 4) + 1, "INIT zid")?;
-        let size = if header & S == 0 {
-            None
-        } else {
-            Some((Resolution(r.u8("INIT resolution")? & 0x0f), r.u16_le("INIT batch size")?))
-        };
+        let (version, whatami, zid) = read_node(r, ["INIT version", "INIT whatami", "INIT zid"])?;
+        let size = read_size(header, r, ["INIT resolution", "INIT batch size"])?;
         let cookie = if header & A == 0 { None } else { Some(r.zbytes(u64::from(u16::MAX), "INIT cookie")?) };
         let mut ext = InitExt::default();
         let mut more = header & Z != 0;
@@ -197,13 +140,8 @@ impl Init {
         let s = if self.size.is_some() { S } else { 0 };
         let a = if self.cookie.is_some() { A } else { 0 };
         sink.put_u8(ID | chain.flag() | s | a);
-        sink.put_u8(self.version);
-        sink.put_u8(zid_len_bits(self.zid) | self.whatami.to_bits());
-        put_zid(sink, self.zid);
-        if let Some((resolution, batch_size)) = self.size {
-            sink.put_u8(resolution.0);
-            sink.put(&batch_size.to_le_bytes());
-        }
+        put_node(sink, self.version, self.whatami, self.zid);
+        put_size(sink, self.size);
         if let Some(cookie) = &self.cookie {
             put_zbytes(sink, cookie);
         }

@@ -41,6 +41,9 @@ pub enum InterestMode {
 }
 
 impl InterestMode {
+    /// All of them, in the order of their numbers on the wire.
+    const ALL: [Self; 4] = [Self::Final, Self::Current, Self::Future, Self::CurrentFuture];
+
     /// Whether existing declarations are requested.
     #[must_use]
     pub const fn current(self) -> bool {
@@ -127,12 +130,7 @@ impl Interest {
 
     pub(super) fn decode(header: u8, r: &mut Reader<'_>) -> Result<Self> {
         let id = r.z32("INTEREST id")?;
-        let mode = match (header & MODE) >> 5 {
-            0 => InterestMode::Final,
-            1 => InterestMode::Current,
-            2 => InterestMode::Future,
-            _ => InterestMode::CurrentFuture,
-        };
+        let mode = InterestMode::ALL[usize::from((header & MODE) >> 5)];
         let mut interest = Self { qos: Qos::DEFAULT, ..Self::finished(id) };
         interest.mode = mode;
         if mode != InterestMode::Final {
@@ -164,13 +162,7 @@ impl Interest {
                 + usize::from(self.timestamp.is_some())
                 + usize::from(self.node_id != 0),
         );
-        let mode = match self.mode {
-            InterestMode::Final => 0x00,
-            InterestMode::Current => 0x20,
-            InterestMode::Future => 0x40,
-            InterestMode::CurrentFuture => 0x60,
-        };
-        sink.put_u8(ID | chain.flag() | mode);
+        sink.put_u8(ID | chain.flag() | (self.mode as u8) << 5);
         put_vle(sink, u64::from(self.id));
         if self.mode != InterestMode::Final {
             let mut options = self.options.0;

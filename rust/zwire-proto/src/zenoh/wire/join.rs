@@ -18,20 +18,18 @@
 //! ```
 
 use super::{
-    common::{put_zid, read_zid, zid_len_bits},
+    common::{Resolution, S, put_node, put_size, read_node, read_size},
     ext::{Chain, Z, read_header, skip_unknown, zbuf},
-    init::Resolution,
-    open::{lease_from_wire, lease_to_wire},
+    open::{lease_to_wire, read_lease},
 };
 use crate::{
     buf::{Reader, Sink, put_vle, vle_len},
-    error::{DecodeErrorKind, Result},
+    error::Result,
     zenoh::{Priority, WhatAmI, ZenohId},
 };
 use bytes::Bytes;
 
 pub(super) const ID: u8 = 0x07;
-const S: u8 = 0x40;
 const T: u8 = 0x20;
 const QOS: u8 = 0x51;
 const SHM: u8 = 0x52;
@@ -71,23 +69,9 @@ pub struct Join {
 
 impl Join {
     pub(super) fn decode(header: u8, r: &mut Reader<'_>) -> Result<Self> {
-        let version = r.u8("JOIN version")?;
-        let offset = r.offset();
-        let flags = r.u8("JOIN whatami")?;
-        let whatami = WhatAmI::from_bits(flags & 0x03)
-            .ok_or_else(|| r.error("JOIN whatami", offset, DecodeErrorKind::Illegal { value: 3 }))?;
-        let zid = read_zid(r, usize::from(flags >> 4) + 1, "JOIN zid")?;
-        let size = if header & S == 0 {
-            None
-        } else {
-            Some((Resolution(r.u8("JOIN resolution")? & 0x0f), r.u16_le("JOIN batch size")?))
-        };
-        let offset = r.offset();
-        let lease = r.vle("JOIN lease")?;
-        let lease_ms = lease_from_wire(lease, header & T != 0).ok_or_else(|| {
-            let kind = DecodeErrorKind::OutOfRange { value: lease, bound: u64::MAX / 1000 };
-            r.error("JOIN lease", offset, kind)
-        })?;
+        let (version, whatami, zid) = read_node(r, ["JOIN version", "JOIN whatami", "JOIN zid"])?;
+        let size = read_size(header, r, ["JOIN resolution", "JOIN batch size"])?;
+        let lease_ms = read_lease(r, header & T != 0, "JOIN lease")?;
         let next_sn = read_next_sn(r)?;
         let mut join =
             Self { version, whatami, zid, size, lease_ms, next_sn, qos: None, shm: None, patch: 0 };
@@ -121,13 +105,8 @@ impl Join {
         let s = if self.size.is_some() { S } else { 0 };
         let t = if seconds { T } else { 0 };
         sink.put_u8(ID | chain.flag() | s | t);
-        sink.put_u8(self.version);
-        sink.put_u8(zid_len_bits(self.zid) | self.whatami.to_bits());
-        put_zid(sink, self.zid);
-        if let Some((resolution, batch_size)) = self.size {
-            sink.put_u8(resolution.0);
-            sink.put(&batch_size.to_le_bytes());
-        }
+        put_node(sink, self.version, self.whatami, self.zid);
+        put_size(sink, self.size);
         put_vle(sink, lease);
         put_next_sn(sink, self.next_sn);
         if let Some(all) = &self.qos {
@@ -164,6 +143,7 @@ mod tests {
         testing::{both_ways_transport, kind, transport},
     };
     use super::*;
+    use crate::error::DecodeErrorKind;
 
     fn minimal() -> Join {
         Join {

@@ -39,13 +39,13 @@ mod wire_expr;
 
 pub use batch_reader::{BatchItem, BatchReader};
 pub use close::{Close, CloseReason};
-pub use common::{SourceInfo, TsRecord, TsStack};
+pub use common::{Resolution, SourceInfo, TsRecord, TsStack};
 pub use declare::{Declaration, Declare, QueryableInfo};
 pub use del::Del;
 pub use err::Err;
 pub use ext::{ExtBody, UnknownExt};
 pub use frame::{Fragment, Frame};
-pub use init::{Init, InitExt, QosOffer, Resolution};
+pub use init::{Init, InitExt, QosOffer};
 pub use interest::{Interest, InterestMode, InterestOptions};
 pub use join::{Join, NextSn};
 pub use link_state::{LinkState, LinkStateList};
@@ -214,10 +214,7 @@ impl TransportMessage {
             frame::ID => Frame::decode(header, r).map(Self::Frame),
             frame::FRAGMENT_ID => Fragment::decode(header, r).map(Self::Fragment),
             close::KEEP_ALIVE_ID => {
-                if header & ext::Z != 0 {
-                    ext::skip_chain(r, "KEEP_ALIVE extension")?;
-                }
-                Ok(Self::KeepAlive)
+                ext::skip_chain(header, r, "KEEP_ALIVE extension").map(|()| Self::KeepAlive)
             }
             close::ID => Close::decode(header, r).map(Self::Close),
             init::ID => Init::decode(header, r).map(Self::Init),

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     buf::{Reader, Sink, put_vle, put_zbytes},
-    error::{DecodeErrorKind, Result},
+    error::Result,
 };
 use bytes::Bytes;
 
@@ -85,12 +85,7 @@ pub struct Open {
 
 impl Open {
     pub(super) fn decode(header: u8, r: &mut Reader<'_>) -> Result<Self> {
-        let offset = r.offset();
-        let lease = r.vle("OPEN lease")?;
-        let lease_ms = lease_from_wire(lease, header & T != 0).ok_or_else(|| {
-            let kind = DecodeErrorKind::OutOfRange { value: lease, bound: u64::MAX / 1000 };
-            r.error("OPEN lease", offset, kind)
-        })?;
+        let lease_ms = read_lease(r, header & T != 0, "OPEN lease")?;
         let initial_sn = r.z32("OPEN initial sn")?;
         let cookie = if header & A == 0 { Some(r.zbytes(u64::from(u16::MAX), "OPEN cookie")?) } else { None };
         let mut ext = OpenExt::default();
@@ -165,9 +160,10 @@ impl Open {
     }
 }
 
-/// Milliseconds of a lease on the wire.
-pub(super) const fn lease_from_wire(lease: u64, seconds: bool) -> Option<u64> {
-    if seconds { lease.checked_mul(1000) } else { Some(lease) }
+/// A lease in milliseconds, from seconds or milliseconds on the wire.
+pub(super) fn read_lease(r: &mut Reader<'_>, seconds: bool, reading: &'static str) -> Result<u64> {
+    let factor = if seconds { 1000 } else { 1 };
+    r.vle_max(u64::MAX / factor, reading).map(|lease| lease * factor)
 }
 
 /// T=1 exactly when the lease is a whole number of seconds, as in Eclipse Zenoh.
@@ -182,6 +178,7 @@ mod tests {
         testing::{both_ways_transport, kind, transport},
     };
     use super::*;
+    use crate::error::DecodeErrorKind;
 
     fn ack() -> Open {
         Open { lease_ms: 1, initial_sn: 0, cookie: None, ext: OpenExt::default() }

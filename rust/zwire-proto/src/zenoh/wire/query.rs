@@ -49,22 +49,14 @@ pub enum Consolidation {
 }
 
 impl Consolidation {
+    const ALL: [Self; 4] = [Self::Auto, Self::None, Self::Monotonic, Self::Latest];
+
     pub(super) const fn to_wire(self) -> u64 {
-        match self {
-            Self::Auto => 0,
-            Self::None => 1,
-            Self::Monotonic => 2,
-            Self::Latest => 3,
-        }
+        self as u64
     }
 
-    pub(super) const fn from_wire(value: u64) -> Self {
-        match value {
-            1 => Self::None,
-            2 => Self::Monotonic,
-            3 => Self::Latest,
-            _ => Self::Auto,
-        }
+    pub(super) fn from_wire(value: u64) -> Self {
+        Self::ALL.into_iter().find(|known| known.to_wire() == value).unwrap_or_default()
     }
 }
 

@@ -16,13 +16,13 @@
 //! No extension is defined, and even mandatory unknown ones are skipped.
 
 use super::{
-    common::{put_zid, read_zid, zid_len_bits},
-    ext::{Z, skip_chain_leniently},
+    common::{put_node, put_zid, read_node, read_zid, zid_len_bits},
+    ext::skip_chain_leniently,
 };
 use crate::{
     Text,
     buf::{Reader, Sink, put_vle, put_zbytes},
-    error::{DecodeErrorKind, Result},
+    error::Result,
     limits::MAX_LOCATORS,
     zenoh::{WhatAmI, ZenohId},
 };
@@ -49,9 +49,7 @@ impl Scout {
         let flags = r.u8("SCOUT what")?;
         let zid =
             if flags & I == 0 { None } else { Some(read_zid(r, usize::from(flags >> 4) + 1, "SCOUT zid")?) };
-        if header & Z != 0 {
-            skip_chain_leniently(r, "SCOUT extension")?;
-        }
+        skip_chain_leniently(header, r, "SCOUT extension")?;
         Ok(Self { version, what: flags & 0x07, zid })
     }
 
@@ -80,29 +78,20 @@ pub struct Hello {
 
 impl Hello {
     pub(super) fn decode(header: u8, r: &mut Reader<'_>) -> Result<Self> {
-        let version = r.u8("HELLO version")?;
-        let offset = r.offset();
-        let flags = r.u8("HELLO whatami")?;
-        let whatami = WhatAmI::from_bits(flags & 0x03)
-            .ok_or_else(|| r.error("HELLO whatami", offset, DecodeErrorKind::Illegal { value: 3 }))?;
-        let zid = read_zid(r, usize::from(flags >> 4) + 1, "HELLO zid")?;
+        let (version, whatami, zid) = read_node(r, ["HELLO version", "HELLO whatami", "HELLO zid"])?;
         let mut locators = Vec::new();
         if header & L != 0 {
             for _ in 0..r.count(MAX_LOCATORS, "HELLO locators")? {
                 locators.push(r.text(u64::from(u8::MAX), "HELLO locator")?);
             }
         }
-        if header & Z != 0 {
-            skip_chain_leniently(r, "HELLO extension")?;
-        }
+        skip_chain_leniently(header, r, "HELLO extension")?;
         Ok(Self { version, whatami, zid, locators })
     }
 
     pub(super) fn encode(&self, sink: &mut impl Sink) {
         sink.put_u8(HELLO_ID | if self.locators.is_empty() { 0 } else { L });
-        sink.put_u8(self.version);
-        sink.put_u8(zid_len_bits(self.zid) | self.whatami.to_bits());
-        put_zid(sink, self.zid);
+        put_node(sink, self.version, self.whatami, self.zid);
         if !self.locators.is_empty() {
             put_vle(sink, self.locators.len() as u64);
             for locator in &self.locators {
@@ -119,6 +108,7 @@ mod tests {
         testing::{both_ways_scouting, kind, scouting},
     };
     use super::*;
+    use crate::error::DecodeErrorKind;
 
     #[test]
     fn shortest_and_longest_scout() {
