@@ -1,55 +1,34 @@
-//! CURVE in a build without the feature `curve`: types without values. No side can be configured for the
-//! mechanism, so that a peer that announces it is refused like one with an unknown mechanism.
+//! CURVE in a build without the feature `curve`: one type without values stands for its keys, sides,
+//! sessions and boxes. No side can be configured for the mechanism, so that a peer that announces it is
+//! refused like one with an unknown mechanism.
 
 use super::{ZmtpHandshakeConfig, ZmtpHandshakeError, ZmtpLinkError, handshake::MechanismResult};
 use crate::buf::Sink;
 use bytes::Bytes;
 
-/// Keys of a client; needs the feature `curve`.
+/// Stands for a type of CURVE; needs the feature `curve`.
 #[derive(Clone, Debug)]
-pub enum CurveClient {}
+pub enum Absent {}
 
-impl CurveClient {
+pub use Absent as CurveClient;
+pub(super) use Absent as CurveClientSide;
+pub(super) use Absent as CurveOpener;
+pub use Absent as CurveServer;
+pub(super) use Absent as CurveServerSide;
+pub(super) use Absent as CurveSession;
+pub(super) use Absent as Sealer;
+
+impl Absent {
     /// Replaces the random parts for another connection.
-    pub fn renew(&mut self, _random: &[u8; 48]) {
+    pub fn renew<const N: usize>(&mut self, _random: &[u8; N]) {
         match *self {}
     }
-}
 
-/// Keys of a server; needs the feature `curve`.
-#[derive(Clone, Debug)]
-pub enum CurveServer {}
-
-impl CurveServer {
-    /// Replaces the random parts for another connection.
-    pub fn renew(&mut self, _random: &[u8; 96]) {
-        match *self {}
-    }
-}
-
-#[derive(Debug)]
-pub(super) enum CurveClientSide {}
-
-impl CurveClientSide {
-    pub(super) fn start(given: &CurveClient, _out: &mut Vec<u8>) -> Result<Box<Self>, ZmtpHandshakeError> {
+    pub(super) fn new(given: &Self) -> Box<Self> {
         match *given {}
     }
 
-    pub(super) fn handle_command(
-        &mut self,
-        _body: &Bytes,
-        _config: &ZmtpHandshakeConfig,
-        _out: &mut Vec<u8>,
-    ) -> MechanismResult {
-        match *self {}
-    }
-}
-
-#[derive(Debug)]
-pub(super) enum CurveServerSide {}
-
-impl CurveServerSide {
-    pub(super) fn start(given: &CurveServer) -> Box<Self> {
+    pub(super) fn start(given: &Self, _out: &mut Vec<u8>) -> Result<Box<Self>, ZmtpHandshakeError> {
         match *given {}
     }
 
@@ -65,37 +44,19 @@ impl CurveServerSide {
     pub(super) fn allow(&mut self, _config: &ZmtpHandshakeConfig) -> MechanismResult {
         match *self {}
     }
-}
 
-/// Keys of a connection.
-#[derive(Clone, Debug)]
-pub(super) enum CurveSession {}
-
-impl CurveSession {
-    pub(super) fn sealer(&self) -> Sealer {
+    pub(super) fn sealer(&self) -> Self {
         match *self {}
     }
 
-    pub(super) fn opener(&self) -> CurveOpener {
+    pub(super) fn opener(&self) -> Self {
         match *self {}
     }
-}
 
-/// Seals frames in boxes.
-#[derive(Debug)]
-pub(super) enum Sealer {}
-
-impl Sealer {
     pub(super) fn put(&mut self, _sink: &mut impl Sink, _flags: u8, _body: &[u8]) {
         match *self {}
     }
-}
 
-/// Opens boxes.
-#[derive(Debug)]
-pub(super) enum CurveOpener {}
-
-impl CurveOpener {
     pub(super) fn open(&mut self, _body: &Bytes) -> Result<Opened, ZmtpLinkError> {
         match *self {}
     }

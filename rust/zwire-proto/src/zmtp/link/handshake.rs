@@ -336,26 +336,20 @@ impl Handshake {
         }
         let own = if self.config.version == Version::V3_1 { 1 } else { 0 };
         self.version = if greeting.common_minor(own) == 0 { Version::V3_0 } else { Version::V3_1 };
-        let (exchange, outcome) = match &self.config.security {
+        let mut outcome = HandshakeOutcome::Continue;
+        let exchange = match &self.config.security {
             Security::Null { authenticate } => {
-                let (machine, outcome) = null::Null::start(*authenticate, &self.config, &mut self.out);
-                (Exchange::Null(machine), outcome)
+                outcome = null::Null::start(*authenticate, &self.config, &mut self.out);
+                Exchange::Null(null::Null)
             }
             Security::PlainClient(credentials) => {
-                let machine = plain::PlainClientSide::start(credentials, &mut self.out);
-                (Exchange::PlainClient(machine), HandshakeOutcome::Continue)
+                Exchange::PlainClient(plain::PlainClientSide::start(credentials, &mut self.out))
             }
-            Security::PlainServer => {
-                (Exchange::PlainServer(plain::PlainServerSide::start()), HandshakeOutcome::Continue)
-            }
+            Security::PlainServer => Exchange::PlainServer(plain::PlainServerSide::Hello),
             Security::CurveClient(given) => {
-                let machine = curve::CurveClientSide::start(given, &mut self.out)?;
-                (Exchange::CurveClient(machine), HandshakeOutcome::Continue)
+                Exchange::CurveClient(curve::CurveClientSide::start(given, &mut self.out)?)
             }
-            Security::CurveServer(given) => {
-                let machine = curve::CurveServerSide::start(given);
-                (Exchange::CurveServer(machine), HandshakeOutcome::Continue)
-            }
+            Security::CurveServer(given) => Exchange::CurveServer(curve::CurveServerSide::new(given)),
         };
         self.follow(exchange, outcome)
     }

@@ -164,5 +164,3 @@ pub enum ZmtpLinkError {
         reason: Bytes,
     },
 }
-
-impl ZmtpLinkError {}

@@ -8,7 +8,7 @@
 //!
 //! Names are case-sensitive.
 
-use super::FrameHead;
+use super::{FrameHead, Metadata};
 use crate::{
     buf::{Counter, Reader, Sink},
     error::{DecodeErrorKind, Result},
@@ -78,20 +78,54 @@ pub trait Command: Sized {
     }
 }
 
-/// A list of properties and nothing else, as in READY and in PLAIN's INITIATE.
-macro_rules! metadata_command {
-    ($type:ident, $name:literal) => {
+/// Writes up to 255 bytes behind a byte with their number. More, which no caller has, are cut.
+pub(super) fn put_short(sink: &mut impl Sink, bytes: &[u8]) {
+    let len = u8::try_from(bytes.len()).unwrap_or(u8::MAX);
+    sink.put_u8(len);
+    sink.put(&bytes[..usize::from(len)]);
+}
+
+/// Data of a command with one field, to the end of the frame.
+pub(super) trait Data: Sized {
+    fn decode(r: &mut Reader<'_>) -> Result<Self>;
+
+    fn encode(&self, sink: &mut impl Sink);
+}
+
+impl Data for Bytes {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(r.rest())
+    }
+
+    fn encode(&self, sink: &mut impl Sink) {
+        sink.put_shared(self);
+    }
+}
+
+impl Data for Metadata {
+    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        Self::decode(r)
+    }
+
+    fn encode(&self, sink: &mut impl Sink) {
+        self.encode(sink);
+    }
+}
+
+/// Implements [`Command`] for a type with one field.
+macro_rules! command {
+    ($type:ident, $name:literal, $field:ident) => {
         impl crate::zmtp::wire::Command for $type {
             const NAME: &'static str = $name;
 
             fn decode_data(r: &mut crate::buf::Reader<'_>) -> crate::error::Result<Self> {
-                Ok(Self { metadata: crate::zmtp::wire::Metadata::decode(r)? })
+                Ok(Self { $field: crate::zmtp::wire::command::Data::decode(r)? })
             }
 
             fn encode_data(&self, sink: &mut impl crate::buf::Sink) {
-                self.metadata.encode(sink);
+                crate::zmtp::wire::command::Data::encode(&self.$field, sink);
             }
         }
     };
 }
-pub(super) use metadata_command;
+pub(super) use command;

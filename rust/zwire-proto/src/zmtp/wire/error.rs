@@ -6,7 +6,7 @@
 //! +----+---------+-----+--------+
 //! ```
 
-use super::Command;
+use super::{Command, command::put_short};
 use crate::{
     buf::{Reader, Sink},
     error::Result,
@@ -51,9 +51,7 @@ impl Command for Error {
     }
 
     fn encode_data(&self, sink: &mut impl Sink) {
-        let len = u8::try_from(self.reason.len()).unwrap_or(u8::MAX);
-        sink.put_u8(len);
-        sink.put(&self.reason[..usize::from(len)]);
+        put_short(sink, &self.reason);
     }
 }
 

@@ -57,6 +57,23 @@ impl fmt::Debug for Mechanism {
     }
 }
 
+/// The next byte, if it is legal.
+pub(super) fn checked(r: &mut Reader<'_>, reading: &'static str, legal: fn(u8) -> bool) -> Result<u8> {
+    let value = r.u8(reading)?;
+    if legal(value) {
+        return Ok(value);
+    }
+    Err(r.error(reading, r.offset() - 1, DecodeErrorKind::Illegal { value: value.into() }))
+}
+
+/// The padding in the signature.
+pub(super) fn read_signature(r: &mut Reader<'_>) -> Result<u64> {
+    checked(r, "greeting signature", |start| start == SIGNATURE_START)?;
+    let padding = r.u64_be("greeting padding")?;
+    checked(r, "greeting signature end", |end| end & 1 != 0)?;
+    Ok(padding)
+}
+
 /// First bytes of both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Greeting {
@@ -90,22 +107,8 @@ impl Greeting {
     /// # Errors
     /// Too short, or of another generation than 3.
     pub fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        let illegal = |r: &Reader<'_>, reading, value: u8| {
-            Err(r.error(reading, r.offset() - 1, DecodeErrorKind::Illegal { value: value.into() }))
-        };
-        let start = r.u8("greeting signature")?;
-        if start != SIGNATURE_START {
-            return illegal(r, "greeting signature", start);
-        }
-        let padding = r.u64_be("greeting padding")?;
-        let end = r.u8("greeting signature end")?;
-        if end & 1 == 0 {
-            return illegal(r, "greeting signature end", end);
-        }
-        let major = r.u8("greeting major version")?;
-        if major < 3 {
-            return illegal(r, "greeting major version", major);
-        }
+        let padding = read_signature(r)?;
+        let major = checked(r, "greeting major version", |major| major >= 3)?;
         let minor = r.u8("greeting minor version")?;
         let mechanism = Mechanism(r.array("greeting mechanism")?);
         let as_server = r.u8("greeting as-server")? != 0;

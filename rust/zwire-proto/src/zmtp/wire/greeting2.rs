@@ -11,11 +11,12 @@
 
 use super::{
     SocketType,
-    greeting::{SIGNATURE_END, SIGNATURE_START},
+    command::put_short,
+    greeting::{SIGNATURE_END, SIGNATURE_START, checked, read_signature},
 };
 use crate::{
     buf::{Reader, Sink},
-    error::{DecodeErrorKind, Result},
+    error::Result,
 };
 use bytes::Bytes;
 
@@ -38,27 +39,12 @@ impl Greeting2 {
     /// # Errors
     /// Too short, an unknown socket type, or an identity that is not a final short frame.
     pub fn decode(r: &mut Reader<'_>) -> Result<Self> {
-        let illegal = |r: &Reader<'_>, reading, value: u8| {
-            r.error(reading, r.offset() - 1, DecodeErrorKind::Illegal { value: value.into() })
-        };
-        let start = r.u8("greeting signature")?;
-        if start != SIGNATURE_START {
-            return Err(illegal(r, "greeting signature", start));
-        }
-        let padding = r.u64_be("greeting padding")?;
-        let end = r.u8("greeting signature end")?;
-        if end & 1 == 0 {
-            return Err(illegal(r, "greeting signature end", end));
-        }
+        let padding = read_signature(r)?;
         let revision = r.u8("greeting revision")?;
-        let code = r.u8("greeting socket type")?;
-        let socket_type =
-            SocketType::from_code(code).ok_or_else(|| illegal(r, "greeting socket type", code))?;
+        let code = checked(r, "greeting socket type", |code| SocketType::from_code(code).is_some())?;
+        let socket_type = SocketType::ALL[usize::from(code)];
         // A final short frame.
-        let flags = r.u8("greeting identity flags")?;
-        if flags != 0 {
-            return Err(illegal(r, "greeting identity flags", flags));
-        }
+        checked(r, "greeting identity flags", |flags| flags == 0)?;
         let len = r.u8("greeting identity length")?;
         let identity = r.bytes(len.into(), "greeting identity")?;
         Ok(Self { padding, revision, socket_type, identity })
@@ -75,9 +61,8 @@ impl Greeting2 {
     /// Writes the part behind the revision: the beginning is the same for all generations and was sent
     /// before the peer's was known.
     pub fn encode_end(&self, sink: &mut impl Sink) {
-        let len = u8::try_from(self.identity.len()).unwrap_or(u8::MAX);
-        sink.put(&[self.socket_type.code(), 0, len]);
-        sink.put(&self.identity[..usize::from(len)]);
+        sink.put(&[self.socket_type.code(), 0]);
+        put_short(sink, &self.identity);
     }
 }
 
@@ -85,6 +70,7 @@ impl Greeting2 {
 mod tests {
     use super::super::testing::{cuts, kind, unhex};
     use super::*;
+    use crate::error::DecodeErrorKind;
 
     /// `zmtp` 13.1: bytes that libzmq sends as a ROUTER "SRVID" to a peer of 2.0.
     const EXAMPLE: &str = "FF 00 00 00 00 00 00 00 06 7F 03 06 00 05 53 52 56 49 44";

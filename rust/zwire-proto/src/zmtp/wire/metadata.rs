@@ -6,7 +6,7 @@
 //! +-----+------+-----------------+-------+
 //! ```
 
-use super::SocketType;
+use super::{SocketType, command::put_short};
 use crate::{
     buf::{Reader, Sink},
     error::{DecodeErrorKind, Result},
@@ -89,9 +89,7 @@ impl Metadata {
     /// Writes the properties. A name or value above its bound, which no socket has, is truncated.
     pub fn encode(&self, sink: &mut impl Sink) {
         for Property { name, value } in &self.0 {
-            let len = u8::try_from(name.len()).unwrap_or(u8::MAX);
-            sink.put_u8(len);
-            sink.put(&name[..usize::from(len)]);
+            put_short(sink, name);
             let len = u32::try_from(value.len()).unwrap_or(u32::MAX).min(MAX_VALUE);
             sink.put(&len.to_be_bytes());
             sink.put_shared(&value.slice(..len as usize));

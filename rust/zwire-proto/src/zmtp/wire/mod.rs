@@ -9,7 +9,6 @@
 //! Every command is a [`Command`], with its name and the codec of its data. All numbers are big-endian.
 //! Decoded byte fields are slices of the buffer.
 
-mod cancel;
 mod command;
 pub mod curve;
 mod error;
@@ -21,7 +20,6 @@ mod greeting2;
 mod metadata;
 mod ping;
 pub mod plain;
-mod pong;
 mod ready;
 mod socket_type;
 mod subscribe;
@@ -30,7 +28,6 @@ mod subscription;
 pub(super) mod testing;
 mod traffic_command;
 
-pub use cancel::Cancel;
 pub use command::{Command, command_name};
 pub use error::Error;
 pub use frame::{FrameHead, put_frame};
@@ -39,10 +36,9 @@ pub use greeting::{Greeting, Mechanism};
 pub use greeting1::Greeting1;
 pub use greeting2::Greeting2;
 pub use metadata::{Metadata, Property};
-pub use ping::Ping;
-pub use pong::Pong;
+pub use ping::{Ping, Pong};
 pub use ready::Ready;
 pub use socket_type::SocketType;
-pub use subscribe::Subscribe;
+pub use subscribe::{Cancel, Subscribe};
 pub use subscription::Subscription;
 pub use traffic_command::TrafficCommand;

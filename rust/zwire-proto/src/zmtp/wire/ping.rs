@@ -1,12 +1,14 @@
-//! PING: asks for a sign of life (`zmtp` 10).
+//! PING, which asks for a sign of life, and PONG, the answer (`zmtp` 10).
 //!
 //! ```text
 //! +----+--------+-----+---------+
 //! | 04 | "PING" | TTL | context |   TTL: 2 bytes, tenths of a second; context: 0 to 16 bytes
 //! +----+--------+-----+---------+
+//! | 04 | "PONG" | context |         that of the PING
+//! +----+--------+---------+
 //! ```
 
-use super::Command;
+use super::{Command, command::command};
 use crate::{
     buf::{Reader, Sink},
     error::Result,
@@ -14,7 +16,7 @@ use crate::{
 };
 use bytes::Bytes;
 
-/// Asks for a [`super::Pong`].
+/// Asks for a [`Pong`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ping {
     /// TTL: silence of the sender after which it counts as gone; 0 for none.
@@ -40,6 +42,16 @@ impl Command for Ping {
     }
 }
 
+/// Answers a [`Ping`]. A context may have any length: libzmq answers a PING that is too short with bytes
+/// that were not in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pong {
+    /// Context of the PING.
+    pub context: Bytes,
+}
+
+command!(Pong, "PONG", context);
+
 #[cfg(test)]
 mod tests {
     use super::super::testing::{both_ways, kind, unhex};
@@ -64,5 +76,12 @@ mod tests {
         }
         let long = unhex(&format!("04 50 49 4E 47 00 00 {}", "61".repeat(17)));
         assert_eq!(Ping::decode(&long).unwrap().context, "a".repeat(16));
+    }
+
+    /// `zmtp` 15.6.
+    #[test]
+    fn the_answers_of_the_examples() {
+        both_ways("04 05 04 50 4F 4E 47", &Pong::default());
+        both_ways("04 09 04 50 4F 4E 47 61 62 63 64", &Pong { context: Bytes::from_static(b"abcd") });
     }
 }

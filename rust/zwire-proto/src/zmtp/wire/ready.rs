@@ -6,7 +6,7 @@
 //! +----+---------+----------+
 //! ```
 
-use super::{Metadata, command::metadata_command};
+use super::{Metadata, command::command};
 
 /// NULL: from both sides, as soon as the other's greeting arrives. PLAIN: from the server, last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Ready {
     pub metadata: Metadata,
 }
 
-metadata_command!(Ready, "READY");
+command!(Ready, "READY", metadata);
 
 #[cfg(test)]
 mod tests {

@@ -38,19 +38,9 @@ impl SocketType {
     /// Name in metadata.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Pair => "PAIR",
-            Self::Pub => "PUB",
-            Self::Sub => "SUB",
-            Self::Req => "REQ",
-            Self::Rep => "REP",
-            Self::Dealer => "DEALER",
-            Self::Router => "ROUTER",
-            Self::Pull => "PULL",
-            Self::Push => "PUSH",
-            Self::XPub => "XPUB",
-            Self::XSub => "XSUB",
-        }
+        const NAMES: [&str; 11] =
+            ["PAIR", "PUB", "SUB", "REQ", "REP", "DEALER", "ROUTER", "PULL", "PUSH", "XPUB", "XSUB"];
+        NAMES[self as usize]
     }
 
     /// The type of that name; names are compared exactly.

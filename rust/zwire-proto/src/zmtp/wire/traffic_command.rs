@@ -1,6 +1,6 @@
 //! [`TrafficCommand`]: commands between messages (`zmtp` 5).
 
-use super::{Cancel, Command, Error, Ping, Pong, Subscribe, command_name};
+use super::{Cancel, Command, Error, Ping, Pong, Subscribe, command::put_short, command_name};
 use crate::{
     buf::{Reader, Sink},
     error::Result,
@@ -63,10 +63,7 @@ impl TrafficCommand {
             Self::Pong(c) => c.encode(sink),
             Self::Error(c) => c.encode(sink),
             Self::Unknown { name, data } => {
-                // A longer name was never read, and nobody makes one.
-                let len = u8::try_from(name.len()).unwrap_or(u8::MAX);
-                sink.put_u8(len);
-                sink.put(&name[..usize::from(len)]);
+                put_short(sink, name);
                 sink.put_shared(data);
             }
         }

@@ -103,11 +103,6 @@ fn shared(
     secret.shared(public).ok_or(ZmtpHandshakeError::WeakKey { command })
 }
 
-/// The next `N` bytes of an opened box.
-fn take<const N: usize>(r: &mut Reader<'_>, reading: &'static str) -> Result<[u8; N], ZmtpHandshakeError> {
-    Ok(r.array(reading)?)
-}
-
 fn encoded(metadata: &Metadata) -> Vec<u8> {
     let mut out = Vec::new();
     metadata.encode(&mut out);
@@ -169,8 +164,8 @@ impl CurveClientSide {
         let opened = key.open(&long_nonce(WELCOME, &welcome.nonce), &welcome.sealed);
         let opened = Bytes::from(opened.ok_or(sealed("WELCOME"))?);
         let mut r = Reader::new(&opened);
-        let server_transient = PublicKey(take(&mut r, "WELCOME server key")?);
-        let cookie = take::<COOKIE_LEN>(&mut r, "WELCOME cookie")?;
+        let server_transient = PublicKey(r.array("WELCOME server key")?);
+        let cookie = r.array::<COOKIE_LEN>("WELCOME cookie")?;
 
         let vouching = shared(&given.keys.secret, &server_transient, "WELCOME")?;
         let vouch = vouching
@@ -199,7 +194,7 @@ enum ServerState {
 }
 
 impl CurveServerSide {
-    pub(super) fn start(given: &CurveServer) -> Box<Self> {
+    pub(super) fn new(given: &CurveServer) -> Box<Self> {
         Box::new(Self { given: given.clone(), state: ServerState::Hello })
     }
 
@@ -268,9 +263,9 @@ impl CurveServerSide {
         let opened = key.open(&short_nonce(INITIATE, initiate.nonce), &initiate.sealed);
         let opened = Bytes::from(opened.ok_or(sealed("INITIATE"))?);
         let mut r = Reader::new(&opened);
-        let client = PublicKey(take(&mut r, "INITIATE client key")?);
-        let vouch_nonce = take::<16>(&mut r, "INITIATE vouch nonce")?;
-        let vouch = take::<{ VOUCH_LEN - 16 }>(&mut r, "INITIATE vouch")?;
+        let client = PublicKey(r.array("INITIATE client key")?);
+        let vouch_nonce = r.array::<16>("INITIATE vouch nonce")?;
+        let vouch = r.array::<{ VOUCH_LEN - 16 }>("INITIATE vouch")?;
         let metadata = Metadata::decode(&mut r)?;
 
         // C vouches for C', and only towards S.

@@ -13,13 +13,13 @@ impl Null {
         authenticate: bool,
         config: &ZmtpHandshakeConfig,
         out: &mut Vec<u8>,
-    ) -> (Self, HandshakeOutcome) {
+    ) -> HandshakeOutcome {
         if authenticate {
             let request = AuthRequest { mechanism: Mechanism::NULL, credentials: Vec::new() };
-            return (Self, HandshakeOutcome::Authenticate(request));
+            return HandshakeOutcome::Authenticate(request);
         }
         Ready { metadata: config.metadata() }.encode_frame(out);
-        (Self, HandshakeOutcome::Continue)
+        HandshakeOutcome::Continue
     }
 
     pub(super) fn allow(&mut self, config: &ZmtpHandshakeConfig, out: &mut Vec<u8>) -> MechanismResult {

@@ -13,22 +13,9 @@ use crate::zmtp::wire::{
     plain::{PlainHello, PlainInitiate, PlainWelcome},
 };
 use bytes::Bytes;
-use core::fmt;
 
-/// Credentials of a client; at most 255 bytes each.
-#[derive(Clone, PartialEq, Eq)]
-pub struct PlainCredentials {
-    /// The name.
-    pub username: Bytes,
-    /// The secret, which travels in clear.
-    pub password: Bytes,
-}
-
-impl fmt::Debug for PlainCredentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PlainCredentials").field("username", &self.username).finish_non_exhaustive()
-    }
-}
+/// Credentials of a client, in the form in which it sends them.
+pub use crate::zmtp::wire::plain::PlainHello as PlainCredentials;
 
 #[derive(Debug)]
 pub(super) enum PlainClientSide {
@@ -38,8 +25,7 @@ pub(super) enum PlainClientSide {
 
 impl PlainClientSide {
     pub(super) fn start(credentials: &PlainCredentials, out: &mut Vec<u8>) -> Self {
-        let PlainCredentials { username, password } = credentials.clone();
-        PlainHello { username, password }.encode_frame(out);
+        credentials.encode_frame(out);
         Self::Welcome
     }
 
@@ -72,10 +58,6 @@ pub(super) enum PlainServerSide {
 }
 
 impl PlainServerSide {
-    pub(super) const fn start() -> Self {
-        Self::Hello
-    }
-
     pub(super) fn handle_command(&mut self, body: &Bytes, config: &ZmtpHandshakeConfig) -> MechanismResult {
         match self {
             Self::Hello => {

@@ -9,7 +9,7 @@
 use crate::{
     buf::{Reader, Sink},
     error::Result,
-    zmtp::wire::Command,
+    zmtp::wire::{Command, command::put_short},
 };
 use bytes::Bytes;
 use core::fmt;
@@ -36,11 +36,8 @@ impl Command for PlainHello {
     }
 
     fn encode_data(&self, sink: &mut impl Sink) {
-        for text in [&self.username, &self.password] {
-            let len = u8::try_from(text.len()).unwrap_or(u8::MAX);
-            sink.put_u8(len);
-            sink.put(&text[..usize::from(len)]);
-        }
+        put_short(sink, &self.username);
+        put_short(sink, &self.password);
     }
 }
 

@@ -6,7 +6,7 @@
 //! +----+------------+----------+
 //! ```
 
-use crate::zmtp::wire::{Metadata, command::metadata_command};
+use crate::zmtp::wire::{Metadata, command::command};
 
 /// INITIATE from the client, after WELCOME.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct PlainInitiate {
     pub metadata: Metadata,
 }
 
-metadata_command!(PlainInitiate, "INITIATE");
+command!(PlainInitiate, "INITIATE", metadata);
 
 #[cfg(test)]
 mod tests {
