@@ -1,13 +1,7 @@
 //! [`Text`]: UTF-8 stored inline, or sharing the buffer it arrived in.
 
 use bytes::Bytes;
-use core::{
-    borrow::Borrow,
-    cmp::Ordering,
-    fmt,
-    hash::{Hash, Hasher},
-    ops::Deref,
-};
+use core::fmt;
 
 /// Longest text that is stored inline: as large as fits in one word more than [`Bytes`] has, beside its
 /// niche. Most keys of real networks are this short.
@@ -168,39 +162,62 @@ impl PartialEq for Text {
         }
     }
 }
-impl Eq for Text {}
-impl PartialOrd for Text {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
+/// Implements for a type with `as_str` the traits that let it stand for a string slice. Order and hash are
+/// those of `str`, which `Borrow` demands.
+macro_rules! stands_for_str {
+    ($type:ty) => {
+        impl Eq for $type {}
+        impl PartialOrd for $type {
+            fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+        impl Ord for $type {
+            fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+                self.as_str().cmp(other.as_str())
+            }
+        }
+        impl core::hash::Hash for $type {
+            fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+                self.as_str().hash(state);
+            }
+        }
+        impl core::ops::Deref for $type {
+            type Target = str;
+            fn deref(&self) -> &str {
+                self.as_str()
+            }
+        }
+        impl AsRef<str> for $type {
+            fn as_ref(&self) -> &str {
+                self.as_str()
+            }
+        }
+        impl core::borrow::Borrow<str> for $type {
+            fn borrow(&self) -> &str {
+                self.as_str()
+            }
+        }
+        impl PartialEq<str> for $type {
+            fn eq(&self, other: &str) -> bool {
+                self.as_str() == other
+            }
+        }
+        impl PartialEq<&str> for $type {
+            fn eq(&self, other: &&str) -> bool {
+                self.as_str() == *other
+            }
+        }
+        impl core::fmt::Debug for $type {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                core::fmt::Debug::fmt(self.as_str(), f)
+            }
+        }
+    };
 }
-impl Ord for Text {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.as_str().cmp(other.as_str())
-    }
-}
-impl Deref for Text {
-    type Target = str;
-    fn deref(&self) -> &str {
-        self.as_str()
-    }
-}
-impl AsRef<str> for Text {
-    fn as_ref(&self) -> &str {
-        self.as_str()
-    }
-}
-impl Borrow<str> for Text {
-    fn borrow(&self) -> &str {
-        self.as_str()
-    }
-}
-impl Hash for Text {
-    // The same as `str`, which `Borrow` demands.
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.as_str().hash(state);
-    }
-}
+pub(crate) use stands_for_str;
+
+stands_for_str!(Text);
 impl From<String> for Text {
     fn from(s: String) -> Self {
         match Self::in_place(s.as_bytes()) {
@@ -217,30 +234,16 @@ impl From<&str> for Text {
         }
     }
 }
-impl fmt::Debug for Text {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self.as_str(), f)
-    }
-}
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
-    }
-}
-impl PartialEq<str> for Text {
-    fn eq(&self, other: &str) -> bool {
-        self.as_str() == other
-    }
-}
-impl PartialEq<&str> for Text {
-    fn eq(&self, other: &&str) -> bool {
-        self.as_str() == *other
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::cmp::Ordering;
 
     #[test]
     fn short_texts_stand_in_place_and_long_ones_share() {

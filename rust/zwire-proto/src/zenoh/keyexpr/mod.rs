@@ -17,16 +17,10 @@ mod intersect;
 #[cfg(test)]
 mod tests;
 
-use core::{
-    borrow::Borrow,
-    fmt,
-    hash::{Hash, Hasher},
-    ops::Deref,
-    str::FromStr,
-};
+use core::{fmt, str::FromStr};
 use thiserror::Error;
 
-use crate::Text;
+use crate::{Text, text::stands_for_str};
 
 pub use canon::{canonize, validate};
 pub use include::includes;
@@ -231,54 +225,13 @@ pub enum KeyExprRule {
     TooLong,
 }
 
-impl Deref for KeyExpr {
-    type Target = str;
-    fn deref(&self) -> &str {
-        self.as_str()
-    }
-}
-impl AsRef<str> for KeyExpr {
-    fn as_ref(&self) -> &str {
-        self
-    }
-}
-impl Borrow<str> for KeyExpr {
-    fn borrow(&self) -> &str {
-        self
-    }
-}
 impl PartialEq for KeyExpr {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
     }
 }
-impl Eq for KeyExpr {}
-impl Hash for KeyExpr {
-    // The same as `str`, which `Borrow` demands.
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
-    }
-}
-impl PartialOrd for KeyExpr {
-    fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for KeyExpr {
-    fn cmp(&self, other: &Self) -> core::cmp::Ordering {
-        self.text.cmp(&other.text)
-    }
-}
-impl PartialEq<str> for KeyExpr {
-    fn eq(&self, other: &str) -> bool {
-        self.as_str() == other
-    }
-}
-impl PartialEq<&str> for KeyExpr {
-    fn eq(&self, other: &&str) -> bool {
-        self.as_str() == *other
-    }
-}
+stands_for_str!(KeyExpr);
+
 impl FromStr for KeyExpr {
     type Err = KeyExprError;
     fn from_str(s: &str) -> Result<Self, KeyExprError> {
@@ -313,10 +266,5 @@ impl From<KeyExpr> for Text {
 impl fmt::Display for KeyExpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self)
-    }
-}
-impl fmt::Debug for KeyExpr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self.as_str(), f)
     }
 }
