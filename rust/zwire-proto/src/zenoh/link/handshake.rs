@@ -22,7 +22,7 @@ mod opener;
 pub use acceptor::Acceptor;
 pub use opener::Opener;
 
-use super::{Credentials, LinkError, LinkParams, QosLink, Remote, compression};
+use super::{Credentials, LinkError, LinkParams, QosLink, Remote, compression, sn};
 use crate::{
     Text,
     buf::Reader,
@@ -110,6 +110,62 @@ impl HandshakeConfig {
 
     fn init(&self, size: Option<(Resolution, u16)>, cookie: Option<Bytes>, ext: InitExt) -> Init {
         Init { version: VERSION, whatami: self.whatami, zid: self.zid, size, cookie, ext }
+    }
+
+    /// Parameters of the link after INIT; OPEN sets the rest.
+    fn params(
+        &self,
+        init: &Init,
+        resolution: Resolution,
+        batch_size: u16,
+        qos_link: Option<QosLink>,
+        patch: u8,
+    ) -> Result<LinkParams, HandshakeError> {
+        let low_latency = self.low_latency() && init.ext.low_latency;
+        let batch_size = batch_size.min(self.batch_size);
+        if batch_size < MIN_BATCH_SIZE {
+            return Err(HandshakeError::BatchSize(batch_size));
+        }
+        Ok(LinkParams {
+            remote: Remote { zid: init.zid, whatami: init.whatami },
+            batch_size,
+            resolution,
+            qos: qos_link.is_some(),
+            qos_link: qos_link.unwrap_or_default(),
+            compression: self.compression() && init.ext.compression && !low_latency,
+            low_latency,
+            patch,
+            tx_initial_sn: sn::initial(self.zid, init.zid, resolution.sn_mask()),
+            rx_initial_sn: 0,
+            own_lease: self.lease,
+            peer_lease: Duration::ZERO,
+            streamed: self.streamed,
+            user: None,
+            region_name: init.ext.region_name.clone(),
+        })
+    }
+
+    /// Checks the other side's OPEN, and only now its role and id; the link is complete then. Two clients,
+    /// and a node with itself, have no session.
+    fn complete(
+        &self,
+        open: &Open,
+        mut params: LinkParams,
+        accepting: bool,
+    ) -> Result<LinkParams, HandshakeError> {
+        if params.remote.zid == self.zid {
+            return Err(HandshakeError::ToSelf);
+        }
+        if params.remote.whatami == WhatAmI::Client && self.whatami == WhatAmI::Client {
+            return Err(HandshakeError::Clients);
+        }
+        let (sn, mask) = (open.initial_sn, params.sn_mask());
+        if sn & mask != sn {
+            return Err(HandshakeError::InitialSn { sn, mask, accepting });
+        }
+        params.rx_initial_sn = sn;
+        params.peer_lease = Duration::from_millis(open.lease_ms);
+        Ok(params)
     }
 
     #[allow(clippy::cast_possible_truncation, reason = "a lease is not 600 million years long")]
@@ -314,19 +370,4 @@ const fn check_remote_bound(open: &Open) -> Result<(), HandshakeError> {
         Some(bound) if bound > 1 => Err(HandshakeError::RemoteBound(bound)),
         _ => Ok(()),
     }
-}
-
-const fn check_batch_size(size: u16) -> Result<u16, HandshakeError> {
-    if size < MIN_BATCH_SIZE { Err(HandshakeError::BatchSize(size)) } else { Ok(size) }
-}
-
-/// Refuses sessions between two clients, and of a node with itself.
-fn check_roles(config: &HandshakeConfig, remote: Remote) -> Result<(), HandshakeError> {
-    if remote.zid == config.zid {
-        return Err(HandshakeError::ToSelf);
-    }
-    if remote.whatami == WhatAmI::Client && config.whatami == WhatAmI::Client {
-        return Err(HandshakeError::Clients);
-    }
-    Ok(())
 }

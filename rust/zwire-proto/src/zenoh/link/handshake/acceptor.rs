@@ -1,20 +1,19 @@
 //! [`Acceptor`]: the side that accepts a connection.
 
 use super::{
-    AuthFailure, HandshakeConfig, HandshakeError, PATCH, Step, check_batch_size, check_region_name,
-    check_remote_bound, check_roles, decode, encode, name,
+    AuthFailure, HandshakeConfig, HandshakeError, PATCH, Step, check_region_name, check_remote_bound, decode,
+    encode, name,
 };
 use crate::{
     Text,
     limits::MAX_BATCH_SIZE,
     zenoh::{
         VERSION,
-        link::{LinkParams, QosLink, Remote, auth, close_batch, sn},
+        link::{LinkParams, QosLink, auth, close_batch},
         wire::{CloseReason, ExtBody, Init, InitExt, Open, OpenExt, Resolution, TransportMessage},
     },
 };
 use bytes::Bytes;
-use core::time::Duration;
 use std::{collections::HashMap, sync::Arc};
 
 /// Accepts a session. Drain [`Self::poll_transmit`] after each batch and after
@@ -158,32 +157,14 @@ impl Acceptor {
         };
         let (resolution, batch_size) = init.size.unwrap_or((Resolution::DEFAULT, MAX_BATCH_SIZE));
         let resolution = resolution.min(config.resolution);
-        let compression = config.compression() && init.ext.compression;
-        let low_latency = config.low_latency() && init.ext.low_latency;
         #[allow(clippy::cast_possible_truncation, reason = "at most 1")]
         let patch = init.ext.patch.min(u64::from(PATCH)) as u8;
-        let params = LinkParams {
-            remote: Remote { zid: init.zid, whatami: init.whatami },
-            batch_size: check_batch_size(batch_size.min(config.batch_size))?,
-            resolution,
-            qos: qos_link.is_some(),
-            qos_link: qos_link.unwrap_or_default(),
-            compression: compression && !low_latency,
-            low_latency,
-            patch,
-            tx_initial_sn: sn::initial(config.zid, init.zid, resolution.sn_mask()),
-            rx_initial_sn: 0,
-            own_lease: config.lease,
-            peer_lease: Duration::ZERO,
-            streamed: config.streamed,
-            user: None,
-            region_name: init.ext.region_name.clone(),
-        };
+        let params = config.params(init, resolution, batch_size, qos_link, patch)?;
         let ext = InitExt {
             qos: qos_link.map(QosLink::to_offer),
             auth: challenge,
-            low_latency,
-            compression,
+            low_latency: params.low_latency,
+            compression: config.compression() && init.ext.compression,
             patch: u64::from(patch),
             region_name: config.region_name.clone(),
             ..InitExt::default()
@@ -204,13 +185,6 @@ impl Acceptor {
             let user = auth::verify(&answer, users.nonce, |user| users.passwords.get(user).cloned())?;
             params.user = Some(user.ok_or(HandshakeError::Auth(AuthFailure::Wrong))?);
         }
-        check_roles(&self.config, params.remote)?;
-        let (sn, mask) = (open.initial_sn, params.sn_mask());
-        if sn & mask != sn {
-            return Err(HandshakeError::InitialSn { sn, mask, accepting: true });
-        }
-        params.rx_initial_sn = sn;
-        params.peer_lease = Duration::from_millis(open.lease_ms);
-        Ok(params)
+        self.config.complete(open, params, true)
     }
 }

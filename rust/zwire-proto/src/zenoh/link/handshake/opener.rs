@@ -1,18 +1,17 @@
 //! [`Opener`]: the side that opens a connection.
 
 use super::{
-    AuthFailure, HandshakeConfig, HandshakeError, PATCH, Step, check_batch_size, check_region_name,
-    check_remote_bound, check_roles, decode, encode, name,
+    AuthFailure, HandshakeConfig, HandshakeError, PATCH, Step, check_region_name, check_remote_bound, decode,
+    encode, name,
 };
 use crate::{
     limits::MAX_BATCH_SIZE,
     zenoh::{
-        link::{LinkParams, QosLink, Remote, auth, sn},
+        link::{LinkParams, QosLink, Remote, auth},
         wire::{CloseReason, ExtBody, Init, InitExt, Open, OpenExt, Resolution, TransportMessage},
     },
 };
 use bytes::Bytes;
-use core::time::Duration;
 
 /// Opens a session. Drain [`Self::poll_transmit`] at the start and after each batch.
 #[derive(Debug)]
@@ -86,7 +85,8 @@ impl Opener {
                 Ok(Step::Continue)
             }
             (TransportMessage::Open(open), OpenerState::OpenAck(params)) if open.cookie.is_none() => {
-                self.opened(&open, *params).map(Step::Done)
+                check_remote_bound(&open)?;
+                self.config.complete(&open, *params, false).map(Step::Done)
             }
             (message, state) => {
                 let expected = match state {
@@ -146,37 +146,7 @@ impl Opener {
             },
             (Some(_), None) => return Err(HandshakeError::Auth(AuthFailure::NotAsked)),
         };
-        let low_latency = config.low_latency() && init.ext.low_latency;
-        let params = LinkParams {
-            remote: Remote { zid: init.zid, whatami: init.whatami },
-            batch_size: check_batch_size(batch_size.min(config.batch_size))?,
-            resolution: theirs,
-            qos: qos_link.is_some(),
-            qos_link: qos_link.unwrap_or_default(),
-            compression: config.compression() && init.ext.compression && !low_latency,
-            low_latency,
-            patch,
-            tx_initial_sn: sn::initial(config.zid, init.zid, theirs.sn_mask()),
-            rx_initial_sn: 0,
-            own_lease: config.lease,
-            peer_lease: Duration::ZERO,
-            streamed: config.streamed,
-            user: None,
-            region_name: init.ext.region_name.clone(),
-        };
+        let params = config.params(init, theirs, batch_size, qos_link, patch)?;
         Ok((params, auth))
-    }
-
-    /// Checks OPEN ACK, and only now the role and id of the answering node.
-    fn opened(&self, open: &Open, mut params: LinkParams) -> Result<LinkParams, HandshakeError> {
-        check_remote_bound(open)?;
-        check_roles(&self.config, params.remote)?;
-        let (sn, mask) = (open.initial_sn, params.sn_mask());
-        if sn & mask != sn {
-            return Err(HandshakeError::InitialSn { sn, mask, accepting: false });
-        }
-        params.rx_initial_sn = sn;
-        params.peer_lease = Duration::from_millis(open.lease_ms);
-        Ok(params)
     }
 }
