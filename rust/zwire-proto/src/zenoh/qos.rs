@@ -14,24 +14,17 @@ pub enum WhatAmI {
 }
 
 impl WhatAmI {
+    const ALL: [Self; 3] = [Self::Router, Self::Peer, Self::Client];
+
     /// The two-bit form of INIT, JOIN and HELLO.
     #[must_use]
     pub const fn to_bits(self) -> u8 {
-        match self {
-            Self::Router => 0,
-            Self::Peer => 1,
-            Self::Client => 2,
-        }
+        self as u8
     }
     /// From the two-bit form; 3 is invalid.
     #[must_use]
-    pub const fn from_bits(bits: u8) -> Option<Self> {
-        match bits {
-            0 => Some(Self::Router),
-            1 => Some(Self::Peer),
-            2 => Some(Self::Client),
-            _ => None,
-        }
+    pub fn from_bits(bits: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(bits)).copied()
     }
     /// The mask form of SCOUT and link state: 1, 2 or 4.
     #[must_use]
@@ -40,13 +33,8 @@ impl WhatAmI {
     }
     /// From the mask form with exactly one bit.
     #[must_use]
-    pub const fn from_mask(mask: u8) -> Option<Self> {
-        match mask {
-            1 => Some(Self::Router),
-            2 => Some(Self::Peer),
-            4 => Some(Self::Client),
-            _ => None,
-        }
+    pub fn from_mask(mask: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.to_mask() == mask)
     }
 }
 
