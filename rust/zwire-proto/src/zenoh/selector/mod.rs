@@ -9,7 +9,7 @@ use super::{KeyExpr, keyexpr::KeyExprError};
 use crate::Text;
 
 pub use parameters::Parameters;
-pub use time_range::{TimeBound, TimeExpr, TimeRange, TimeRangeError};
+pub use time_range::{TimeExpr, TimeRange, TimeRangeError};
 
 /// Selector of a query: `key?parameters`. On the wire the two travel apart, without the `?`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,11 @@
 //! Time ranges: `[now(-1h)..]`, `[2026-01-01T00:00:00Z..2026-01-02T00:00:00Z[`, `]now(-2m);90s]`.
 
-use core::{fmt, str::FromStr, time::Duration};
+use core::{
+    fmt,
+    ops::{Bound, RangeBounds},
+    str::FromStr,
+    time::Duration,
+};
 use thiserror::Error;
 
 use crate::zenoh::{
@@ -19,20 +24,9 @@ const MAX_OFFSET: i128 = 1_000_000_000_000_000_000 * NANOS_PER_SECOND;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimeRange<T = TimeExpr> {
     /// The lower bound.
-    pub start: TimeBound<T>,
+    pub start: Bound<T>,
     /// The upper bound.
-    pub end: TimeBound<T>,
-}
-
-/// End of a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum TimeBound<T> {
-    /// The instant belongs to the range.
-    Inclusive(T),
-    /// The instant does not.
-    Exclusive(T),
-    /// There is no bound.
-    Unbounded,
+    pub end: Bound<T>,
 }
 
 /// An instant, absolute or relative to the time at which the range is applied.
@@ -65,16 +59,6 @@ fn shift(time: Duration, nanos: i128) -> Duration {
     if nanos < 0 { time.saturating_sub(size) } else { time.saturating_add(size) }
 }
 
-impl<T> TimeBound<T> {
-    fn map<U>(self, change: impl Fn(T) -> U) -> TimeBound<U> {
-        match self {
-            Self::Inclusive(time) => TimeBound::Inclusive(change(time)),
-            Self::Exclusive(time) => TimeBound::Exclusive(change(time)),
-            Self::Unbounded => TimeBound::Unbounded,
-        }
-    }
-}
-
 impl TimeRange {
     /// The range at `now`, a time since the UNIX epoch.
     #[must_use]
@@ -88,17 +72,7 @@ impl TimeRange<Duration> {
     /// Whether an instant, a time since the UNIX epoch, belongs to the range.
     #[must_use]
     pub fn contains(&self, time: Duration) -> bool {
-        let after_start = match self.start {
-            TimeBound::Inclusive(start) => start <= time,
-            TimeBound::Exclusive(start) => start < time,
-            TimeBound::Unbounded => true,
-        };
-        let before_end = match self.end {
-            TimeBound::Inclusive(end) => time <= end,
-            TimeBound::Exclusive(end) => time < end,
-            TimeBound::Unbounded => true,
-        };
-        after_start && before_end
+        (self.start, self.end).contains(&time)
     }
 
     /// Same as [`Self::contains`] for the time of a timestamp, compared in nanoseconds.
@@ -146,13 +120,12 @@ impl FromStr for TimeRange {
         let inner = inner
             .strip_suffix(['[', ']'])
             .ok_or(error(TimeRangeProblem::End, text.len().saturating_sub(1)))?;
-        let bound =
-            |inclusive, time| if inclusive { TimeBound::Inclusive(time) } else { TimeBound::Exclusive(time) };
+        let bound = |inclusive, time| if inclusive { Bound::Included(time) } else { Bound::Excluded(time) };
         let (start_inclusive, end_inclusive) = (text.starts_with('['), text.ends_with(']'));
         // The offset of a part that is cut out of `text`.
         let offset = |part: &str| part.as_ptr().addr() - text.as_ptr().addr();
         let parse = |part: &str, inclusive| match part {
-            "" => Ok(TimeBound::Unbounded),
+            "" => Ok(Bound::Unbounded),
             _ => match part.parse::<TimeExpr>() {
                 Ok(time) => Ok(bound(inclusive, time)),
                 Err(problem) => Err(error(problem, offset(part))),
@@ -165,7 +138,7 @@ impl FromStr for TimeRange {
         let (start, duration) = inner.split_once(';').ok_or(error(TimeRangeProblem::Separator, 1))?;
         let nanos = parse_nanos(duration).ok_or(error(TimeRangeProblem::Duration, offset(duration)))?;
         let parsed = parse(start, start_inclusive)?;
-        let (TimeBound::Inclusive(time) | TimeBound::Exclusive(time)) = parsed else {
+        let (Bound::Included(time) | Bound::Excluded(time)) = parsed else {
             return Err(error(TimeRangeProblem::Bound, offset(start)));
         };
         let end = match time {
@@ -243,21 +216,22 @@ impl fmt::Display for TimeExpr {
 impl fmt::Display for TimeRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.start {
-            TimeBound::Inclusive(time) => write!(f, "[{time}..")?,
-            TimeBound::Exclusive(time) => write!(f, "]{time}..")?,
-            TimeBound::Unbounded => f.write_str("[..")?,
+            Bound::Included(time) => write!(f, "[{time}..")?,
+            Bound::Excluded(time) => write!(f, "]{time}..")?,
+            Bound::Unbounded => f.write_str("[..")?,
         }
         match self.end {
-            TimeBound::Inclusive(time) => write!(f, "{time}]"),
-            TimeBound::Exclusive(time) => write!(f, "{time}["),
-            TimeBound::Unbounded => f.write_str("]"),
+            Bound::Included(time) => write!(f, "{time}]"),
+            Bound::Excluded(time) => write!(f, "{time}["),
+            Bound::Unbounded => f.write_str("]"),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{TimeBound::*, *};
+    use super::*;
+    use Bound::{Excluded as Exclusive, Included as Inclusive, Unbounded};
     use proptest::prelude::*;
 
     const HOUR: i128 = 3_600 * NANOS_PER_SECOND;
