@@ -138,23 +138,22 @@ impl LinkRx {
     /// The receiver for a member of a multicast group, with the sequence numbers of its JOIN.
     pub(crate) fn of_member(params: &LinkParams, join: &Join, config: RxConfig, now: Now) -> Self {
         let mut rx = Self::new(params, config, now);
-        let mask = rx.sn_mask;
-        for (index, channel) in rx.channels.iter_mut().enumerate() {
-            let next = join.qos.as_ref().map_or(join.next_sn, |all| all[index]);
-            channel[Reliability::Reliable as usize].window = SnWindow::new(next.reliable, mask);
-            channel[Reliability::BestEffort as usize].window = SnWindow::new(next.best_effort, mask);
-        }
+        rx.set_windows(join, |window, next, mask| *window = SnWindow::new(next, mask));
         rx
     }
 
     /// Handles a later JOIN of the same member: renews its lease and adopts its sequence numbers.
     pub(crate) fn handle_join(&mut self, now: Now, join: &Join) {
         self.deadline = now.mono.saturating_add(self.lease);
-        let mask = self.sn_mask;
-        for (index, channel) in self.channels.iter_mut().enumerate() {
+        self.set_windows(join, SnWindow::follow);
+    }
+
+    /// Gives the window of each channel its next number according to a JOIN.
+    fn set_windows(&mut self, join: &Join, set: fn(&mut SnWindow, u32, u32)) {
+        for (index, [best_effort, reliable]) in self.channels.iter_mut().enumerate() {
             let next = join.qos.as_ref().map_or(join.next_sn, |all| all[index]);
-            channel[Reliability::Reliable as usize].window.follow(next.reliable, mask);
-            channel[Reliability::BestEffort as usize].window.follow(next.best_effort, mask);
+            set(&mut reliable.window, next.reliable, self.sn_mask);
+            set(&mut best_effort.window, next.best_effort, self.sn_mask);
         }
     }
 
