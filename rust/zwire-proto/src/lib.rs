@@ -24,6 +24,7 @@ pub mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
 pub mod limits;
+mod named;
 pub mod pcap;
 pub mod text;
 pub mod zenoh;

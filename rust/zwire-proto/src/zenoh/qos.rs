@@ -1,21 +1,22 @@
 //! Priority, congestion control and the other small enumerations (`zenoh-wire` 1.11, 4.2).
 
+use crate::named::named;
 use core::fmt;
 
-/// The role of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum WhatAmI {
-    /// Forwards messages of other nodes.
-    Router,
-    /// Talks to routers and other peers.
-    Peer,
-    /// Has one router or peer that routes for it.
-    Client,
+named! {
+    /// The role of a node, in the order of its numbers on the wire.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum WhatAmI {
+        /// Forwards messages of other nodes.
+        Router = "router",
+        /// Talks to routers and other peers.
+        Peer = "peer",
+        /// Has one router or peer that routes for it.
+        Client = "client",
+    }
 }
 
 impl WhatAmI {
-    const ALL: [Self; 3] = [Self::Router, Self::Peer, Self::Client];
-
     /// The two-bit form of INIT, JOIN and HELLO.
     #[must_use]
     pub const fn to_bits(self) -> u8 {
@@ -40,11 +41,7 @@ impl WhatAmI {
 
 impl fmt::Display for WhatAmI {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Router => "router",
-            Self::Peer => "peer",
-            Self::Client => "client",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -92,32 +89,21 @@ impl Priority {
     }
 }
 
-/// Handling of a message when its queue is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum CongestionControl {
-    /// The message is dropped.
-    #[default]
-    Drop,
-    /// The sender waits.
-    Block,
-    /// The first such message of a priority waits, the next ones are dropped.
-    BlockFirst,
+named! {
+    /// Handling of a message when its queue is full, with the names of rows and configurations.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub enum CongestionControl {
+        /// The message is dropped.
+        #[default]
+        Drop = "drop",
+        /// The sender waits.
+        Block = "block",
+        /// The first such message of a priority waits, the next ones are dropped.
+        BlockFirst = "block_first",
+    }
 }
 
 impl CongestionControl {
-    /// All values.
-    pub const ALL: [Self; 3] = [Self::Drop, Self::Block, Self::BlockFirst];
-
-    /// Name in rows and configurations.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Drop => "drop",
-            Self::Block => "block",
-            Self::BlockFirst => "block_first",
-        }
-    }
-
     /// Value by name.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {

@@ -1,60 +1,34 @@
 //! Configuration of link policies, and the selection of links.
 
-use crate::zenoh::{CongestionControl, KeyExpr, Priority, Reliability, ZenohId};
+use crate::{
+    named::named,
+    zenoh::{CongestionControl, KeyExpr, Priority, Reliability, ZenohId},
+};
 use core::{ops::RangeInclusive, time::Duration};
 
-/// Message kinds that rules distinguish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum MessageKind {
-    /// PUSH with PUT.
-    Put,
-    /// PUSH with DEL.
-    Delete,
-    /// REQUEST.
-    Query,
-    /// RESPONSE, also with ERR.
-    Reply,
-    /// D_SUBSCRIBER and U_SUBSCRIBER.
-    DeclareSubscriber,
-    /// D_QUERYABLE and U_QUERYABLE.
-    DeclareQueryable,
-    /// D_TOKEN and U_TOKEN.
-    LivelinessToken,
-    /// INTEREST in existing tokens.
-    LivelinessQuery,
-    /// INTEREST in future tokens.
-    DeclareLivelinessSubscriber,
-}
-
-impl MessageKind {
-    /// All kinds.
-    pub const ALL: [Self; 9] = [
-        Self::Put,
-        Self::Delete,
-        Self::Query,
-        Self::Reply,
-        Self::DeclareSubscriber,
-        Self::DeclareQueryable,
-        Self::LivelinessToken,
-        Self::LivelinessQuery,
-        Self::DeclareLivelinessSubscriber,
-    ];
-
-    /// Name in the configuration.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Put => "put",
-            Self::Delete => "delete",
-            Self::Query => "query",
-            Self::Reply => "reply",
-            Self::DeclareSubscriber => "declare_subscriber",
-            Self::DeclareQueryable => "declare_queryable",
-            Self::LivelinessToken => "liveliness_token",
-            Self::LivelinessQuery => "liveliness_query",
-            Self::DeclareLivelinessSubscriber => "declare_liveliness_subscriber",
-        }
+named! {
+    /// Message kinds that rules distinguish.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    #[repr(u8)]
+    pub enum MessageKind {
+        /// PUSH with PUT.
+        Put = "put",
+        /// PUSH with DEL.
+        Delete = "delete",
+        /// REQUEST.
+        Query = "query",
+        /// RESPONSE, also with ERR.
+        Reply = "reply",
+        /// D_SUBSCRIBER and U_SUBSCRIBER.
+        DeclareSubscriber = "declare_subscriber",
+        /// D_QUERYABLE and U_QUERYABLE.
+        DeclareQueryable = "declare_queryable",
+        /// D_TOKEN and U_TOKEN.
+        LivelinessToken = "liveliness_token",
+        /// INTEREST in existing tokens.
+        LivelinessQuery = "liveliness_query",
+        /// INTEREST in future tokens.
+        DeclareLivelinessSubscriber = "declare_liveliness_subscriber",
     }
 }
 

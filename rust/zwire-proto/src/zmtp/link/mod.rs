@@ -35,29 +35,27 @@ pub use rx::{Inbound, ZmtpRx, ZmtpRxConfig, ZmtpRxStats};
 pub use tx::{Rejected, ZmtpPushError, ZmtpTx, ZmtpTxConfig, ZmtpTxStats};
 
 use super::wire::{Metadata, SocketType};
-use crate::error::DecodeError;
+use crate::{error::DecodeError, named::named};
 use bytes::Bytes;
 use core::{fmt, time::Duration};
 use thiserror::Error;
 
-/// Version that both ends support.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Version {
-    /// No commands at all.
-    V2_0,
-    /// Commands in the handshake alone.
-    V3_0,
-    /// Commands in traffic: SUBSCRIBE, CANCEL, PING.
-    V3_1,
+named! {
+    /// Version that both ends support.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Version {
+        /// No commands at all.
+        V2_0 = "2.0",
+        /// Commands in the handshake alone.
+        V3_0 = "3.0",
+        /// Commands in traffic: SUBSCRIBE, CANCEL, PING.
+        V3_1 = "3.1",
+    }
 }
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::V2_0 => "2.0",
-            Self::V3_0 => "3.0",
-            Self::V3_1 => "3.1",
-        })
+        f.write_str(self.name())
     }
 }
 

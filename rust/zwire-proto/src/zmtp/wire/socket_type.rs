@@ -1,48 +1,28 @@
 //! Types of sockets, their names and numbers, and which of them may be connected (`zmtp` 8.2, 13.1).
 
+use crate::named::named;
 use core::fmt;
 
-/// The type of a socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names say what they are")]
-pub enum SocketType {
-    Pair,
-    Pub,
-    Sub,
-    Req,
-    Rep,
-    Dealer,
-    Router,
-    Pull,
-    Push,
-    XPub,
-    XSub,
+named! {
+    /// The type of a socket, in the order of their numbers in ZMTP 2.0, with the names of metadata.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[allow(missing_docs, reason = "the names say what they are")]
+    pub enum SocketType {
+        Pair = "PAIR",
+        Pub = "PUB",
+        Sub = "SUB",
+        Req = "REQ",
+        Rep = "REP",
+        Dealer = "DEALER",
+        Router = "ROUTER",
+        Pull = "PULL",
+        Push = "PUSH",
+        XPub = "XPUB",
+        XSub = "XSUB",
+    }
 }
 
 impl SocketType {
-    /// All of them, in the order of their numbers in ZMTP 2.0.
-    pub const ALL: [Self; 11] = [
-        Self::Pair,
-        Self::Pub,
-        Self::Sub,
-        Self::Req,
-        Self::Rep,
-        Self::Dealer,
-        Self::Router,
-        Self::Pull,
-        Self::Push,
-        Self::XPub,
-        Self::XSub,
-    ];
-
-    /// Name in metadata.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        const NAMES: [&str; 11] =
-            ["PAIR", "PUB", "SUB", "REQ", "REP", "DEALER", "ROUTER", "PULL", "PUSH", "XPUB", "XSUB"];
-        NAMES[self as usize]
-    }
-
     /// The type of that name; names are compared exactly.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
