@@ -70,7 +70,7 @@ impl CallbackGroup {
         self.errors.load(Ordering::Relaxed)
     }
 
-    /// CallbackCounts an exception.
+    /// Counts an exception.
     pub fn count_error(&self) {
         self.errors.fetch_add(1, Ordering::Relaxed);
     }
