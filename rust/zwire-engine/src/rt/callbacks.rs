@@ -1,19 +1,19 @@
 //! Callbacks of a session: counted, cancelled and waited for, wherever they run.
 
-use crate::rt::{clock, queue::INTERRUPT_PERIOD};
+use crate::rt::{clock, watch::Watch};
 use core::{
     cell::RefCell,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// All callbacks of one session.
 #[derive(Debug, Default)]
 pub struct CallbackGroup {
     counts: Mutex<CallbackCounts>,
-    changed: Condvar,
+    changed: Watch,
     /// Set when no more calls are to be made.
     cancelled: AtomicBool,
     /// Number of exceptions raised by them.
@@ -44,19 +44,11 @@ impl CallbackGroup {
         if within {
             self.count(|counts| counts.closing += 1);
         }
-        loop {
-            let now = clock::mono();
-            let mut counts = self.counts.lock();
-            if Self::others(&counts) == 0 || end.is_some_and(|end| now >= end) {
-                break;
-            }
-            let slice = end.map_or(INTERRUPT_PERIOD, |end| (end - now).min(INTERRUPT_PERIOD));
-            self.changed.wait_for(&mut counts, slice);
-            drop(counts);
-            if interrupted() {
-                break;
-            }
-        }
+        let timeout = end.map(|end| end.saturating_sub(clock::mono()));
+        // Whatever ends the wait, the callbacks left are counted below.
+        let _ = self
+            .changed
+            .wait(timeout, interrupted, || (Self::others(&self.counts.lock()) == 0).then_some(()));
         self.cancelled.store(true, Ordering::Release);
         let left = Self::others(&self.counts.lock());
         if within {
@@ -77,7 +69,7 @@ impl CallbackGroup {
 
     fn count(&self, change: impl FnOnce(&mut CallbackCounts)) {
         change(&mut self.counts.lock());
-        self.changed.notify_all();
+        self.changed.notify();
     }
 }
 
@@ -89,8 +81,8 @@ pub struct CallbackLife {
     cancelled: AtomicBool,
     /// Number of exceptions that it has raised.
     errors: AtomicU64,
-    over: Mutex<bool>,
-    ended: Condvar,
+    over: AtomicBool,
+    ended: Watch,
 }
 
 thread_local! {
@@ -131,20 +123,7 @@ impl CallbackLife {
         if CURRENT.with_borrow(|life| life.as_ref().is_some_and(|life| Arc::ptr_eq(life, self))) {
             return true;
         }
-        loop {
-            {
-                let mut over = self.over.lock();
-                if !*over {
-                    self.ended.wait_for(&mut over, INTERRUPT_PERIOD);
-                }
-                if *over {
-                    return true;
-                }
-            }
-            if interrupted() {
-                return false;
-            }
-        }
+        self.ended.wait(None, interrupted, || self.over.load(Ordering::SeqCst).then_some(())).is_ok()
     }
 
     /// Counts the callback among those that a closed session waits for, until [`Self::end`].
@@ -168,10 +147,10 @@ impl CallbackLife {
 
     /// Marks the callback as ended. A second call does nothing.
     pub fn end(&self) {
-        if !core::mem::replace(&mut *self.over.lock(), true) {
+        if !self.over.swap(true, Ordering::SeqCst) {
             self.group.count(|counts| counts.live -= 1);
         }
-        self.ended.notify_all();
+        self.ended.notify();
     }
 }
 
