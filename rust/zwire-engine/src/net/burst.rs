@@ -55,15 +55,10 @@ impl LastPublication {
     pub(crate) fn note(&self, thread: usize, began: Duration, wrote: bool) {
         let ended = if wrote { clock::mono() } else { began };
         self.thread.store(0, Ordering::Relaxed);
-        self.began_ns.store(nanos(began), Ordering::Release);
-        self.ended_ns.store(nanos(ended), Ordering::Release);
+        self.began_ns.store(clock::nanos(began), Ordering::Release);
+        self.ended_ns.store(clock::nanos(ended), Ordering::Release);
         self.thread.store(thread, Ordering::Release);
     }
-}
-
-#[allow(clippy::cast_possible_truncation, reason = "u64 nanoseconds last for five hundred years")]
-const fn nanos(time: Duration) -> u64 {
-    time.as_nanos() as u64
 }
 
 impl Burst {

@@ -47,6 +47,12 @@ pub(crate) const fn micros(time: Duration) -> u64 {
     time.as_micros() as u64
 }
 
+/// Nanoseconds of a time, for an atomic.
+#[allow(clippy::cast_possible_truncation, reason = "u64 nanoseconds last for five hundred years")]
+pub(crate) const fn nanos(time: Duration) -> u64 {
+    time.as_nanos() as u64
+}
+
 /// Converts a monotonic time to a tokio instant.
 #[must_use]
 pub fn instant(mono: Duration) -> tokio::time::Instant {
