@@ -1,4 +1,4 @@
-//! Links of protocols whose Cargo feature is off: types without values, so that callers need no conditions.
+//! Links of protocols that this build leaves out (Cargo feature off): types without values, so that callers need no conditions.
 //! The configuration refuses their endpoints; an attempt to connect or listen would fail with the same reason.
 
 #![allow(dead_code, unused_imports, reason = "each protocol uses a part")]
