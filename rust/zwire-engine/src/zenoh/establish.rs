@@ -202,7 +202,7 @@ impl HandshakeWire {
         loop {
             buf.reserve(READ_BYTES);
             match self.io.try_read(buf) {
-                Ok(0) if first && matches!(self.io, Io::Tls(_)) => {
+                Ok(0) if first && self.io.is_tls() => {
                     let words = "it closed the connection without a reason".to_owned();
                     return Err(TlsFailure::Refused(words).into());
                 }

@@ -1,6 +1,7 @@
 //! [`Ends`]: the two ends of a connection, as locators.
 
-use std::net::SocketAddr;
+use std::{io, net::SocketAddr};
+use tokio::net::TcpStream;
 
 /// Both ends of a connection.
 #[derive(Clone, Debug)]
@@ -20,5 +21,9 @@ impl Ends {
             peer: format!("{protocol}/{peer}"),
             addresses: Some((local, peer)),
         }
+    }
+
+    pub(super) fn of_socket(protocol: &str, socket: &TcpStream) -> io::Result<Self> {
+        Ok(Self::of_addresses(protocol, socket.local_addr()?, socket.peer_addr()?))
     }
 }

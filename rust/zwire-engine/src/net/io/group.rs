@@ -1,7 +1,7 @@
 //! Sockets of a multicast group: one receives, the other sends, and its address identifies this node in
 //! the group (`zenoh-wire` 3.15).
 
-use super::{ends::Ends, message::Prefix, udp};
+use super::{ends::Ends, message::Prefix, transport::Transport, udp};
 use crate::{config::Target, error::ConnectReason};
 use bytes::{Bytes, BytesMut};
 use getifaddrs::Address;
@@ -162,24 +162,42 @@ impl Group {
     pub(crate) async fn audible(&self) -> io::Result<()> {
         self.ears.readable().await
     }
+}
 
-    pub(super) fn try_write(
-        &self,
-        out: &mut VecDeque<Bytes>,
-        progress: impl FnMut(usize),
-    ) -> io::Result<bool> {
+impl Transport for Group {
+    fn try_read(&self, _: &mut BytesMut) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    async fn readable(&self) -> io::Result<()> {
+        core::future::pending().await
+    }
+
+    fn try_write(&self, out: &mut VecDeque<Bytes>, progress: impl FnMut(usize)) -> io::Result<bool> {
         // An error caused by one member must not end the group.
         let is_lost =
             |error: &io::Error| udp::is_lost(error) || error.kind() == io::ErrorKind::ConnectionRefused;
         udp::send_all(&self.mouth, &self.prefix, out, progress, is_lost)
     }
 
-    pub(super) async fn writable(&self) -> io::Result<()> {
+    async fn writable(&self) -> io::Result<()> {
         self.mouth.writable().await
     }
 
-    pub(super) fn ends(&self) -> Ends {
-        Ends::of_addresses("udp", self.local, self.group)
+    fn ends(&self) -> io::Result<Ends> {
+        Ok(Ends::of_addresses("udp", self.local, self.group))
+    }
+
+    fn is_reliable(&self) -> bool {
+        false
+    }
+
+    fn is_streamed(&self) -> bool {
+        false
+    }
+
+    fn mtu(&self) -> u16 {
+        udp::MTU
     }
 }
 

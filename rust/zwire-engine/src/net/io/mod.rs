@@ -6,8 +6,6 @@
 //! A message-oriented link looks like a stream: each message is preceded by the length prefix that a
 //! stream would have, in both directions. The prefix is not sent.
 
-#[cfg(not(all(feature = "tls", feature = "quic", feature = "ws")))]
-mod absent;
 pub(crate) mod ends;
 mod group;
 mod message;
@@ -15,10 +13,10 @@ mod message;
 mod quic;
 #[cfg(feature = "tls")]
 mod tls;
+mod transport;
 mod udp;
 #[cfg(unix)]
 mod unix;
-mod ways;
 #[cfg(feature = "ws")]
 mod ws;
 
@@ -32,298 +30,166 @@ use core::time::Duration;
 use std::{collections::VecDeque, io, sync::Arc};
 use tokio::net::{TcpListener, TcpStream};
 
-#[cfg(not(feature = "quic"))]
-use absent::quic;
-#[cfg(not(feature = "tls"))]
-use absent::tls;
-#[cfg(not(feature = "ws"))]
-use absent::ws;
 use ends::Ends;
 pub(crate) use group::{Group, group_of};
-use ways::is_quic;
-pub(crate) use ways::{DATAGRAMS, Ways};
+pub(crate) use transport::{DATAGRAMS, Ways};
+use transport::{Transport, is_quic};
 
 /// An established connection.
 pub(crate) enum Io {
-    Tcp(TcpStream),
+    Tcp(TcpLink),
     Udp(udp::Udp),
     /// A multicast group; its datagrams are received by other means.
     Group(Box<Group>),
+    #[cfg(feature = "tls")]
     Tls(Box<tls::TlsStream>),
+    #[cfg(feature = "ws")]
     Ws(Box<ws::WsStream>),
+    #[cfg(feature = "quic")]
     Quic(Box<quic::QuicStream>),
     #[cfg(unix)]
     Unix(unix::LocalStream),
 }
 
+/// Evaluates an expression for the connection inside an [`Io`].
+macro_rules! each {
+    ($io:expr, $link:ident => $result:expr) => {
+        match $io {
+            Io::Tcp($link) => $result,
+            Io::Udp($link) => $result,
+            Io::Group($link) => $result,
+            #[cfg(feature = "tls")]
+            Io::Tls($link) => $result,
+            #[cfg(feature = "ws")]
+            Io::Ws($link) => $result,
+            #[cfg(feature = "quic")]
+            Io::Quic($link) => $result,
+            #[cfg(unix)]
+            Io::Unix($link) => $result,
+        }
+    };
+}
+
+/// Defines methods of [`Io`] as those of [`Transport`], where they are described.
+macro_rules! forward {
+    ($(fn $method:ident(&self $(, $argument:ident: $kind:ty)*) $(-> $result:ty)?;)*) => {$(
+        #[inline]
+        pub(crate) fn $method(&self $(, $argument: $kind)*) $(-> $result)? {
+            each!(self, link => link.$method($($argument),*))
+        }
+    )*};
+}
+
 impl Io {
+    forward! {
+        fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize>;
+        fn try_write(&self, out: &mut VecDeque<Bytes>, progress: impl FnMut(usize)) -> io::Result<bool>;
+        fn ends(&self) -> io::Result<Ends>;
+        fn set_room(&self, bytes: u32);
+        fn is_drained(&self) -> bool;
+        fn close(&self);
+        fn is_delivered(&self) -> bool;
+        fn is_tls(&self) -> bool;
+        fn name(&self) -> Option<&str>;
+        fn expires(&self) -> Option<Duration>;
+        fn is_reliable(&self) -> bool;
+        fn is_streamed(&self) -> bool;
+        fn mtu(&self) -> u16;
+        fn set_open(&self, low_latency: bool);
+        fn ways(&self) -> Option<Ways>;
+        fn try_write_at(&self, way: usize, out: &mut VecDeque<Bytes>, progress: impl FnMut(usize)) -> io::Result<bool>;
+        fn last_way(&self) -> usize;
+        fn hold(&self);
+    }
+
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        each!(self, link => link.readable().await)
+    }
+
+    pub(crate) async fn writable(&self) -> io::Result<()> {
+        each!(self, link => link.writable().await)
+    }
+
     /// Connects to `target`.
     ///
     /// # Errors
     /// Reason of the failure.
     pub(crate) async fn connect(target: &Target, link: &LinkConfig) -> Result<Self, ConnectReason> {
-        match target.endpoint.protocol() {
-            "tcp" => tcp::connect(target, link).await.map(Self::Tcp),
-            "udp" if is_quic(target) => {
-                Ok(Self::Quic(Box::new(quic::QuicStream::connect(target, link).await?)))
-            }
-            "udp" => udp::Udp::connect(target, link).await.map(Self::Udp),
-            tls::PROTOCOL => Ok(Self::Tls(Box::new(tls::TlsStream::connect(target, link).await?))),
-            ws::PROTOCOL => Ok(Self::Ws(Box::new(ws::WsStream::connect(target, link).await?))),
-            quic::PROTOCOL => Ok(Self::Quic(Box::new(quic::QuicStream::connect(target, link).await?))),
+        Ok(match target.endpoint.protocol() {
+            "tcp" => Self::Tcp(TcpLink(tcp::connect(target, link).await?)),
+            "udp" if !is_quic(target) => Self::Udp(udp::Udp::connect(target, link).await?),
+            #[cfg(feature = "tls")]
+            tls::PROTOCOL => Self::Tls(Box::new(tls::TlsStream::connect(target, link).await?)),
+            #[cfg(feature = "ws")]
+            ws::PROTOCOL => Self::Ws(Box::new(ws::WsStream::connect(target, link).await?)),
+            #[cfg(feature = "quic")]
+            quic::PROTOCOL | "udp" => Self::Quic(Box::new(quic::QuicStream::connect(target, link).await?)),
             #[cfg(unix)]
-            unix::PROTOCOL => unix::LocalStream::connect(target).await.map(Self::Unix),
-            other => Err(ConnectReason::Protocol(other.to_owned())),
-        }
+            unix::PROTOCOL => Self::Unix(unix::LocalStream::connect(target).await?),
+            _ => return Err(unsupported(target)),
+        })
     }
 
     /// Checks the requirements of a link to `target` as far as possible without a network.
     ///
     /// # Errors
     /// The missing or invalid setting.
+    #[cfg_attr(not(feature = "tls"), allow(unused_variables, reason = "only TLS has requirements"))]
     pub(crate) fn check(target: &Target, link: &LinkConfig) -> Result<(), ConnectReason> {
         match target.endpoint.protocol() {
-            tls::PROTOCOL | quic::PROTOCOL => tls::check_connect(target, link),
+            #[cfg(feature = "tls")]
+            "tls" | "quic" => tls::check_connect(target, link),
             _ => Ok(()),
-        }
-    }
-
-    /// Appends available data: one message, or the bytes that a stream has. Returns 0 at the end.
-    ///
-    /// # Errors
-    /// `WouldBlock`: no data now. Any other error ends the connection.
-    #[inline]
-    pub(crate) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.try_read_buf(buf),
-            Self::Udp(socket) => socket.try_read(buf),
-            Self::Group(_) => Err(io::ErrorKind::WouldBlock.into()),
-            Self::Tls(stream) => stream.try_read(buf),
-            Self::Ws(stream) => stream.try_read(buf),
-            Self::Quic(stream) => stream.try_read(buf),
-            #[cfg(unix)]
-            Self::Unix(stream) => stream.try_read(buf),
-        }
-    }
-
-    /// Writes as much as the connection takes: true when all is written. `progress` is called after each
-    /// write.
-    ///
-    /// # Errors
-    /// The connection has failed.
-    #[inline]
-    pub(crate) fn try_write(
-        &self,
-        out: &mut VecDeque<Bytes>,
-        progress: impl FnMut(usize),
-    ) -> io::Result<bool> {
-        match self {
-            Self::Tcp(stream) => gather::write(|slices| stream.try_write_vectored(slices), out, progress),
-            Self::Udp(socket) => socket.try_write(out, progress),
-            Self::Group(group) => group.try_write(out, progress),
-            Self::Tls(stream) => stream.try_write(out, progress),
-            Self::Ws(stream) => stream.try_write(out, progress),
-            Self::Quic(stream) => stream.try_write(out, progress),
-            #[cfg(unix)]
-            Self::Unix(stream) => stream.try_write(out, progress),
-        }
-    }
-
-    /// Returns when a read may succeed; it may still find nothing.
-    ///
-    /// # Errors
-    /// The connection has failed.
-    pub(crate) async fn readable(&self) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.readable().await,
-            Self::Udp(socket) => socket.readable().await,
-            Self::Group(_) => core::future::pending().await,
-            Self::Tls(stream) => stream.readable().await,
-            Self::Ws(stream) => stream.readable().await,
-            Self::Quic(stream) => stream.readable().await,
-            #[cfg(unix)]
-            Self::Unix(stream) => stream.readable().await,
-        }
-    }
-
-    /// Returns when a write may succeed; the connection may still take nothing.
-    ///
-    /// # Errors
-    /// The connection has failed.
-    pub(crate) async fn writable(&self) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.writable().await,
-            Self::Udp(socket) => socket.writable().await,
-            Self::Group(group) => group.writable().await,
-            Self::Tls(stream) => stream.writable().await,
-            Self::Ws(stream) => stream.writable().await,
-            Self::Quic(stream) => stream.writable().await,
-            #[cfg(unix)]
-            Self::Unix(stream) => stream.writable().await,
-        }
-    }
-
-    /// Bounds the unsent bytes in the kernel; see [`Pace`](crate::net::pace::Pace).
-    pub(crate) fn set_room(&self, bytes: u32) {
-        match self {
-            Self::Tcp(stream) => tcp::set_room(stream, bytes),
-            Self::Tls(stream) => tcp::set_room(stream.socket(), bytes),
-            Self::Ws(stream) => tcp::set_room(stream.socket(), bytes),
-            // Datagrams are sent at once.
-            Self::Udp(_) | Self::Group(_) => {}
-            Self::Quic(stream) => stream.set_room(bytes),
-            // Bytes go directly into the receive buffer of the other end.
-            #[cfg(unix)]
-            Self::Unix(_) => {}
-        }
-    }
-
-    /// Whether the kernel has sent all that was written; if not, [`Self::writable`] returns once it has,
-    /// or once the unsent bytes are below the [room](Self::set_room). True if the system does not tell.
-    pub(crate) fn is_drained(&self) -> bool {
-        match self {
-            Self::Tcp(stream) => tcp::is_drained(stream),
-            Self::Tls(stream) => tcp::is_drained(stream.socket()),
-            Self::Ws(stream) => tcp::is_drained(stream.socket()),
-            _ => true,
-        }
-    }
-
-    /// Signals the end of the link in the underlying protocol, if that has a message for it that can be
-    /// sent at once.
-    pub(crate) fn close(&self) {
-        match self {
-            Self::Tls(stream) => stream.close(),
-            Self::Ws(stream) => stream.close(),
-            Self::Quic(stream) => stream.close(),
-            _ => {}
-        }
-    }
-
-    /// Whether everything written so far has left this process; called when nothing more will be written.
-    pub(crate) fn is_delivered(&self) -> bool {
-        match self {
-            Self::Quic(stream) => stream.is_delivered(),
-            // The kernel delivers it.
-            _ => true,
-        }
-    }
-
-    /// Common name in the certificate of the other side, if it presented one.
-    pub(crate) fn name(&self) -> Option<&str> {
-        match self {
-            Self::Tls(stream) => stream.name(),
-            Self::Quic(stream) => stream.name(),
-            _ => None,
-        }
-    }
-
-    /// Time at which the link has to end with a certificate, in wall-clock time since 1970.
-    pub(crate) const fn expires(&self) -> Option<Duration> {
-        match self {
-            Self::Tls(stream) => stream.expires(),
-            Self::Quic(stream) => stream.expires(),
-            _ => None,
-        }
-    }
-
-    /// Whether written data arrives unless the connection ends.
-    pub(crate) const fn is_reliable(&self) -> bool {
-        match self {
-            Self::Udp(_) | Self::Group(_) => false,
-            Self::Quic(stream) => stream.is_streamed(),
-            _ => true,
-        }
-    }
-
-    /// Whether batches are preceded by a length prefix; otherwise each is a message.
-    pub(crate) const fn is_streamed(&self) -> bool {
-        match self {
-            Self::Ws(_) | Self::Udp(_) | Self::Group(_) => false,
-            Self::Quic(stream) => stream.is_streamed(),
-            _ => true,
-        }
-    }
-
-    /// The largest batch, in bytes.
-    pub(crate) fn mtu(&self) -> u16 {
-        match self {
-            Self::Udp(_) | Self::Group(_) => udp::MTU,
-            Self::Quic(stream) => stream.mtu(),
-            _ => u16::MAX,
-        }
-    }
-
-    /// Marks the end of the handshake. In low-latency mode prefixes have four bytes from now on.
-    pub(crate) fn set_open(&self, low_latency: bool) {
-        match self {
-            Self::Udp(socket) if low_latency => socket.set_low_latency(),
-            Self::Ws(stream) if low_latency => stream.set_low_latency(),
-            Self::Quic(stream) => stream.set_open(low_latency),
-            _ => {}
-        }
-    }
-
-    /// Independent ways by which batches leave, if there are several.
-    pub(crate) fn ways(&self) -> Option<Ways> {
-        match self {
-            Self::Quic(stream) => stream.ways(),
-            _ => None,
-        }
-    }
-
-    /// As [`Self::try_write`], by one of the [ways](Self::ways).
-    pub(crate) fn try_write_at(
-        &self,
-        way: usize,
-        out: &mut VecDeque<Bytes>,
-        progress: impl FnMut(usize),
-    ) -> io::Result<bool> {
-        match self {
-            Self::Quic(stream) => stream.try_write_at(way, out, progress),
-            _ => self.try_write(out, progress),
-        }
-    }
-
-    /// Way by which the last batch has left.
-    pub(crate) fn last_way(&self) -> usize {
-        match self {
-            Self::Quic(stream) => stream.last_way(),
-            _ => 0,
-        }
-    }
-
-    /// Makes the next write wait until everything before it has arrived.
-    pub(crate) fn hold(&self) {
-        if let Self::Quic(stream) = self {
-            stream.hold();
-        }
-    }
-
-    /// Both ends of the connection.
-    ///
-    /// # Errors
-    /// The connection is lost already.
-    pub(crate) fn ends(&self) -> io::Result<Ends> {
-        match self {
-            Self::Tcp(stream) => Ok(Ends::of_addresses("tcp", stream.local_addr()?, stream.peer_addr()?)),
-            Self::Udp(socket) => Ok(socket.ends()),
-            Self::Group(group) => Ok(group.ends()),
-            Self::Tls(stream) => stream.ends(),
-            Self::Ws(stream) => stream.ends(),
-            Self::Quic(stream) => stream.ends(),
-            #[cfg(unix)]
-            Self::Unix(stream) => Ok(stream.ends()),
         }
     }
 }
 
+/// A plain TCP connection.
+pub(crate) struct TcpLink(TcpStream);
+
+impl Transport for TcpLink {
+    #[inline]
+    fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
+        self.0.try_read_buf(buf)
+    }
+
+    #[inline]
+    fn try_write(&self, out: &mut VecDeque<Bytes>, progress: impl FnMut(usize)) -> io::Result<bool> {
+        gather::write(|slices| self.0.try_write_vectored(slices), out, progress)
+    }
+
+    async fn readable(&self) -> io::Result<()> {
+        self.0.readable().await
+    }
+
+    async fn writable(&self) -> io::Result<()> {
+        self.0.writable().await
+    }
+
+    fn ends(&self) -> io::Result<Ends> {
+        Ends::of_socket("tcp", &self.0)
+    }
+
+    fn socket(&self) -> Option<&TcpStream> {
+        Some(&self.0)
+    }
+}
+
+/// Handshake by which an accepted TCP connection becomes a link.
+#[derive(Clone)]
+pub(crate) enum Upgrade {
+    None,
+    #[cfg(feature = "tls")]
+    Tls(Arc<tls::Acceptor>),
+    #[cfg(feature = "ws")]
+    Ws,
+}
+
 /// Listener of any protocol.
 pub(crate) enum LinkListener {
-    Tcp(TcpListener),
+    Tcp(TcpListener, Upgrade),
     Udp(Box<udp::UdpListener>),
-    Tls(tls::TlsListener),
-    Ws(TcpListener),
+    #[cfg(feature = "quic")]
     Quic(quic::QuicListener),
     #[cfg(unix)]
     Unix(unix::LocalListener),
@@ -340,6 +206,7 @@ pub(crate) struct Bound {
 
 /// Resource of a listener that is released on drop.
 pub(crate) enum PortGuard {
+    #[cfg(feature = "quic")]
     Quic(#[allow(dead_code, reason = "held for its drop")] quic::QuicPort),
     #[cfg(unix)]
     Unix(#[allow(dead_code, reason = "held for its drop")] unix::SocketFile),
@@ -351,58 +218,66 @@ impl LinkListener {
     /// # Errors
     /// Reason of the failure.
     pub(crate) async fn bind(target: &Target, link: &LinkConfig) -> Result<Bound, ConnectReason> {
-        match target.endpoint.protocol() {
-            "tcp" => {
-                let listener = tcp::listen(target, link).await?;
-                let address = listener.local_addr().map_err(ConnectReason::io)?.to_string();
-                Ok(Bound { listener: Self::Tcp(listener), locator: locator(target, &address), guard: None })
+        let protocol = target.endpoint.protocol();
+        let tcp =
+            async |upgrade| tcp::listen(target, link).await.map(|listener| Self::Tcp(listener, upgrade));
+        let (listener, guard) = match protocol {
+            "tcp" => (tcp(Upgrade::None).await?, None),
+            #[cfg(feature = "ws")]
+            ws::PROTOCOL => (tcp(Upgrade::Ws).await?, None),
+            #[cfg(feature = "tls")]
+            tls::PROTOCOL => {
+                let acceptor = tls::Acceptor::new(link.tls_at(&target.options))?;
+                (tcp(Upgrade::Tls(Arc::new(acceptor))).await?, None)
             }
             "udp" if !is_quic(target) => {
-                let listener = udp::UdpListener::bind(target, link).await?;
-                let locator = locator(target, &listener.local().to_string());
-                Ok(Bound { listener: Self::Udp(Box::new(listener)), locator, guard: None })
+                (Self::Udp(Box::new(udp::UdpListener::bind(target, link).await?)), None)
             }
-            ws::PROTOCOL => {
-                let listener = ws::listen(target, link).await?;
-                let address = listener.local_addr().map_err(ConnectReason::io)?.to_string();
-                Ok(Bound { listener: Self::Ws(listener), locator: locator(target, &address), guard: None })
-            }
-            tls::PROTOCOL => {
-                let listener = tls::TlsListener::bind(target, link).await?;
-                let port = listener.port().map_err(ConnectReason::io)?;
-                // A host name is kept, because the certificate is issued for it.
-                let host = target.endpoint.address().rsplit_once(':').map_or("", |(host, _)| host);
-                let locator = locator(target, &format!("{host}:{port}"));
-                Ok(Bound { listener: Self::Tls(listener), locator, guard: None })
-            }
+            #[cfg(feature = "quic")]
             quic::PROTOCOL | "udp" => {
                 let listener = quic::QuicListener::bind(target, link).await?;
-                let host = target.endpoint.address().rsplit_once(':').map_or("", |(host, _)| host);
-                let port = listener.port().map_err(ConnectReason::io)?;
-                let locator = locator(target, &format!("{host}:{port}"));
-                let guard = Some(PortGuard::Quic(listener.guard()));
-                Ok(Bound { listener: Self::Quic(listener), locator, guard })
+                let guard = PortGuard::Quic(listener.guard());
+                (Self::Quic(listener), Some(guard))
             }
             #[cfg(unix)]
             unix::PROTOCOL => {
                 let (listener, guard) = unix::LocalListener::bind(target).await?;
-                Ok(Bound {
-                    listener: Self::Unix(listener),
-                    locator: locator(target, target.endpoint.address()),
-                    guard: Some(PortGuard::Unix(guard)),
-                })
+                (Self::Unix(listener), Some(PortGuard::Unix(guard)))
             }
-            other => Err(ConnectReason::Protocol(other.to_owned())),
-        }
+            _ => return Err(unsupported(target)),
+        };
+        let local = match &listener {
+            Self::Tcp(listener, _) => Some(listener.local_addr().map_err(ConnectReason::io)?),
+            Self::Udp(listener) => Some(listener.local()),
+            #[cfg(feature = "quic")]
+            Self::Quic(listener) => Some(listener.local()),
+            #[cfg(unix)]
+            Self::Unix(_) => None,
+        };
+        let own = target.endpoint.address();
+        let address = match local {
+            None => own.to_owned(),
+            // A host name is kept, because the certificate is issued for it.
+            Some(local) if matches!(protocol, "tls" | "quic") || is_quic(target) => {
+                format!("{}:{}", own.rsplit_once(':').map_or("", |(host, _)| host), local.port())
+            }
+            Some(local) => local.to_string(),
+        };
+        let bound = target.endpoint.with_address(&address);
+        // An address of the system always parses; the result may only exceed the length limit.
+        let locator = bound.as_ref().unwrap_or(&target.endpoint).locator().as_str().to_owned();
+        Ok(Bound { listener, locator, guard })
     }
 
     /// Checks the requirements of a listener at `target` as far as possible without a network.
     ///
     /// # Errors
     /// The missing or invalid setting.
+    #[cfg_attr(not(feature = "tls"), allow(unused_variables, reason = "only TLS has requirements"))]
     pub(crate) fn check(target: &Target, link: &LinkConfig) -> Result<(), ConnectReason> {
         match target.endpoint.protocol() {
-            tls::PROTOCOL | quic::PROTOCOL => tls::check_listen(target, link),
+            #[cfg(feature = "tls")]
+            "tls" | "quic" => tls::Acceptor::new(link.tls_at(&target.options)).map(drop),
             _ => Ok(()),
         }
     }
@@ -412,21 +287,14 @@ impl LinkListener {
     /// # Errors
     /// Errors of the operating system; a later call may succeed.
     pub(crate) async fn accept(&self) -> io::Result<IncomingLink> {
-        match self {
-            Self::Tcp(listener) => Ok(IncomingLink::Tcp(listener.accept().await?.0)),
-            Self::Udp(listener) => listener.accept().await.map(|socket| IncomingLink::Ready(Io::Udp(socket))),
-            Self::Ws(listener) => Ok(IncomingLink::Ws(listener.accept().await?.0)),
-            Self::Tls(listener) => {
-                listener.accept().await.map(|(socket, acceptor)| IncomingLink::Tls(socket, acceptor))
-            }
-            Self::Quic(listener) => {
-                listener.accept().await.map(|incoming| IncomingLink::Quic(Box::new(incoming)))
-            }
+        Ok(match self {
+            Self::Tcp(listener, upgrade) => IncomingLink::Tcp(listener.accept().await?.0, upgrade.clone()),
+            Self::Udp(listener) => IncomingLink::Ready(Io::Udp(listener.accept().await?)),
+            #[cfg(feature = "quic")]
+            Self::Quic(listener) => IncomingLink::Quic(Box::new(listener.accept().await?)),
             #[cfg(unix)]
-            Self::Unix(listener) => {
-                listener.accept().await.map(|stream| IncomingLink::Ready(Io::Unix(stream)))
-            }
-        }
+            Self::Unix(listener) => IncomingLink::Ready(Io::Unix(listener.accept().await?)),
+        })
     }
 }
 
@@ -434,21 +302,22 @@ impl LinkListener {
 pub(crate) enum IncomingLink {
     /// A connection that needs no further handshake.
     Ready(Io),
-    Tcp(TcpStream),
-    Tls(TcpStream, Arc<tls::Acceptor>),
-    Ws(TcpStream),
+    Tcp(TcpStream, Upgrade),
+    #[cfg(feature = "quic")]
     Quic(Box<quic::QuicIncoming>),
 }
 
 impl IncomingLink {
     /// Address of the peer, for log texts.
     pub(crate) fn peer(&self) -> String {
-        let address = match self {
-            Self::Tcp(socket) | Self::Ws(socket) | Self::Tls(socket, _) => socket.peer_addr(),
-            Self::Ready(io) => return io.ends().map_or_else(|_| String::new(), |ends| ends.peer),
-            Self::Quic(incoming) => return incoming.peer().to_string(),
-        };
-        address.map_or_else(|_| String::new(), |address| address.to_string())
+        match self {
+            Self::Ready(io) => io.ends().map_or_else(|_| String::new(), |ends| ends.peer),
+            Self::Tcp(socket, _) => {
+                socket.peer_addr().map_or_else(|_| String::new(), |address| address.to_string())
+            }
+            #[cfg(feature = "quic")]
+            Self::Quic(incoming) => incoming.peer().to_string(),
+        }
     }
 
     /// Performs the handshake of the underlying protocol; the caller bounds the time.
@@ -456,24 +325,27 @@ impl IncomingLink {
     /// # Errors
     /// Reason of the failure.
     pub(crate) async fn ready(self) -> Result<Io, ConnectReason> {
-        match self {
-            Self::Ready(io) => Ok(io),
-            Self::Tcp(stream) => {
-                tcp::established(&stream).map_err(ConnectReason::io)?;
-                Ok(Io::Tcp(stream))
-            }
-            Self::Ws(socket) => Ok(Io::Ws(Box::new(ws::WsStream::accept(socket).await?))),
-            Self::Tls(socket, acceptor) => Ok(Io::Tls(Box::new(acceptor.accept(socket).await?))),
-            Self::Quic(incoming) => Ok(Io::Quic(Box::new(incoming.ready().await?))),
-        }
+        let (socket, upgrade) = match self {
+            Self::Ready(io) => return Ok(io),
+            Self::Tcp(socket, upgrade) => (socket, upgrade),
+            #[cfg(feature = "quic")]
+            Self::Quic(incoming) => return Ok(Io::Quic(Box::new(incoming.ready().await?))),
+        };
+        tcp::established(&socket).map_err(ConnectReason::io)?;
+        Ok(match upgrade {
+            Upgrade::None => Io::Tcp(TcpLink(socket)),
+            #[cfg(feature = "tls")]
+            Upgrade::Tls(acceptor) => Io::Tls(Box::new(acceptor.accept(socket).await?)),
+            #[cfg(feature = "ws")]
+            Upgrade::Ws => Io::Ws(Box::new(ws::WsStream::accept(socket).await?)),
+        })
     }
 }
 
-/// Locator of a listener that is bound to `address`.
-fn locator(target: &Target, address: &str) -> String {
-    let bound = target.endpoint.with_address(address);
-    // An address of the system always parses; the result may only exceed the length limit.
-    bound.as_ref().unwrap_or(&target.endpoint).locator().as_str().to_owned()
+/// Refusal of a protocol that this build does not support. The configuration refuses such an endpoint first.
+fn unsupported(target: &Target) -> ConnectReason {
+    let protocol = if is_quic(target) { "quic" } else { target.endpoint.protocol() };
+    ConnectReason::Protocol(protocol.to_owned())
 }
 
 impl ConnectReason {
@@ -482,6 +354,38 @@ impl ConnectReason {
         match error.get_ref().and_then(|inner| inner.downcast_ref::<TlsFailure>()) {
             Some(failure) => Self::Tls(failure.clone()),
             None => Self::Io(Arc::new(error)),
+        }
+    }
+}
+
+#[cfg(all(test, not(all(feature = "tls", feature = "quic", feature = "ws"))))]
+mod tests {
+    use super::{Io, LinkListener};
+    use crate::config::{Config, Target};
+
+    /// Targets as the configuration of another build would have them.
+    fn targets() -> Vec<(Target, &'static str)> {
+        let config = Config::from_json5("{connect: {endpoints: ['tcp/127.0.0.1:0']}}").unwrap();
+        let target = &config.resolve().unwrap().connect.groups[0].targets[0];
+        [
+            ("tls/127.0.0.1:0", "(feature `tls`)", cfg!(feature = "tls")),
+            ("ws/127.0.0.1:0", "(feature `ws`)", cfg!(feature = "ws")),
+            ("quic/127.0.0.1:0", "(feature `quic`)", cfg!(feature = "quic")),
+        ]
+        .into_iter()
+        .filter(|(_, _, on)| !on)
+        .map(|(text, words, _)| (Target { endpoint: text.parse().unwrap(), ..target.clone() }, words))
+        .collect()
+    }
+
+    #[tokio::test]
+    async fn connecting_and_listening_name_the_feature() {
+        let link = Config::default().resolve().unwrap().link;
+        for (target, words) in targets() {
+            let error = Io::connect(&target, &link).await.err().unwrap().to_string();
+            assert!(error.contains(words), "{error}");
+            let error = LinkListener::bind(&target, &link).await.err().unwrap().to_string();
+            assert!(error.contains(words), "{error}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! that was read, so that a writer never finds data for the reader. Large parts are encrypted in place;
 //! small ones are copied together first, to share a record.
 
-use super::ends::Ends;
+use super::{ends::Ends, transport::Transport};
 use crate::{
     config::{LinkConfig, Target, TlsSettings},
     error::ConnectReason,
@@ -25,10 +25,7 @@ use rustls::{
 };
 use socket2::SockRef;
 use std::{collections::VecDeque, io, net::Shutdown, sync::Arc};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    time::timeout,
-};
+use tokio::{net::TcpStream, time::timeout};
 
 /// Protocol name in endpoints.
 pub(super) const PROTOCOL: &str = "tls";
@@ -393,8 +390,10 @@ impl TlsStream {
         let expires = if settings.closes_on_expiration() { end_of_validity(chain) } else { None };
         Ok(Self { socket, state: Mutex::new(state), expires, name })
     }
+}
 
-    pub(super) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
+impl Transport for TlsStream {
+    fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
         let mut state = self.state.lock();
         if !state.early.is_empty() {
             let early = core::mem::take(&mut state.early);
@@ -419,11 +418,7 @@ impl TlsStream {
         }
     }
 
-    pub(super) fn try_write(
-        &self,
-        out: &mut VecDeque<Bytes>,
-        mut progress: impl FnMut(usize),
-    ) -> io::Result<bool> {
+    fn try_write(&self, out: &mut VecDeque<Bytes>, mut progress: impl FnMut(usize)) -> io::Result<bool> {
         let mut state = self.state.lock();
         loop {
             match state.flush(&self.socket, &mut progress) {
@@ -448,7 +443,7 @@ impl TlsStream {
         }
     }
 
-    pub(super) async fn readable(&self) -> io::Result<()> {
+    async fn readable(&self) -> io::Result<()> {
         let flushed = {
             let state = self.state.lock();
             if !state.early.is_empty() {
@@ -465,12 +460,12 @@ impl TlsStream {
         }
     }
 
-    pub(super) async fn writable(&self) -> io::Result<()> {
+    async fn writable(&self) -> io::Result<()> {
         self.socket.writable().await
     }
 
     /// Sends close_notify, if that is possible at once.
-    pub(super) fn close(&self) {
+    fn close(&self) {
         let mut state = self.state.lock();
         let mut nothing = BytesMut::new();
         state.closed = true;
@@ -479,20 +474,24 @@ impl TlsStream {
         let _ = state.flush(&self.socket, |_| ());
     }
 
-    pub(super) const fn socket(&self) -> &TcpStream {
-        &self.socket
+    fn socket(&self) -> Option<&TcpStream> {
+        Some(&self.socket)
     }
 
-    pub(super) fn name(&self) -> Option<&str> {
+    fn is_tls(&self) -> bool {
+        true
+    }
+
+    fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    pub(super) const fn expires(&self) -> Option<Duration> {
+    fn expires(&self) -> Option<Duration> {
         self.expires
     }
 
-    pub(super) fn ends(&self) -> io::Result<Ends> {
-        Ok(Ends::of_addresses(PROTOCOL, self.socket.local_addr()?, self.socket.peer_addr()?))
+    fn ends(&self) -> io::Result<Ends> {
+        Ends::of_socket(PROTOCOL, &self.socket)
     }
 }
 
@@ -583,30 +582,9 @@ impl Acceptor {
 
     /// Performs the handshake on an accepted connection.
     pub(super) async fn accept(&self, socket: TcpStream) -> Result<TlsStream, ConnectReason> {
-        tcp::established(&socket).map_err(ConnectReason::io)?;
         let session =
             UnbufferedServerConnection::new(self.config.clone()).map_err(|e| TlsFailure::from(&e))?;
         TlsStream::establish(socket, TlsSession::Server(session), &self.settings).await
-    }
-}
-
-pub(crate) struct TlsListener {
-    listener: TcpListener,
-    acceptor: Arc<Acceptor>,
-}
-
-impl TlsListener {
-    pub(super) async fn bind(target: &Target, link: &LinkConfig) -> Result<Self, ConnectReason> {
-        let acceptor = Arc::new(Acceptor::new(link.tls_at(&target.options))?);
-        Ok(Self { listener: tcp::listen(target, link).await?, acceptor })
-    }
-
-    pub(super) fn port(&self) -> io::Result<u16> {
-        Ok(self.listener.local_addr()?.port())
-    }
-
-    pub(super) async fn accept(&self) -> io::Result<(TcpStream, Arc<Acceptor>)> {
-        Ok((self.listener.accept().await?.0, self.acceptor.clone()))
     }
 }
 
@@ -620,18 +598,11 @@ pub(super) fn check_connect(target: &Target, link: &LinkConfig) -> Result<(), Co
     Ok(())
 }
 
-/// Checks the TLS settings of a listener.
-///
-/// # Errors
-/// The invalid setting.
-pub(super) fn check_listen(target: &Target, link: &LinkConfig) -> Result<(), ConnectReason> {
-    Acceptor::new(link.tls_at(&target.options)).map(|_| ())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::{Pem, Secret};
+    use tokio::net::TcpListener;
 
     async fn pair() -> (TlsStream, TlsStream) {
         let key = rcgen::KeyPair::generate().unwrap();

@@ -5,7 +5,7 @@
 //! tasks, the kernel buffer of each peer bounds what it may send ahead, and an error of one peer (its
 //! port is closed) affects no other.
 
-use super::{ends::Ends, message::Prefix};
+use super::{ends::Ends, message::Prefix, transport::Transport};
 use crate::{
     config::{LinkConfig, Target},
     error::ConnectReason,
@@ -82,12 +82,16 @@ impl Udp {
             has_first: AtomicBool::new(false),
         })
     }
+}
 
-    pub(super) fn set_low_latency(&self) {
-        self.prefix.widen();
+impl Transport for Udp {
+    fn set_open(&self, low_latency: bool) {
+        if low_latency {
+            self.prefix.widen();
+        }
     }
 
-    pub(super) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
+    fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
         let before = buf.len();
         if self.has_first.load(Ordering::Relaxed) {
             self.first.lock().drain(..).for_each(|message| self.prefix.append(buf, &message));
@@ -118,15 +122,11 @@ impl Udp {
         if buf.len() == before { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(buf.len() - before) }
     }
 
-    pub(super) fn try_write(
-        &self,
-        out: &mut VecDeque<Bytes>,
-        progress: impl FnMut(usize),
-    ) -> io::Result<bool> {
+    fn try_write(&self, out: &mut VecDeque<Bytes>, progress: impl FnMut(usize)) -> io::Result<bool> {
         send_all(&self.socket, &self.prefix, out, progress, is_lost)
     }
 
-    pub(super) async fn readable(&self) -> io::Result<()> {
+    async fn readable(&self) -> io::Result<()> {
         if self.has_first.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -150,12 +150,24 @@ impl Udp {
         }
     }
 
-    pub(super) async fn writable(&self) -> io::Result<()> {
+    async fn writable(&self) -> io::Result<()> {
         self.socket.writable().await
     }
 
-    pub(super) fn ends(&self) -> Ends {
-        Ends::of_addresses("udp", self.local, self.peer)
+    fn ends(&self) -> io::Result<Ends> {
+        Ok(Ends::of_addresses("udp", self.local, self.peer))
+    }
+
+    fn is_reliable(&self) -> bool {
+        false
+    }
+
+    fn is_streamed(&self) -> bool {
+        false
+    }
+
+    fn mtu(&self) -> u16 {
+        MTU
     }
 }
 

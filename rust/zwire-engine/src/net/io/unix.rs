@@ -3,7 +3,7 @@
 //! A lock file beside the socket, locked as long as the listener lives, distinguishes a socket in use
 //! from one that a killed process has left behind.
 
-use super::ends::Ends;
+use super::{ends::Ends, transport::Transport};
 use crate::{config::Target, error::ConnectReason, net::gather, rt::runtime::Birth};
 use bytes::{Bytes, BytesMut};
 use std::{
@@ -37,29 +37,27 @@ impl LocalStream {
         let ends = Ends { local: locator("unnamed"), peer: locator(path), addresses: None };
         Ok(Self { stream, ends })
     }
+}
 
-    pub(super) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
+impl Transport for LocalStream {
+    fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
         self.stream.try_read_buf(buf)
     }
 
-    pub(super) fn try_write(
-        &self,
-        out: &mut VecDeque<Bytes>,
-        progress: impl FnMut(usize),
-    ) -> io::Result<bool> {
+    fn try_write(&self, out: &mut VecDeque<Bytes>, progress: impl FnMut(usize)) -> io::Result<bool> {
         gather::write(|slices| self.stream.try_write_vectored(slices), out, progress)
     }
 
-    pub(super) async fn readable(&self) -> io::Result<()> {
+    async fn readable(&self) -> io::Result<()> {
         self.stream.readable().await
     }
 
-    pub(super) async fn writable(&self) -> io::Result<()> {
+    async fn writable(&self) -> io::Result<()> {
         self.stream.writable().await
     }
 
-    pub(super) fn ends(&self) -> Ends {
-        self.ends.clone()
+    fn ends(&self) -> io::Result<Ends> {
+        Ok(self.ends.clone())
     }
 }
 

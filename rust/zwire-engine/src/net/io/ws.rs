@@ -1,6 +1,6 @@
 //! WebSocket: one batch per binary message, without prefix (`zenoh-behaviour` 1.2, RFC 6455).
 
-use super::{ends::Ends, message::Prefix};
+use super::{ends::Ends, message::Prefix, transport::Transport};
 use crate::{
     config::{LinkConfig, Target},
     error::ConnectReason,
@@ -13,7 +13,7 @@ use std::{
     io::{self, Read, Write},
     sync::Arc,
 };
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tungstenite::{
     Error, HandshakeError, Message, WebSocket,
     handshake::{HandshakeRole, MidHandshake},
@@ -60,10 +60,6 @@ fn config() -> WebSocketConfig {
         .max_frame_size(Some(MTU))
 }
 
-pub(super) async fn listen(target: &Target, link: &LinkConfig) -> Result<TcpListener, ConnectReason> {
-    tcp::listen(target, link).await
-}
-
 /// An established WebSocket connection.
 pub(crate) struct WsStream {
     socket: Arc<TcpStream>,
@@ -82,15 +78,16 @@ impl WsStream {
 
     /// Performs the handshake on an accepted connection; the caller bounds the time.
     pub(super) async fn accept(socket: TcpStream) -> Result<Self, ConnectReason> {
-        tcp::established(&socket).map_err(ConnectReason::io)?;
         let socket = Arc::new(socket);
         let started = tungstenite::accept_with_config(WsSocket(socket.clone()), Some(config()));
         let state = complete(&socket, started).await?;
         Ok(Self { socket, state: Mutex::new(state), prefix: Prefix::default() })
     }
+}
 
+impl Transport for WsStream {
     /// Reads one message. Pings are answered on the way.
-    pub(super) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
+    fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
         let mut state = self.state.lock();
         loop {
             match state.read() {
@@ -112,11 +109,7 @@ impl WsStream {
         }
     }
 
-    pub(super) fn try_write(
-        &self,
-        out: &mut VecDeque<Bytes>,
-        mut progress: impl FnMut(usize),
-    ) -> io::Result<bool> {
+    fn try_write(&self, out: &mut VecDeque<Bytes>, mut progress: impl FnMut(usize)) -> io::Result<bool> {
         let mut state = self.state.lock();
         loop {
             match state.flush() {
@@ -148,32 +141,38 @@ impl WsStream {
         }
     }
 
-    pub(super) async fn readable(&self) -> io::Result<()> {
+    async fn readable(&self) -> io::Result<()> {
         self.socket.readable().await
     }
 
-    pub(super) async fn writable(&self) -> io::Result<()> {
+    async fn writable(&self) -> io::Result<()> {
         self.socket.writable().await
     }
 
-    pub(super) fn socket(&self) -> &TcpStream {
-        &self.socket
+    fn socket(&self) -> Option<&TcpStream> {
+        Some(&self.socket)
     }
 
-    pub(super) fn set_low_latency(&self) {
-        self.prefix.widen();
+    fn is_streamed(&self) -> bool {
+        false
+    }
+
+    fn set_open(&self, low_latency: bool) {
+        if low_latency {
+            self.prefix.widen();
+        }
     }
 
     /// Sends a close frame, if that is possible at once.
-    pub(super) fn close(&self) {
+    fn close(&self) {
         let mut state = self.state.lock();
         // The connection ends in any case.
         let _ = state.close(None);
         let _ = state.flush();
     }
 
-    pub(super) fn ends(&self) -> io::Result<Ends> {
-        Ok(Ends::of_addresses(PROTOCOL, self.socket.local_addr()?, self.socket.peer_addr()?))
+    fn ends(&self) -> io::Result<Ends> {
+        Ends::of_socket(PROTOCOL, &self.socket)
     }
 }
 

@@ -215,7 +215,7 @@ impl Link {
 
     /// Whether what is sent arrives, unless the link ends.
     #[must_use]
-    pub const fn is_reliable(&self) -> bool {
+    pub fn is_reliable(&self) -> bool {
         self.io.is_reliable()
     }
 

@@ -13,8 +13,8 @@ mod streams;
 
 use super::{
     ends::Ends,
+    transport::{DATAGRAMS, Transport, Ways, is_quic},
     udp,
-    ways::{DATAGRAMS, Ways, is_quic},
 };
 use crate::{
     config::{LinkConfig, Target, TlsSettings},
@@ -184,29 +184,33 @@ impl QuicStream {
         let streams = streams.map_err(refused)?.ok_or_else(no_streams)?;
         Ok((Some(streams), datagrams))
     }
+}
 
-    /// The ways, if there is more than one.
-    pub(super) fn ways(&self) -> Option<Ways> {
+impl Transport for QuicStream {
+    fn ways(&self) -> Option<Ways> {
         let streams = self.streams.as_ref()?;
         let best_effort = self.datagrams.as_ref().map(Datagrams::mtu);
         let by_priority = streams.is_multistream();
         (by_priority || best_effort.is_some()).then_some(Ways { by_priority, best_effort })
     }
 
-    /// Whether batches are sent on streams.
-    pub(super) const fn is_streamed(&self) -> bool {
+    /// Whether batches are sent on streams, which are reliable.
+    fn is_streamed(&self) -> bool {
         self.streams.is_some()
     }
 
-    pub(super) fn mtu(&self) -> u16 {
+    fn is_reliable(&self) -> bool {
+        self.is_streamed()
+    }
+
+    fn mtu(&self) -> u16 {
         match (&self.streams, &self.datagrams) {
             (None, Some(datagrams)) => datagrams.mtu(),
             _ => u16::MAX,
         }
     }
 
-    /// Marks the end of the Zenoh handshake.
-    pub(super) fn set_open(&self, low_latency: bool) {
+    fn set_open(&self, low_latency: bool) {
         if let Some(streams) = &self.streams {
             let times = if streams.is_multistream() { 2 } else { 1 };
             self.connection.set_receive_window(VarInt::from_u32(times * RECEIVE_WINDOW));
@@ -221,7 +225,7 @@ impl QuicStream {
         }
     }
 
-    pub(super) fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
+    fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
         let before = buf.len();
         let mut end = self.streams.as_ref().map(|streams| streams.read(buf));
         if let Some(datagrams) = &self.datagrams
@@ -238,17 +242,12 @@ impl QuicStream {
         }
     }
 
-    pub(super) fn try_write(
-        &self,
-        out: &mut VecDeque<Bytes>,
-        progress: impl FnMut(usize),
-    ) -> io::Result<bool> {
+    fn try_write(&self, out: &mut VecDeque<Bytes>, progress: impl FnMut(usize)) -> io::Result<bool> {
         let way = if self.streams.is_some() { 0 } else { DATAGRAMS };
         self.try_write_at(way, out, progress)
     }
 
-    /// Writes as much as one way takes: true when all is written.
-    pub(super) fn try_write_at(
+    fn try_write_at(
         &self,
         way: usize,
         out: &mut VecDeque<Bytes>,
@@ -261,25 +260,24 @@ impl QuicStream {
         }
     }
 
-    /// Way of the last batch.
-    pub(super) fn last_way(&self) -> usize {
+    fn last_way(&self) -> usize {
         self.streams.as_ref().map_or(DATAGRAMS, Streams::last)
     }
 
     /// Makes the next batch, which ends the link, wait for all others.
-    pub(super) fn hold(&self) {
+    fn hold(&self) {
         if let Some(streams) = &self.streams {
             streams.hold();
         }
     }
 
-    pub(super) fn set_room(&self, bytes: u32) {
+    fn set_room(&self, bytes: u32) {
         if let Some(streams) = &self.streams {
             streams.set_room(bytes);
         }
     }
 
-    pub(super) async fn readable(&self) -> io::Result<()> {
+    async fn readable(&self) -> io::Result<()> {
         let streams = async {
             match &self.streams {
                 Some(streams) => streams.readable().await,
@@ -301,7 +299,7 @@ impl QuicStream {
         Ok(())
     }
 
-    pub(super) async fn writable(&self) -> io::Result<()> {
+    async fn writable(&self) -> io::Result<()> {
         let full = self.streams.as_ref().filter(|streams| streams.take_full());
         let held = self.datagrams.as_ref().and_then(|datagrams| Some((datagrams, datagrams.held()?)));
         // A writer that stopped for another reason than missing room is not woken here.
@@ -317,15 +315,14 @@ impl QuicStream {
         Ok(())
     }
 
-    /// Whether everything written has arrived, or was sent where arrival is not reported; called when
-    /// nothing more will be written.
-    pub(super) fn is_delivered(&self) -> bool {
+    /// Whether everything written has arrived, or was sent where arrival is not reported.
+    fn is_delivered(&self) -> bool {
         self.streams.as_ref().is_none_or(Streams::is_delivered)
             && self.datagrams.as_ref().is_none_or(Datagrams::are_sent)
     }
 
     /// Ends the connection when everything has arrived, or after a short time.
-    pub(super) fn close(&self) {
+    fn close(&self) {
         let stopped = self.streams.as_ref().map(Streams::finish);
         let connection = self.connection.clone();
         self.runtime.spawn(async move {
@@ -344,15 +341,15 @@ impl QuicStream {
         });
     }
 
-    pub(super) fn name(&self) -> Option<&str> {
+    fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    pub(super) const fn expires(&self) -> Option<Duration> {
+    fn expires(&self) -> Option<Duration> {
         self.expires
     }
 
-    pub(super) fn ends(&self) -> io::Result<Ends> {
+    fn ends(&self) -> io::Result<Ends> {
         Ok(self.ends.clone())
     }
 }
@@ -434,8 +431,8 @@ impl QuicListener {
         Err(last)
     }
 
-    pub(super) const fn port(&self) -> io::Result<u16> {
-        Ok(self.local.port())
+    pub(super) const fn local(&self) -> SocketAddr {
+        self.local
     }
 
     pub(super) fn guard(&self) -> QuicPort {
