@@ -1,9 +1,9 @@
-//! Policies for messages on links: `downsampling`, `access_control`, `qos/network`, `low_pass_filter`.
+//! Policies for messages: `downsampling`, `access_control`, `qos/network`, `qos/publication`, `low_pass_filter`.
 
 use super::{
-    ConfigError, Kind,
+    ConfigError, Destination, Kind, PublicationQos,
     keys::Entries,
-    values::{boolean, key_expr, key_exprs, shown, unknown, zid},
+    values::{PRIORITIES, boolean, key_expr, key_exprs, shown, unknown, zid},
 };
 use core::{ops::RangeInclusive, time::Duration};
 use serde_json::{Map, Value};
@@ -22,11 +22,6 @@ type Result<T> = core::result::Result<T, ConfigError>;
 /// some.
 const PROTOCOLS: [&str; 9] =
     ["tcp", "udp", "tls", "quic", "quic_datagram", "ws", "unixsock-stream", "unixpipe", "vsock"];
-
-const CONGESTION: [&str; 3] = ["drop", "block", "block_first"];
-const PRIORITY: [&str; 7] =
-    ["real_time", "interactive_high", "interactive_low", "data_high", "data", "data_low", "background"];
-const RELIABILITY: [&str; 2] = ["best_effort", "reliable"];
 
 /// JSON object of the configuration, with its path.
 struct InterceptEntry<'a> {
@@ -103,6 +98,23 @@ impl<'a> InterceptEntry<'a> {
             None => vec![MessageKind::Put, MessageKind::Delete],
         });
         Ok(kinds.collect())
+    }
+
+    fn qos(&self) -> Result<Overwrite> {
+        const CONGESTION: [CongestionControl; 3] = CongestionControl::ALL;
+        Ok(Overwrite {
+            // Without Control, the first priority, which applications must not use.
+            priority: self.get("priority", |p, v| Ok(Priority::ALL[word(p, v, &PRIORITIES[1..])? + 1]))?,
+            congestion: self.get("congestion_control", |p, v| {
+                Ok(CONGESTION[word(p, v, &CONGESTION.map(CongestionControl::name))?])
+            })?,
+            express: self.get("express", boolean)?,
+        })
+    }
+
+    fn reliability(&self) -> Result<Option<Reliability>> {
+        use Reliability::{BestEffort, Reliable};
+        self.get("reliability", |p, v| Ok([BestEffort, Reliable][word(p, v, &["best_effort", "reliable"])?]))
     }
 
     fn filter(&self, of: &[MessageKind], optional: bool) -> Result<Filter> {
@@ -194,18 +206,12 @@ pub(super) fn qos_network(path: &str, value: &Value) -> Result<Vec<QosNetwork>> 
         "key_exprs",
         "overwrite",
     ];
+    const QOS: [&str; 4] = ["priority", "congestion_control", "express", "reliability"];
     all(path, value, |path, value| {
         let entry = InterceptEntry::new(path.to_owned(), value, &NAMES)?;
         let qos = entry.get("qos", |path, value| {
-            let entry = InterceptEntry::new(
-                path.to_owned(),
-                value,
-                &["priority", "congestion_control", "express", "reliability"],
-            )?;
-            let reliability = entry.get("reliability", |path, value| {
-                Ok([Reliability::BestEffort, Reliability::Reliable][word(path, value, &RELIABILITY)?])
-            })?;
-            Ok((parts(&entry)?, reliability))
+            let entry = InterceptEntry::new(path.to_owned(), value, &QOS)?;
+            Ok((entry.qos()?, entry.reliability()?))
         })?;
         let (only, reliability) = qos.unwrap_or_default();
         Ok(QosNetwork {
@@ -215,24 +221,34 @@ pub(super) fn qos_network(path: &str, value: &Value) -> Result<Vec<QosNetwork>> 
             only,
             reliability,
             overwrite: entry.need("overwrite", |path, value| {
-                parts(&InterceptEntry::new(
-                    path.to_owned(),
-                    value,
-                    &["priority", "congestion_control", "express"],
-                )?)
+                InterceptEntry::new(path.to_owned(), value, &QOS[..3])?.qos()
             })?,
         })
     })
 }
 
-fn parts(entry: &InterceptEntry<'_>) -> Result<Overwrite> {
-    use CongestionControl::{Block, BlockFirst, Drop};
-    Ok(Overwrite {
-        // The list of names omits Control, the first priority, which applications must not use.
-        priority: entry.get("priority", |p, v| Ok(Priority::ALL[word(p, v, &PRIORITY)? + 1]))?,
-        congestion: entry
-            .get("congestion_control", |p, v| Ok([Drop, Block, BlockFirst][word(p, v, &CONGESTION)?]))?,
-        express: entry.get("express", boolean)?,
+pub(super) fn publication_qos(path: &str, value: &Value) -> Result<Vec<PublicationQos>> {
+    const NAMES: [&str; 5] =
+        ["congestion_control", "priority", "express", "reliability", "allowed_destination"];
+    all(path, value, |path, value| {
+        let bad = || wrong(path, &Kind::Entries(Entries::QosPublication).expected(), value);
+        let map = value.as_object().ok_or_else(bad)?;
+        let entry = InterceptEntry::new(path.to_owned(), value, &["key_exprs", "config"])?;
+        let key_exprs = key_exprs(&entry.at("key_exprs"), map.get("key_exprs").ok_or_else(bad)?)?;
+        let config = map.get("config").filter(|config| config.is_object()).ok_or_else(bad)?;
+        let config = InterceptEntry::new(entry.at("config"), config, &NAMES)?;
+        let Overwrite { priority, congestion, express } = config.qos()?;
+        Ok(PublicationQos {
+            key_exprs,
+            congestion_control: congestion,
+            priority,
+            express,
+            reliability: config.reliability()?,
+            allowed_destination: config.get("allowed_destination", |path, value| {
+                use Destination::{Any, Remote, SessionLocal};
+                Ok([Any, SessionLocal, Remote][word(path, value, &["any", "session_local", "remote"])?])
+            })?,
+        })
     })
 }
 
@@ -324,6 +340,7 @@ pub(super) fn check(entries: Entries, path: &str, value: &Value) -> Result<()> {
         Entries::Downsampling => downsampling(path, value).map(drop),
         Entries::LowPass => low_pass(path, value).map(drop),
         Entries::QosNetwork => qos_network(path, value).map(drop),
+        Entries::QosPublication => publication_qos(path, value).map(drop),
         Entries::AccessRules => places(path, rules(path, value)?).map(drop),
         Entries::AccessSubjects => places(path, subjects(path, value)?).map(drop),
         Entries::AccessPolicies => policies(path, value).map(drop),

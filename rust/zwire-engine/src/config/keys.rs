@@ -59,8 +59,6 @@ pub enum Kind {
     Key,
     /// A list of key expressions.
     KeyExprs,
-    /// A list of `{key_exprs: […], config: {…}}`.
-    PublicationQos,
     /// Weights of links to other routers.
     Weights,
     /// A list of texts.
@@ -82,6 +80,8 @@ pub enum Entries {
     LowPass,
     /// Entries of `qos/network`.
     QosNetwork,
+    /// Entries of `qos/publication`.
+    QosPublication,
     /// Entries of `access_control/rules`.
     AccessRules,
     /// Entries of `access_control/subjects`.
@@ -96,6 +96,7 @@ impl Entries {
             Self::Downsampling => "{messages: [...], rules: [{key_expr: KEY, freq: HERTZ}]}",
             Self::LowPass => "{messages: [...], key_exprs: [...], size_limit: BYTES}",
             Self::QosNetwork => "{messages: [...], key_exprs: [...], overwrite: {...}}",
+            Self::QosPublication => "{key_exprs: [...], config: {...}}",
             Self::AccessRules => {
                 "{id: ID, permission: \"allow\" | \"deny\", messages: [...], key_exprs: [...]}"
             }
@@ -194,7 +195,6 @@ impl Kind {
             Self::AutoConnect => "\"always\", \"greater-zid\" or {to_router: ..., to_peer: ...}".to_owned(),
             Self::Key => "a key expression without wildcards".to_owned(),
             Self::KeyExprs => "a list of key expressions".to_owned(),
-            Self::PublicationQos => "a list of {key_exprs: [...], config: {...}}".to_owned(),
             Self::Weights => "a list of {dst_zid: ID, weight: 1 to 65535}".to_owned(),
             Self::Words => "a list of strings".to_owned(),
             Self::Entries(entries) => format!("a list of {}", entries.form()),
@@ -221,8 +221,8 @@ const NO_ROLE: &str = "[]";
 const ALL_ROLES: &str = r#"["router","peer","client"]"#;
 
 use Kind::{
-    Any, AutoConnect, Bool, Choice, Endpoints, Float, Group, Int, Interfaces, KeyExprs, List, PublicationQos,
-    Roles, Secret, Weights, Words, Zid,
+    Any, AutoConnect, Bool, Choice, Endpoints, Float, Group, Int, Interfaces, KeyExprs, List, Roles, Secret,
+    Weights, Words, Zid,
 };
 
 /// Every key, in the order in which a tree shows them.
@@ -315,7 +315,7 @@ pub const KEYS: &[Key] = &[
         "A subscriber included in one of these is announced as that one."),
     set("aggregation/publishers", KeyExprs, "[]", "",
         "A publisher included in one of these shares the interest of that one."),
-    set("qos/publication", PublicationQos, "[]", "",
+    set("qos/publication", Kind::Entries(Entries::QosPublication), "[]", "",
         "Overrides the quality of service of publications; the first entry that includes the key counts."),
     set("qos/network", Kind::Entries(Entries::QosNetwork), "[]", "",
         "Overrides the quality of service of messages on the wire."),

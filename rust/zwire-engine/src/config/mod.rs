@@ -14,6 +14,7 @@ mod intercept;
 mod keys;
 mod link_options;
 mod nearest;
+mod reader;
 mod resolve;
 #[cfg(test)]
 mod tests;
@@ -34,3 +35,4 @@ pub use tls::{Pem, TlsSettings};
 pub use tree::{Config, ENV, ENV_KEYS, ENV_OVERRIDE, ENV_SESSION};
 pub use typed::*;
 pub(crate) use values::parse_interfaces;
+pub use values::{AutoConnect, AutoConnectRule, Destination, GroupStrategy, PublicationQos, Roles};

@@ -1,17 +1,16 @@
 //! Conversion of the configuration tree to the types of the engine.
 
 use core::time::Duration;
-use std::{collections::BTreeMap, net::SocketAddr, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 use serde_json::Value;
-use zwire_proto::zenoh::{Priority, WhatAmI, intercept::Policy};
+use zwire_proto::zenoh::{WhatAmI, intercept::Policy};
 
 use super::{
-    AdminSpace, Aggregation, AutoConnect, Budget, Config, ConfigError, Connect, ConnectRules, Endpoint,
-    EndpointError, GossipScouting, HandlerDefaults, KEYS, Key, LinkConfig, LinkOptions, Listen, Local,
-    Multicast, MulticastScouting, NodeConfig, Pem, Retry, ReturnConditions, Roles, Scouting, Secret,
-    SnResolution, Target, TargetGroup, Timestamping, TlsSettings, Unicast, UserPassword, intercept, tree,
-    values,
+    Budget, Config, ConfigError, Connect, ConnectRules, Endpoint, EndpointError, LinkOptions, Listen,
+    NodeConfig, Secret, SnResolution, Target, TargetGroup, UserPassword, intercept,
+    reader::{Setting, TreeReader, below},
+    tree, values,
 };
 
 type Result<T> = core::result::Result<T, ConfigError>;
@@ -26,46 +25,10 @@ impl Config {
     /// # Errors
     /// Values that exclude each other, invalid endpoint parameters, an unreadable file of users.
     pub fn resolve(&self) -> Result<NodeConfig> {
-        let get = TreeReader { config: self, mode: self.mode() };
-        let link = get.link()?;
-        get.read("gateway/south", values::south)?;
-        let config = NodeConfig {
-            mode: get.mode,
-            zid: get.optional("id", values::zid)?,
-            connect: get.connect(&link)?,
-            listen: get.listen(&link)?,
-            open: ReturnConditions {
-                connect_scouted: get.bool("open/return_conditions/connect_scouted")?,
-                declares: get.bool("open/return_conditions/declares")?,
-            },
-            scouting: get.scouting()?,
-            metadata: get.read("metadata", |_, value| Ok(value.clone()))?,
-            timestamping: Timestamping {
-                enabled: get.bool("timestamping/enabled")?,
-                drop_future: get.bool("timestamping/drop_future_timestamp")?,
-                max_drift: get.ms("zwire/timestamping/max_drift_ms")?,
-            },
-            queries_default_timeout: get.ms("queries_default_timeout")?,
-            interests_timeout: get.ms("routing/interests/timeout")?,
-            transport_weights: get.read("routing/router/linkstate/transport_weights", values::weights)?,
-            namespace: get.optional("namespace", |path, value| values::key_expr(path, value, true))?,
-            aggregation: Aggregation {
-                subscribers: get.read("aggregation/subscribers", values::key_exprs)?,
-                publishers: get.read("aggregation/publishers", values::key_exprs)?,
-            },
-            publication_qos: get.read("qos/publication", values::publication_qos)?,
-            intercept: get.intercept()?,
-            unicast: get.unicast()?,
-            multicast: get.multicast()?,
-            link,
-            usrpwd: get.usrpwd()?,
-            adminspace: AdminSpace {
-                enabled: get.bool("adminspace/enabled")?,
-                read: get.bool("adminspace/permissions/read")?,
-                write: get.bool("adminspace/permissions/write")?,
-            },
-            zwire: get.local()?,
-        };
+        let tree = TreeReader { config: self, mode: self.mode() };
+        tree.read("gateway/south", values::south)?;
+        let mut config: NodeConfig = tree.get("")?;
+        config.zwire.idle_close = config.zwire.idle_close.filter(|idle| !idle.is_zero());
         config.check()?;
         Ok(config)
     }
@@ -86,6 +49,13 @@ impl NodeConfig {
 
     /// Checks rules between values. Each single value was checked when it entered the tree.
     fn check(&self) -> Result<()> {
+        if self.unicast.compression && !cfg!(feature = "lz4") {
+            return Err(ConfigError::Value {
+                path: "transport/unicast/compression/enabled".to_owned(),
+                expected: "false, because this build has no LZ4 (feature `lz4`)".to_owned(),
+                got: "true".to_owned(),
+            });
+        }
         let rule = |broken: bool, first, second, rule| match broken {
             true => Err(ConfigError::Conflict { first, second, rule }),
             false => Ok(()),
@@ -126,325 +96,102 @@ impl NodeConfig {
     }
 }
 
-/// Reader of checked values for one mode.
-struct TreeReader<'a> {
-    config: &'a Config,
-    mode: WhatAmI,
-}
-
-impl TreeReader<'_> {
-    /// # Panics
-    /// For a path that is not in the table, which any test would reveal.
-    fn key(&self, path: &'static str) -> &'static Key {
-        KEYS.iter().find(|key| key.path == path).expect("a key of the table")
-    }
-
-    fn read<T>(&self, path: &'static str, read: impl Fn(&str, &Value) -> Result<T>) -> Result<T> {
-        read(path, &self.config.effective(self.key(path), self.mode))
-    }
-
-    /// Reads a key with the default `null`.
-    fn optional<T>(&self, path: &'static str, read: impl Fn(&str, &Value) -> Result<T>) -> Result<Option<T>> {
-        match self.config.effective(self.key(path), self.mode) {
-            Value::Null => Ok(None),
-            value => read(path, &value).map(Some),
-        }
-    }
-
-    fn intercept(&self) -> Result<Policy> {
-        let access_control = if self.bool("access_control/enabled")? {
-            let of = |path| self.config.effective(self.key(path), self.mode);
-            let default_allow = of("access_control/default_permission") == "allow";
-            Some(intercept::access_control(default_allow, of)?)
+impl Setting for Policy {
+    fn at(tree: &TreeReader<'_>, _: &str) -> Result<Self> {
+        let access_control = if tree.get("access_control/enabled")? {
+            let default_allow = tree.value("access_control/default_permission") == "allow";
+            Some(intercept::access_control(default_allow, |path| tree.value(path))?)
         } else {
             None
         };
-        Ok(Policy {
-            downsampling: self.read("downsampling", intercept::downsampling)?,
+        Ok(Self {
+            downsampling: tree.read("downsampling", intercept::downsampling)?,
             access_control,
-            qos: self.read("qos/network", intercept::qos_network)?,
-            low_pass: self.read("low_pass_filter", intercept::low_pass)?,
+            qos: tree.read("qos/network", intercept::qos_network)?,
+            low_pass: tree.read("low_pass_filter", intercept::low_pass)?,
         })
     }
+}
 
-    fn bool(&self, path: &'static str) -> Result<bool> {
-        self.read(path, values::boolean)
+impl Setting for Connect {
+    fn at(tree: &TreeReader<'_>, path: &str) -> Result<Self> {
+        let rules = tree.get(path)?;
+        Ok(Self { groups: groups(tree, path, true, rules)?, rules })
     }
+}
 
-    /// Reads an integer as the type that its range in the table fits.
-    fn int<T: TryFrom<i64>>(&self, path: &'static str) -> Result<T> {
-        self.read(path, |path, value| self.fit(path, value))
+impl Setting for Listen {
+    fn at(tree: &TreeReader<'_>, path: &str) -> Result<Self> {
+        let rules = tree.get(path)?;
+        let groups = groups(tree, path, false, rules)?;
+        Ok(Self { targets: groups.into_iter().flat_map(|group| group.targets).collect(), rules })
     }
+}
 
-    fn optional_int<T: TryFrom<i64>>(&self, path: &'static str) -> Result<Option<T>> {
-        self.optional(path, |path, value| self.fit(path, value))
-    }
-
-    fn fit<T: TryFrom<i64>>(&self, path: &str, value: &Value) -> Result<T> {
-        let key = KEYS.iter().find(|key| key.path == path).expect("a key of the table");
-        let number = values::integer(key.kind, path, value)?;
-        T::try_from(number).map_err(|_| ConfigError::Value {
-            path: path.to_owned(),
-            expected: format!("a number of {} bits", 8 * size_of::<T>()),
-            got: number.to_string(),
+impl Setting for SnResolution {
+    fn at(tree: &TreeReader<'_>, path: &str) -> Result<Self> {
+        Ok(match tree.get::<String>(path)?.as_str() {
+            "8bit" => Self::Bits8,
+            "16bit" => Self::Bits16,
+            "64bit" => Self::Bits64,
+            // The table allows no other word.
+            _ => Self::Bits32,
         })
     }
+}
 
-    fn ms(&self, path: &'static str) -> Result<Duration> {
-        self.int(path).map(Duration::from_millis)
-    }
-
-    fn us(&self, path: &'static str) -> Result<Duration> {
-        self.int(path).map(Duration::from_micros)
-    }
-
-    fn text(&self, path: &'static str) -> Result<Option<String>> {
-        let kind = self.key(path).kind;
-        self.optional(path, |path, value| values::text(kind, path, value).map(str::to_owned))
-    }
-
-    fn roles(&self, path: &'static str) -> Result<Roles> {
-        self.read(path, values::roles)
-    }
-
-    fn strategy(&self, path: &'static str) -> Result<AutoConnect> {
-        self.read(path, values::auto_connect)
-    }
-
-    fn float(&self, path: &'static str) -> Result<f64> {
-        let kind = self.key(path).kind;
-        self.read(path, |path, value| values::float(kind, path, value))
-    }
-
-    fn connect(&self, link: &LinkConfig) -> Result<Connect> {
-        let rules = ConnectRules {
-            budget: budget(self.int("connect/timeout_ms")?),
-            exit_on_failure: self.bool("connect/exit_on_failure")?,
-            retry: Retry {
-                init: self.ms("connect/retry/period_init_ms")?,
-                max: self.ms("connect/retry/period_max_ms")?,
-                factor: self.float("connect/retry/period_increase_factor")?,
-            },
-        };
-        const PATH: &str = "connect/endpoints";
-        let groups = self.read(PATH, |path, value| values::endpoints(true, path, value))?;
-        let mut resolved = Vec::with_capacity(groups.len());
-        for (i, (strategy, endpoints)) in groups.into_iter().enumerate() {
-            let target = |endpoint| target(&format!("{PATH}/{i}"), endpoint, rules, link);
-            let targets = endpoints.into_iter().map(target).collect::<Result<_>>()?;
-            resolved.push(TargetGroup { strategy, targets });
-        }
-        Ok(Connect { groups: resolved, rules })
-    }
-
-    fn listen(&self, link: &LinkConfig) -> Result<Listen> {
-        let rules = ConnectRules {
-            budget: budget(self.int("listen/timeout_ms")?),
-            exit_on_failure: self.bool("listen/exit_on_failure")?,
-            retry: Retry {
-                init: self.ms("listen/retry/period_init_ms")?,
-                max: self.ms("listen/retry/period_max_ms")?,
-                factor: self.float("listen/retry/period_increase_factor")?,
-            },
-        };
-        const PATH: &str = "listen/endpoints";
-        let groups = self.read(PATH, |path, value| values::endpoints(false, path, value))?;
-        let endpoints = groups.into_iter().flat_map(|(_, endpoints)| endpoints).enumerate();
-        let targets = endpoints.map(|(i, endpoint)| target(&format!("{PATH}/{i}"), endpoint, rules, link));
-        Ok(Listen { targets: targets.collect::<Result<_>>()?, rules })
-    }
-
-    fn scouting(&self) -> Result<Scouting> {
-        let interfaces = self.read("scouting/multicast/interface", values::interfaces)?;
-        Ok(Scouting {
-            timeout: self.ms("scouting/timeout")?,
-            delay: self.ms("scouting/delay")?,
-            multicast: MulticastScouting {
-                enabled: self.bool("scouting/multicast/enabled")?,
-                address: self.read::<SocketAddr>("scouting/multicast/address", values::group)?,
-                interfaces,
-                ttl: self.int("scouting/multicast/ttl")?,
-                autoconnect: self.roles("scouting/multicast/autoconnect")?,
-                strategy: self.strategy("scouting/multicast/autoconnect_strategy")?,
-                listen: self.bool("scouting/multicast/listen")?,
-            },
-            gossip: GossipScouting {
-                enabled: self.bool("scouting/gossip/enabled")?,
-                multihop: self.bool("scouting/gossip/multihop")?,
-                target: self.roles("scouting/gossip/target")?,
-                autoconnect: self.roles("scouting/gossip/autoconnect")?,
-                strategy: self.strategy("scouting/gossip/autoconnect_strategy")?,
-            },
-        })
-    }
-
-    fn unicast(&self) -> Result<Unicast> {
-        Ok(Unicast {
-            open_timeout: self.ms("transport/unicast/open_timeout")?,
-            accept_timeout: self.ms("transport/unicast/accept_timeout")?,
-            accept_pending: self.int("transport/unicast/accept_pending")?,
-            max_sessions: self.int("transport/unicast/max_sessions")?,
-            max_links: self.int("transport/unicast/max_links")?,
-            lowlatency: self.bool("transport/unicast/lowlatency")?,
-            qos: self.bool("transport/unicast/qos/enabled")?,
-            compression: self.compression()?,
-        })
-    }
-
-    fn compression(&self) -> Result<bool> {
-        const PATH: &str = "transport/unicast/compression/enabled";
-        let compression = self.bool(PATH)?;
-        if compression && !cfg!(feature = "lz4") {
-            return Err(ConfigError::Value {
-                path: PATH.to_owned(),
-                expected: "false, because this build has no LZ4 (feature `lz4`)".to_owned(),
-                got: "true".to_owned(),
-            });
-        }
-        Ok(compression)
-    }
-
-    fn multicast(&self) -> Result<Multicast> {
-        Ok(Multicast {
-            join_interval: self.ms("transport/multicast/join_interval")?,
-            max_sessions: self.int("transport/multicast/max_sessions")?,
-            qos: self.bool("transport/multicast/qos/enabled")?,
-        })
-    }
-
-    fn link(&self) -> Result<LinkConfig> {
-        let resolution = self.text("transport/link/tx/sequence_number_resolution")?;
-        let mut queue_size = [0; Priority::COUNT];
-        for (size, path) in queue_size.iter_mut().zip([
-            "transport/link/tx/queue/size/control",
-            "transport/link/tx/queue/size/real_time",
-            "transport/link/tx/queue/size/interactive_high",
-            "transport/link/tx/queue/size/interactive_low",
-            "transport/link/tx/queue/size/data_high",
-            "transport/link/tx/queue/size/data",
-            "transport/link/tx/queue/size/data_low",
-            "transport/link/tx/queue/size/background",
-        ]) {
-            *size = self.int(path)?;
-        }
-        Ok(LinkConfig {
-            protocols: self.optional("transport/link/protocols", values::words)?,
-            sn_resolution: match resolution.as_deref() {
-                Some("8bit") => SnResolution::Bits8,
-                Some("16bit") => SnResolution::Bits16,
-                Some("64bit") => SnResolution::Bits64,
-                // The table allows no other word.
-                _ => SnResolution::Bits32,
-            },
-            lease: self.ms("transport/link/tx/lease")?,
-            keep_alive: self.int("transport/link/tx/keep_alive")?,
-            batch_size: self.int("transport/link/tx/batch_size")?,
-            queue_size,
-            wait_before_drop: self.us("transport/link/tx/queue/congestion_control/drop/wait_before_drop")?,
-            max_wait_before_drop_fragments: self
-                .us("transport/link/tx/queue/congestion_control/drop/max_wait_before_drop_fragments")?,
-            wait_before_close: self
-                .us("transport/link/tx/queue/congestion_control/block/wait_before_close")?,
-            batching: self.bool("transport/link/tx/queue/batching/enabled")?,
-            batching_time_limit: self.ms("transport/link/tx/queue/batching/time_limit")?,
-            rx_buffer_size: self.int("transport/link/rx/buffer_size")?,
-            max_message_size: self.int("transport/link/rx/max_message_size")?,
-            so_sndbuf: self.optional_int("transport/link/tcp/so_sndbuf")?,
-            so_rcvbuf: self.optional_int("transport/link/tcp/so_rcvbuf")?,
-            tls: self.tls()?,
-        })
-    }
-
-    fn tls(&self) -> Result<TlsSettings> {
-        Ok(TlsSettings {
-            root_ca_certificate: self.pem(
-                "transport/link/tls/root_ca_certificate",
-                "transport/link/tls/root_ca_certificate_base64",
-            )?,
-            listen_certificate: self.pem(
-                "transport/link/tls/listen_certificate",
-                "transport/link/tls/listen_certificate_base64",
-            )?,
-            listen_private_key: self.pem(
-                "transport/link/tls/listen_private_key",
-                "transport/link/tls/listen_private_key_base64",
-            )?,
-            connect_certificate: self.pem(
-                "transport/link/tls/connect_certificate",
-                "transport/link/tls/connect_certificate_base64",
-            )?,
-            connect_private_key: self.pem(
-                "transport/link/tls/connect_private_key",
-                "transport/link/tls/connect_private_key_base64",
-            )?,
-            enable_mtls: Some(self.bool("transport/link/tls/enable_mtls")?),
-            verify_name_on_connect: Some(self.bool("transport/link/tls/verify_name_on_connect")?),
-            close_link_on_expiration: Some(self.bool("transport/link/tls/close_link_on_expiration")?),
-            handshake_timeout: None,
-            so_sndbuf: self.optional_int("transport/link/tls/so_sndbuf")?,
-            so_rcvbuf: self.optional_int("transport/link/tls/so_rcvbuf")?,
-        })
-    }
-
-    fn pem(&self, file: &'static str, base64: &'static str) -> Result<Option<Pem>> {
-        match (self.text(file)?, self.text(base64)?) {
-            (None, None) => Ok(None),
-            (Some(path), None) => Ok(Some(Pem::File(path.into()))),
-            (None, Some(text)) => Ok(Some(Pem::Base64(Secret::new(text)))),
-            (Some(_), Some(_)) => Err(ConfigError::Conflict {
-                first: file,
-                second: base64,
-                rule: "only one of them can be set",
-            }),
-        }
-    }
-
-    fn usrpwd(&self) -> Result<UserPassword> {
-        const USER: &str = "transport/auth/usrpwd/user";
-        const PASSWORD: &str = "transport/auth/usrpwd/password";
-        let own = match (self.text(USER)?, self.text(PASSWORD)?) {
+impl Setting for UserPassword {
+    fn at(tree: &TreeReader<'_>, path: &str) -> Result<Self> {
+        let own = match (tree.get(&below(path, "user"))?, tree.get(&below(path, "password"))?) {
             (Some(user), Some(password)) => Some((user, Secret::new(password))),
             (None, None) => None,
             _ => {
-                let rule = "set both or neither";
-                return Err(ConfigError::Conflict { first: USER, second: PASSWORD, rule });
+                return Err(ConfigError::Conflict {
+                    first: "transport/auth/usrpwd/user",
+                    second: "transport/auth/usrpwd/password",
+                    rule: "set both or neither",
+                });
             }
         };
-        let file = self.text("transport/auth/usrpwd/dictionary_file")?;
+        let file: Option<String> = tree.get(&below(path, "dictionary_file"))?;
         let dictionary = file.map(|file| read_dictionary(Path::new(&file))).transpose()?;
-        Ok(UserPassword { own, dictionary })
-    }
-
-    fn local(&self) -> Result<Local> {
-        let idle = self.ms("zwire/idle_close_ms")?;
-        Ok(Local {
-            tap: self.text("zwire/tap")?.map(Into::into),
-            queue_bytes_per_priority: self.int("zwire/queue/bytes_per_priority")?,
-            handler: HandlerDefaults {
-                capacity_messages: self.int("zwire/handler/capacity_messages")?,
-                capacity_bytes: self.int("zwire/handler/capacity_bytes")?,
-                block_deadline: self.ms("zwire/handler/block_deadline_ms")?,
-            },
-            threads: self.int("zwire/threads")?,
-            idle_close: (!idle.is_zero()).then_some(idle),
-        })
+        Ok(Self { own, dictionary })
     }
 }
 
 /// The range in the table allows -1 as the only negative value.
-fn budget(ms: i64) -> Budget {
-    match u64::try_from(ms) {
-        Err(_) => Budget::Forever,
-        Ok(0) => Budget::Once,
-        Ok(ms) => Budget::Within(Duration::from_millis(ms)),
+impl Setting for Budget {
+    fn at(tree: &TreeReader<'_>, path: &str) -> Result<Self> {
+        Ok(match u64::try_from(tree.get::<i64>(path)?) {
+            Err(_) => Self::Forever,
+            Ok(0) => Self::Once,
+            Ok(ms) => Self::Within(Duration::from_millis(ms)),
+        })
     }
 }
 
-fn target(path: &str, endpoint: Endpoint, rules: ConnectRules, link: &LinkConfig) -> Result<Target> {
+/// Reads the endpoints of a section.
+fn groups(
+    tree: &TreeReader<'_>,
+    section: &str,
+    groups: bool,
+    rules: ConnectRules,
+) -> Result<Vec<TargetGroup>> {
+    let path = below(section, "endpoints");
+    let protocols: Option<Vec<String>> = tree.get("transport/link/protocols")?;
+    let groups = tree.read(&path, |path, value| values::endpoints(groups, path, value))?;
+    let resolve = |(i, (strategy, endpoints)): (usize, (_, Vec<Endpoint>))| {
+        let target = |endpoint| target(&format!("{path}/{i}"), endpoint, rules, protocols.as_deref());
+        Ok(TargetGroup { strategy, targets: endpoints.into_iter().map(target).collect::<Result<_>>()? })
+    };
+    groups.into_iter().enumerate().map(resolve).collect()
+}
+
+fn target(path: &str, endpoint: Endpoint, rules: ConnectRules, allowed: Option<&[String]>) -> Result<Target> {
     let wrap = |source: EndpointError| ConfigError::Endpoint { path: path.to_owned(), source };
     let options = LinkOptions::of(&endpoint).map_err(wrap)?;
     let rules = rules.overridden_by(&endpoint).map_err(wrap)?;
-    if let Some(allowed) = &link.protocols
+    if let Some(allowed) = allowed
         && !allowed.iter().any(|protocol| protocol == endpoint.protocol())
     {
         return Err(ConfigError::Value {

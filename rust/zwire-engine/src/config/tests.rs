@@ -49,7 +49,6 @@ fn sample(key: &Key) -> Value {
         Kind::AutoConnect => json!("greater-zid"),
         Kind::Key => json!("a/b"),
         Kind::KeyExprs => json!(["a/**", "b"]),
-        Kind::PublicationQos => json!([{"key_exprs": ["a"], "config": {"priority": "data_high"}}]),
         Kind::Weights => json!([{"dst_zid": "a1b2", "weight": 30}]),
         Kind::Words => json!(["tcp", "udp"]),
         Kind::Entries(entries) => match entries {
@@ -58,6 +57,7 @@ fn sample(key: &Key) -> Value {
             }
             Entries::LowPass => json!([{"flows": ["egress"], "key_exprs": ["a"], "size_limit": 8}]),
             Entries::QosNetwork => json!([{"messages": ["put"], "overwrite": {"express": true}}]),
+            Entries::QosPublication => json!([{"key_exprs": ["a"], "config": {"priority": "data_high"}}]),
             Entries::AccessRules => {
                 json!([{"id": "r", "permission": "allow", "messages": ["query"], "key_exprs": ["a"]}])
             }
@@ -89,7 +89,7 @@ fn wrong(kind: Kind) -> Vec<Value> {
         Kind::AutoConnect => vec![json!("never"), json!({"to_peer": "never"}), json!({"to_hub": "always"})],
         Kind::Key => vec![json!("a/*"), json!("a//b"), json!(1)],
         Kind::KeyExprs => vec![json!("a"), json!(["a//b"]), json!([1])],
-        Kind::PublicationQos => vec![json!({}), json!([1]), json!([{"key_exprs": ["a"]}])],
+        Kind::Entries(Entries::QosPublication) => vec![json!({}), json!([1]), json!([{"key_exprs": ["a"]}])],
         Kind::Weights => vec![
             json!({}),
             json!([{"dst_zid": "a1b2"}]),

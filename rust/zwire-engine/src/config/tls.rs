@@ -3,7 +3,11 @@
 use core::time::Duration;
 use std::path::PathBuf;
 
-use super::{Endpoint, EndpointError, Secret, link_options::config};
+use super::{
+    ConfigError, Endpoint, EndpointError, Secret,
+    link_options::config,
+    reader::{Setting, TreeReader, key, sections},
+};
 
 /// Longest TLS handshake that a parameter may allow: an hour.
 const MAX_HANDSHAKE_MS: u64 = 3_600_000;
@@ -42,31 +46,53 @@ pub enum Pem {
     Base64(Secret),
 }
 
-/// TLS settings from `transport/link/tls/*` or from an endpoint; `None` if not set there.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlsSettings {
-    /// Trusted certification authorities; no others are trusted.
-    pub root_ca_certificate: Option<Pem>,
-    /// Certificate of a listener, with its chain up to the authority.
-    pub listen_certificate: Option<Pem>,
-    /// Private key of that certificate.
-    pub listen_private_key: Option<Pem>,
-    /// Certificate of an outgoing link, with `enable_mtls`.
-    pub connect_certificate: Option<Pem>,
-    /// Private key of that certificate.
-    pub connect_private_key: Option<Pem>,
-    /// Whether the connecting side has to present a certificate as well.
-    pub enable_mtls: Option<bool>,
-    /// Whether the name in a listener's certificate has to match that of the endpoint.
-    pub verify_name_on_connect: Option<bool>,
-    /// Whether a link ends when the certificate of the other side expires.
-    pub close_link_on_expiration: Option<bool>,
-    /// Time limit of the TLS handshake.
-    pub handshake_timeout: Option<Duration>,
-    /// `SO_SNDBUF` of TLS links, unless their endpoint has its own.
-    pub so_sndbuf: Option<u32>,
-    /// `SO_RCVBUF` of TLS links, unless their endpoint has its own.
-    pub so_rcvbuf: Option<u32>,
+sections! {
+    /// TLS settings from `transport/link/tls/*` or from an endpoint; `None` if not set there.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct TlsSettings {
+        /// Trusted certification authorities; no others are trusted.
+        pub root_ca_certificate: Option<Pem>,
+        /// Certificate of a listener, with its chain up to the authority.
+        pub listen_certificate: Option<Pem>,
+        /// Private key of that certificate.
+        pub listen_private_key: Option<Pem>,
+        /// Certificate of an outgoing link, with `enable_mtls`.
+        pub connect_certificate: Option<Pem>,
+        /// Private key of that certificate.
+        pub connect_private_key: Option<Pem>,
+        /// Whether the connecting side has to present a certificate as well.
+        pub enable_mtls: Option<bool>,
+        /// Whether the name in a listener's certificate has to match that of the endpoint.
+        pub verify_name_on_connect: Option<bool>,
+        /// Whether a link ends when the certificate of the other side expires.
+        pub close_link_on_expiration: Option<bool>,
+        /// Time limit of the TLS handshake.
+        pub handshake_timeout: Option<Duration> = None,
+        /// `SO_SNDBUF` of TLS links, unless their endpoint has its own.
+        pub so_sndbuf: Option<u32>,
+        /// `SO_RCVBUF` of TLS links, unless their endpoint has its own.
+        pub so_rcvbuf: Option<u32>,
+    }
+}
+
+impl Setting for Pem {
+    fn at(tree: &TreeReader<'_>, path: &str) -> Result<Self, ConfigError> {
+        tree.get(path).map(Self::File)
+    }
+
+    /// Reads a file, or the key with the same as base64.
+    fn optional(tree: &TreeReader<'_>, path: &str) -> Result<Option<Self>, ConfigError> {
+        let base64 = format!("{path}_base64");
+        match (tree.get::<Option<PathBuf>>(path)?, tree.get(&base64)?) {
+            (file, None) => Ok(file.map(Self::File)),
+            (None, Some(text)) => Ok(Some(Self::Base64(Secret::new(text)))),
+            (Some(_), Some(_)) => Err(ConfigError::Conflict {
+                first: key(path).path,
+                second: key(&base64).path,
+                rule: "only one of them can be set",
+            }),
+        }
+    }
 }
 
 impl TlsSettings {

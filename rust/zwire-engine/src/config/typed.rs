@@ -3,60 +3,267 @@
 use core::{fmt, time::Duration};
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
-use zwire_proto::zenoh::{
-    CongestionControl, KeyExpr, Priority, Reliability, WhatAmI, ZenohId, intercept::Policy,
+use zwire_proto::zenoh::{KeyExpr, Priority, WhatAmI, ZenohId, intercept::Policy};
+
+use super::{
+    AutoConnect, Endpoint, GroupStrategy, LinkOptions, PublicationQos, Roles, TlsSettings, reader::sections,
 };
 
-use super::{Endpoint, LinkOptions, TlsSettings};
+sections! {
+    /// The configuration of one node, after every check.
+    ///
+    /// Values that differ between modes are those for [`NodeConfig::mode`].
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct NodeConfig {
+        /// Role of the node (`mode`).
+        pub mode: WhatAmI,
+        /// Fixed id of the node (`id`); `None` asks for a random one.
+        pub zid: Option<ZenohId> = "id",
+        /// Free description of the node (`metadata`).
+        pub metadata: serde_json::Value,
+        /// Endpoints to connect to (`connect/*`).
+        pub connect: Connect,
+        /// Endpoints to listen on (`listen/*`).
+        pub listen: Listen,
+        /// Conditions that `open` waits for (`open/return_conditions/*`).
+        pub open: ReturnConditions = "open/return_conditions",
+        /// Discovery of other nodes (`scouting/*`).
+        pub scouting: Scouting,
+        /// Time stamps of publications (`timestamping/*`).
+        pub timestamping: Timestamping,
+        /// Default timeout of queries (`queries_default_timeout`).
+        pub queries_default_timeout: Duration,
+        /// Longest time that a forwarded interest may stay unanswered (`routing/interests/timeout`).
+        pub interests_timeout: Duration = "routing/interests/timeout",
+        /// Weights of links to other routers (`routing/router/linkstate/transport_weights`).
+        pub transport_weights: BTreeMap<ZenohId, u16> = "routing/router/linkstate/transport_weights",
+        /// Prefix of every key of the session (`namespace`), without wildcards.
+        pub namespace: Option<KeyExpr>,
+        /// Key expressions that replace the declarations they include (`aggregation/*`).
+        pub aggregation: Aggregation,
+        /// Overrides by key (`qos/publication`); the first entry that includes the key counts.
+        pub publication_qos: Vec<PublicationQos> = "qos/publication",
+        /// Policies for messages on links (`downsampling`, `access_control`, `qos/network`,
+        /// `low_pass_filter`).
+        pub intercept: Policy,
+        /// Unicast sessions (`transport/unicast/*`).
+        pub unicast: Unicast = "transport/unicast",
+        /// Multicast groups (`transport/multicast/*`).
+        pub multicast: Multicast = "transport/multicast",
+        /// Links and batches (`transport/link/*`).
+        pub link: LinkConfig = "transport/link",
+        /// User and password (`transport/auth/usrpwd/*`).
+        pub usrpwd: UserPassword = "transport/auth/usrpwd",
+        /// The admin space (`adminspace/*`).
+        pub adminspace: AdminSpace,
+        /// Options that eclipse-zenoh does not have (`zwire/*`).
+        pub zwire: Local,
+    }
 
-/// The configuration of one node, after every check.
-///
-/// Values that differ between modes are those for [`NodeConfig::mode`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct NodeConfig {
-    /// Role of the node (`mode`).
-    pub mode: WhatAmI,
-    /// Fixed id of the node (`id`); `None` asks for a random one.
-    pub zid: Option<ZenohId>,
-    /// Free description of the node (`metadata`).
-    pub metadata: serde_json::Value,
-    /// Endpoints to connect to (`connect/*`).
-    pub connect: Connect,
-    /// Endpoints to listen on (`listen/*`).
-    pub listen: Listen,
-    /// Conditions that `open` waits for (`open/return_conditions/*`).
-    pub open: ReturnConditions,
-    /// Discovery of other nodes (`scouting/*`).
-    pub scouting: Scouting,
-    /// Time stamps of publications (`timestamping/*`).
-    pub timestamping: Timestamping,
-    /// Default timeout of queries (`queries_default_timeout`).
-    pub queries_default_timeout: Duration,
-    /// Longest time that a forwarded interest may stay unanswered (`routing/interests/timeout`).
-    pub interests_timeout: Duration,
-    /// Weights of links to other routers (`routing/router/linkstate/transport_weights`).
-    pub transport_weights: BTreeMap<ZenohId, u16>,
-    /// Prefix of every key of the session (`namespace`), without wildcards.
-    pub namespace: Option<KeyExpr>,
-    /// Key expressions that replace the declarations they include (`aggregation/*`).
-    pub aggregation: Aggregation,
-    /// Overrides by key (`qos/publication`); the first entry that includes the key counts.
-    pub publication_qos: Vec<PublicationQos>,
-    /// Policies for messages on links (`downsampling`, `access_control`, `qos/network`,
-    /// `low_pass_filter`).
-    pub intercept: Policy,
-    /// Unicast sessions (`transport/unicast/*`).
-    pub unicast: Unicast,
-    /// Multicast groups (`transport/multicast/*`).
-    pub multicast: Multicast,
-    /// Links and batches (`transport/link/*`).
-    pub link: LinkConfig,
-    /// User and password (`transport/auth/usrpwd/*`).
-    pub usrpwd: UserPassword,
-    /// The admin space (`adminspace/*`).
-    pub adminspace: AdminSpace,
-    /// Options that eclipse-zenoh does not have (`zwire/*`).
-    pub zwire: Local,
+    /// Rules for retries, and the effect of final failure.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct ConnectRules {
+        /// Time budget of the attempts (`timeout_ms`).
+        pub budget: Budget = "timeout_ms",
+        /// Whether `open` fails when the budget is used up; otherwise the session continues without the
+        /// endpoint.
+        pub exit_on_failure: bool,
+        /// Pauses between attempts (`retry/*`).
+        pub retry: Retry,
+    }
+
+    /// Pauses between attempts: the first, multiplied by the factor each time up to the longest.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Retry {
+        /// The first pause; not zero.
+        pub init: Duration = "period_init_ms",
+        /// The longest pause; not shorter than the first.
+        pub max: Duration = "period_max_ms",
+        /// Factor, 1 to 100.
+        pub factor: f64 = "period_increase_factor",
+    }
+
+    /// `open/return_conditions/*`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct ReturnConditions {
+        /// Wait for connections to nodes found by scouting.
+        pub connect_scouted: bool,
+        /// Wait for the declarations of the connected nodes.
+        pub declares: bool,
+    }
+
+    /// `scouting/*`.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Scouting {
+        /// Time limit of scouting for a client without endpoints.
+        pub timeout: Duration,
+        /// Time that a peer or router waits for other nodes at start.
+        pub delay: Duration,
+        /// `scouting/multicast/*`.
+        pub multicast: MulticastScouting,
+        /// `scouting/gossip/*`.
+        pub gossip: GossipScouting,
+    }
+
+    /// `scouting/multicast/*`.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct MulticastScouting {
+        /// Whether multicast scouting is used.
+        pub enabled: bool,
+        /// Group and port; the address is a multicast address.
+        pub address: SocketAddr,
+        /// Names or addresses of interfaces; empty means automatic.
+        pub interfaces: Vec<String> = "interface",
+        /// TTL of datagrams: the number of routers that they may pass, plus one.
+        pub ttl: u8,
+        /// Roles of found nodes to connect to.
+        pub autoconnect: Roles,
+        /// Which of two nodes connects.
+        pub strategy: AutoConnect = "autoconnect_strategy",
+        /// Whether SCOUT is answered.
+        pub listen: bool,
+    }
+
+    /// `scouting/gossip/*`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct GossipScouting {
+        /// Whether locators of other nodes are passed on.
+        pub enabled: bool,
+        /// Whether they are passed on over more than one hop.
+        pub multihop: bool,
+        /// Roles of the neighbours that receive them.
+        pub target: Roles,
+        /// Roles of announced nodes to connect to.
+        pub autoconnect: Roles,
+        /// Which of two nodes connects.
+        pub strategy: AutoConnect = "autoconnect_strategy",
+    }
+
+    /// `timestamping/*`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Timestamping {
+        /// Whether publications without a time stamp get one.
+        pub enabled: bool,
+        /// Whether a publication from too far in the future is dropped; otherwise its time stamp is replaced.
+        pub drop_future: bool = "drop_future_timestamp",
+        /// Largest lead over the own clock that a time stamp may have (`zwire/timestamping/max_drift_ms`).
+        pub max_drift: Duration = "/zwire/timestamping/max_drift_ms",
+    }
+
+    /// `aggregation/*`.
+    #[derive(Clone, Debug, Default, PartialEq)]
+    pub struct Aggregation {
+        /// Key expressions for subscribers.
+        pub subscribers: Vec<KeyExpr>,
+        /// Key expressions for publishers.
+        pub publishers: Vec<KeyExpr>,
+    }
+
+    /// Multicast groups.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Multicast {
+        /// Interval of JOIN messages.
+        pub join_interval: Duration,
+        /// Most members of a group that are received from.
+        pub max_sessions: usize,
+        /// Whether priorities are channels of their own.
+        pub qos: bool = "qos/enabled",
+    }
+
+    /// `transport/unicast/*`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Unicast {
+        /// Time limit of each step of an outgoing handshake.
+        pub open_timeout: Duration,
+        /// Time limit of an incoming handshake.
+        pub accept_timeout: Duration,
+        /// Most incoming handshakes at once.
+        pub accept_pending: usize,
+        /// Most sessions at once.
+        pub max_sessions: usize,
+        /// Most links per session.
+        pub max_links: usize,
+        /// The low-latency mode without batches; excludes `qos`.
+        pub lowlatency: bool,
+        /// Whether priorities are offered.
+        pub qos: bool = "qos/enabled",
+        /// Whether LZ4 is offered.
+        pub compression: bool = "compression/enabled",
+    }
+
+    /// `transport/link/*`.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct LinkConfig {
+        /// Protocols that may be used; `None` allows all supported ones.
+        pub protocols: Option<Vec<String>>,
+        /// Offered resolution of sequence numbers.
+        pub sn_resolution: SnResolution = "tx/sequence_number_resolution",
+        /// Lease: silence after which the other side closes the link.
+        pub lease: Duration = "tx/lease",
+        /// Keep-alives per lease.
+        pub keep_alive: u32 = "tx/keep_alive",
+        /// Offered batch size in bytes.
+        pub batch_size: u16 = "tx/batch_size",
+        /// Batches per priority, by [`Priority`].
+        pub queue_size: [usize; Priority::COUNT] = "tx/queue/size",
+        /// Longest wait of a droppable message for room.
+        pub wait_before_drop: Duration = "tx/queue/congestion_control/drop/wait_before_drop",
+        /// Longest total wait of the fragments of one message.
+        pub max_wait_before_drop_fragments: Duration = "tx/queue/congestion_control/drop/max_wait_before_drop_fragments",
+        /// Longest wait of a blocking message before the link counts as stuck.
+        pub wait_before_close: Duration = "tx/queue/congestion_control/block/wait_before_close",
+        /// Whether messages share batches.
+        pub batching: bool = "tx/queue/batching/enabled",
+        /// Longest time that a batch stays open for more messages.
+        pub batching_time_limit: Duration = "tx/queue/batching/time_limit",
+        /// Bytes of one read.
+        pub rx_buffer_size: usize = "rx/buffer_size",
+        /// Largest reassembled message in bytes.
+        pub max_message_size: usize = "rx/max_message_size",
+        /// `SO_SNDBUF` of TCP links, unless their endpoint has its own.
+        pub so_sndbuf: Option<u32> = "tcp/so_sndbuf",
+        /// `SO_RCVBUF` of TCP links, unless their endpoint has its own.
+        pub so_rcvbuf: Option<u32> = "tcp/so_rcvbuf",
+        /// `transport/link/tls/*`; endpoints may have their own.
+        pub tls: TlsSettings,
+    }
+
+    /// `adminspace/*`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct AdminSpace {
+        /// Whether the admin space is served.
+        pub enabled: bool,
+        /// Whether it may be read.
+        pub read: bool = "permissions/read",
+        /// Whether it may be written.
+        pub write: bool = "permissions/write",
+    }
+
+    /// `zwire/*`: options that eclipse-zenoh does not have.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Local {
+        /// Capture file for all bytes on the wire.
+        pub tap: Option<PathBuf>,
+        /// Bound of the queue of each link, per priority, in bytes.
+        pub queue_bytes_per_priority: usize = "queue/bytes_per_priority",
+        /// Default bounds of handlers.
+        pub handler: HandlerDefaults,
+        /// Threads of the runtime; set by the first session of a process.
+        pub threads: usize,
+        /// Idle time after which a pooled session closes; `None` means never.
+        pub idle_close: Option<Duration> = "idle_close_ms",
+    }
+
+    /// `zwire/handler/*`: the queue between the receive loop and the user.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct HandlerDefaults {
+        /// Messages that the queue holds.
+        pub capacity_messages: usize,
+        /// Payload and attachment bytes that the queue holds; one message always fits.
+        pub capacity_bytes: usize,
+        /// Longest time that a full queue may block the receive loop before messages are dropped.
+        pub block_deadline: Duration = "block_deadline_ms",
+    }
 }
 
 /// `connect/*`.
@@ -93,16 +300,6 @@ pub struct TargetGroup {
     pub targets: Vec<Target>,
 }
 
-/// Number of endpoints of a group that have to be connected to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GroupStrategy {
-    /// All, as links of the same session.
-    #[default]
-    AllOf,
-    /// The first that answers.
-    OneOf,
-}
-
 /// An endpoint with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
@@ -112,18 +309,6 @@ pub struct Target {
     pub options: LinkOptions,
     /// The rules of the section, overridden by the parameters of the endpoint.
     pub rules: ConnectRules,
-}
-
-/// Rules for retries, and the effect of final failure.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ConnectRules {
-    /// Time budget of the attempts (`timeout_ms`).
-    pub budget: Budget,
-    /// Whether `open` fails when the budget is used up; otherwise the session continues without the
-    /// endpoint.
-    pub exit_on_failure: bool,
-    /// Pauses between attempts (`retry/*`).
-    pub retry: Retry,
 }
 
 impl Default for ConnectRules {
@@ -144,17 +329,6 @@ pub enum Budget {
     Within(Duration),
 }
 
-/// Pauses between attempts: the first, multiplied by the factor each time up to the longest.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Retry {
-    /// The first pause; not zero.
-    pub init: Duration,
-    /// The longest pause; not shorter than the first.
-    pub max: Duration,
-    /// Factor, 1 to 100.
-    pub factor: f64,
-}
-
 impl Default for Retry {
     fn default() -> Self {
         Self { init: Duration::from_secs(1), max: Duration::from_secs(4), factor: 2.0 }
@@ -170,247 +344,6 @@ impl Retry {
         let seconds = self.init.as_secs_f64() * self.factor.powi(exponent);
         Duration::from_secs_f64(seconds.min(self.max.as_secs_f64()))
     }
-}
-
-/// `open/return_conditions/*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReturnConditions {
-    /// Wait for connections to nodes found by scouting.
-    pub connect_scouted: bool,
-    /// Wait for the declarations of the connected nodes.
-    pub declares: bool,
-}
-
-/// `scouting/*`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Scouting {
-    /// Time limit of scouting for a client without endpoints.
-    pub timeout: Duration,
-    /// Time that a peer or router waits for other nodes at start.
-    pub delay: Duration,
-    /// `scouting/multicast/*`.
-    pub multicast: MulticastScouting,
-    /// `scouting/gossip/*`.
-    pub gossip: GossipScouting,
-}
-
-/// `scouting/multicast/*`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MulticastScouting {
-    /// Whether multicast scouting is used.
-    pub enabled: bool,
-    /// Group and port; the address is a multicast address.
-    pub address: SocketAddr,
-    /// Names or addresses of interfaces; empty means automatic.
-    pub interfaces: Vec<String>,
-    /// TTL of datagrams: the number of routers that they may pass, plus one.
-    pub ttl: u8,
-    /// Roles of found nodes to connect to.
-    pub autoconnect: Roles,
-    /// Which of two nodes connects.
-    pub strategy: AutoConnect,
-    /// Whether SCOUT is answered.
-    pub listen: bool,
-}
-
-/// `scouting/gossip/*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GossipScouting {
-    /// Whether locators of other nodes are passed on.
-    pub enabled: bool,
-    /// Whether they are passed on over more than one hop.
-    pub multihop: bool,
-    /// Roles of the neighbours that receive them.
-    pub target: Roles,
-    /// Roles of announced nodes to connect to.
-    pub autoconnect: Roles,
-    /// Which of two nodes connects.
-    pub strategy: AutoConnect,
-}
-
-/// A set of roles.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Roles(u8);
-
-impl Roles {
-    /// No role.
-    pub const NONE: Self = Self(0);
-
-    /// Whether the set contains `role`.
-    #[must_use]
-    pub const fn contains(self, role: WhatAmI) -> bool {
-        self.0 & role.to_mask() != 0
-    }
-
-    /// The mask of SCOUT: router 1, peer 2, client 4.
-    #[must_use]
-    pub const fn mask(self) -> u8 {
-        self.0
-    }
-
-    /// Whether the set contains no role.
-    #[must_use]
-    pub const fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-}
-
-impl FromIterator<WhatAmI> for Roles {
-    fn from_iter<I: IntoIterator<Item = WhatAmI>>(roles: I) -> Self {
-        Self(roles.into_iter().fold(0, |mask, role| mask | role.to_mask()))
-    }
-}
-
-/// Which of two nodes connects, by the role of the other node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AutoConnect {
-    /// Rule towards routers.
-    pub to_router: AutoConnectRule,
-    /// Rule towards peers.
-    pub to_peer: AutoConnectRule,
-}
-
-/// Whether to connect to a node that was found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AutoConnectRule {
-    /// Always.
-    #[default]
-    Always,
-    /// Only if the own id is the greater number.
-    GreaterZid,
-}
-
-impl AutoConnect {
-    /// Whether a node with id `own` connects to a node with id `other`.
-    #[must_use]
-    pub fn allows(self, own: ZenohId, other: ZenohId, role: WhatAmI) -> bool {
-        let rule = match role {
-            WhatAmI::Router => self.to_router,
-            WhatAmI::Peer | WhatAmI::Client => self.to_peer,
-        };
-        match rule {
-            AutoConnectRule::Always => own != other,
-            AutoConnectRule::GreaterZid => own.number() > other.number(),
-        }
-    }
-}
-
-/// `timestamping/*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timestamping {
-    /// Whether publications without a time stamp get one.
-    pub enabled: bool,
-    /// Whether a publication from too far in the future is dropped; otherwise its time stamp is replaced.
-    pub drop_future: bool,
-    /// Largest lead over the own clock that a time stamp may have (`zwire/timestamping/max_drift_ms`).
-    pub max_drift: Duration,
-}
-
-/// `aggregation/*`.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Aggregation {
-    /// Key expressions for subscribers.
-    pub subscribers: Vec<KeyExpr>,
-    /// Key expressions for publishers.
-    pub publishers: Vec<KeyExpr>,
-}
-
-/// Entry of `qos/publication`; `None` leaves the value of the caller.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PublicationQos {
-    /// The keys that it applies to.
-    pub key_exprs: Vec<KeyExpr>,
-    /// Replaces the congestion control.
-    pub congestion_control: Option<CongestionControl>,
-    /// Replaces the priority; never Control.
-    pub priority: Option<Priority>,
-    /// Replaces express.
-    pub express: Option<bool>,
-    /// Replaces the reliability.
-    pub reliability: Option<Reliability>,
-    /// Replaces the destination.
-    pub allowed_destination: Option<Destination>,
-}
-
-/// Sessions that a publication may reach.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Destination {
-    /// All sessions.
-    #[default]
-    Any,
-    /// Only the own session.
-    SessionLocal,
-    /// Only other sessions.
-    Remote,
-}
-
-/// Multicast groups.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Multicast {
-    /// Interval of JOIN messages.
-    pub join_interval: Duration,
-    /// Most members of a group that are received from.
-    pub max_sessions: usize,
-    /// Whether priorities are channels of their own.
-    pub qos: bool,
-}
-
-/// `transport/unicast/*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unicast {
-    /// Time limit of each step of an outgoing handshake.
-    pub open_timeout: Duration,
-    /// Time limit of an incoming handshake.
-    pub accept_timeout: Duration,
-    /// Most incoming handshakes at once.
-    pub accept_pending: usize,
-    /// Most sessions at once.
-    pub max_sessions: usize,
-    /// Most links per session.
-    pub max_links: usize,
-    /// The low-latency mode without batches; excludes `qos`.
-    pub lowlatency: bool,
-    /// Whether priorities are offered.
-    pub qos: bool,
-    /// Whether LZ4 is offered.
-    pub compression: bool,
-}
-
-/// `transport/link/*`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LinkConfig {
-    /// Protocols that may be used; `None` allows all supported ones.
-    pub protocols: Option<Vec<String>>,
-    /// Offered resolution of sequence numbers.
-    pub sn_resolution: SnResolution,
-    /// Lease: silence after which the other side closes the link.
-    pub lease: Duration,
-    /// Keep-alives per lease.
-    pub keep_alive: u32,
-    /// Offered batch size in bytes.
-    pub batch_size: u16,
-    /// Batches per priority, by [`Priority`].
-    pub queue_size: [usize; Priority::COUNT],
-    /// Longest wait of a droppable message for room.
-    pub wait_before_drop: Duration,
-    /// Longest total wait of the fragments of one message.
-    pub max_wait_before_drop_fragments: Duration,
-    /// Longest wait of a blocking message before the link counts as stuck.
-    pub wait_before_close: Duration,
-    /// Whether messages share batches.
-    pub batching: bool,
-    /// Longest time that a batch stays open for more messages.
-    pub batching_time_limit: Duration,
-    /// Bytes of one read.
-    pub rx_buffer_size: usize,
-    /// Largest reassembled message in bytes.
-    pub max_message_size: usize,
-    /// `SO_SNDBUF` of TCP links, unless their endpoint has its own.
-    pub so_sndbuf: Option<u32>,
-    /// `SO_RCVBUF` of TCP links, unless their endpoint has its own.
-    pub so_rcvbuf: Option<u32>,
-    /// `transport/link/tls/*`; endpoints may have their own.
-    pub tls: TlsSettings,
 }
 
 impl LinkConfig {
@@ -474,43 +407,6 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// `adminspace/*`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AdminSpace {
-    /// Whether the admin space is served.
-    pub enabled: bool,
-    /// Whether it may be read.
-    pub read: bool,
-    /// Whether it may be written.
-    pub write: bool,
-}
-
-/// `zwire/*`: options that eclipse-zenoh does not have.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Local {
-    /// Capture file for all bytes on the wire.
-    pub tap: Option<PathBuf>,
-    /// Bound of the queue of each link, per priority, in bytes.
-    pub queue_bytes_per_priority: usize,
-    /// Default bounds of handlers.
-    pub handler: HandlerDefaults,
-    /// Threads of the runtime; set by the first session of a process.
-    pub threads: usize,
-    /// Idle time after which a pooled session closes; `None` means never.
-    pub idle_close: Option<Duration>,
-}
-
-/// `zwire/handler/*`: the queue between the receive loop and the user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HandlerDefaults {
-    /// Messages that the queue holds.
-    pub capacity_messages: usize,
-    /// Payload and attachment bytes that the queue holds; one message always fits.
-    pub capacity_bytes: usize,
-    /// Longest time that a full queue may block the receive loop before messages are dropped.
-    pub block_deadline: Duration,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -522,16 +418,6 @@ mod tests {
         assert_eq!(Retry::default().delay(u32::MAX), Duration::from_secs(4));
         let flat = Retry { factor: 1.0, ..Retry::default() };
         assert_eq!(flat.delay(u32::MAX), Duration::from_secs(1));
-    }
-
-    #[test]
-    fn one_of_two_connects_by_id() {
-        let (low, high) = (ZenohId::new(1).unwrap(), ZenohId::new(2).unwrap());
-        let rule = AutoConnect { to_peer: AutoConnectRule::GreaterZid, ..Default::default() };
-        assert!(rule.allows(high, low, WhatAmI::Peer));
-        assert!(!rule.allows(low, high, WhatAmI::Peer));
-        assert!(rule.allows(low, high, WhatAmI::Router));
-        assert!(!rule.allows(low, low, WhatAmI::Router), "never to oneself");
     }
 
     #[test]

@@ -6,15 +6,130 @@ use crate::net::interfaces::Selector;
 use serde_json::{Map, Value};
 use zwire_proto::zenoh::{CongestionControl, KeyExpr, Priority, Reliability, WhatAmI, ZenohId};
 
-use super::{
-    AutoConnect, AutoConnectRule, ConfigError, Destination, Endpoint, GroupStrategy, Key, Kind,
-    PublicationQos, Roles, intercept, nearest::nearest,
-};
+use super::{ConfigError, Endpoint, Key, Kind, intercept, nearest::nearest};
 
 type Result<T> = core::result::Result<T, ConfigError>;
 
+/// Number of endpoints of a group that have to be connected to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GroupStrategy {
+    /// All, as links of the same session.
+    #[default]
+    AllOf,
+    /// The first that answers.
+    OneOf,
+}
+
+/// A set of roles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Roles(u8);
+
+impl Roles {
+    /// No role.
+    pub const NONE: Self = Self(0);
+
+    /// Whether the set contains `role`.
+    #[must_use]
+    pub const fn contains(self, role: WhatAmI) -> bool {
+        self.0 & role.to_mask() != 0
+    }
+
+    /// The mask of SCOUT: router 1, peer 2, client 4.
+    #[must_use]
+    pub const fn mask(self) -> u8 {
+        self.0
+    }
+
+    /// Whether the set contains no role.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl FromIterator<WhatAmI> for Roles {
+    fn from_iter<I: IntoIterator<Item = WhatAmI>>(roles: I) -> Self {
+        Self(roles.into_iter().fold(0, |mask, role| mask | role.to_mask()))
+    }
+}
+
+/// Which of two nodes connects, by the role of the other node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AutoConnect {
+    /// Rule towards routers.
+    pub to_router: AutoConnectRule,
+    /// Rule towards peers.
+    pub to_peer: AutoConnectRule,
+}
+
+/// Whether to connect to a node that was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AutoConnectRule {
+    /// Always.
+    #[default]
+    Always,
+    /// Only if the own id is the greater number.
+    GreaterZid,
+}
+
+impl AutoConnect {
+    /// Whether a node with id `own` connects to a node with id `other`.
+    #[must_use]
+    pub fn allows(self, own: ZenohId, other: ZenohId, role: WhatAmI) -> bool {
+        let rule = match role {
+            WhatAmI::Router => self.to_router,
+            WhatAmI::Peer | WhatAmI::Client => self.to_peer,
+        };
+        match rule {
+            AutoConnectRule::Always => own != other,
+            AutoConnectRule::GreaterZid => own.number() > other.number(),
+        }
+    }
+}
+
+/// Entry of `qos/publication`; `None` leaves the value of the caller.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PublicationQos {
+    /// The keys that it applies to.
+    pub key_exprs: Vec<KeyExpr>,
+    /// Replaces the congestion control.
+    pub congestion_control: Option<CongestionControl>,
+    /// Replaces the priority; never Control.
+    pub priority: Option<Priority>,
+    /// Replaces express.
+    pub express: Option<bool>,
+    /// Replaces the reliability.
+    pub reliability: Option<Reliability>,
+    /// Replaces the destination.
+    pub allowed_destination: Option<Destination>,
+}
+
+/// Sessions that a publication may reach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Destination {
+    /// All sessions.
+    #[default]
+    Any,
+    /// Only the own session.
+    SessionLocal,
+    /// Only other sessions.
+    Remote,
+}
+
 /// Longest part of an invalid value that an error repeats, in characters.
 const SHOWN: usize = 60;
+
+/// Names of the priorities, the most urgent first.
+pub(super) const PRIORITIES: [&str; Priority::COUNT] = [
+    "control",
+    "real_time",
+    "interactive_high",
+    "interactive_low",
+    "data_high",
+    "data",
+    "data_low",
+    "background",
+];
 
 /// The modes as keys of a per-mode value.
 const MODES: [&str; 3] = ["router", "peer", "client"];
@@ -63,7 +178,6 @@ fn normal(kind: Kind, path: &str, value: Value) -> Result<Value> {
         Kind::Text(_) | Kind::Secret | Kind::Choice(_) => text(kind, path, &value).map(Value::from),
         Kind::Zid => zid(path, &value).map(|_| value),
         Kind::Group => group(path, &value).map(|_| value),
-        Kind::Interfaces => interfaces(path, &value).map(|_| value),
         Kind::Endpoints { groups } => {
             endpoints(groups, path, &value).map(|list| endpoints_json(&value, list))
         }
@@ -71,9 +185,8 @@ fn normal(kind: Kind, path: &str, value: Value) -> Result<Value> {
         Kind::AutoConnect => auto_connect(path, &value).map(|_| value),
         Kind::Key => key_expr(path, &value, true).map(|_| value),
         Kind::KeyExprs => key_exprs(path, &value).map(|_| value),
-        Kind::PublicationQos => publication_qos(path, &value).map(|_| value),
         Kind::Weights => weights(path, &value).map(|_| value),
-        Kind::Words => words(path, &value).map(|_| value),
+        Kind::Words | Kind::Interfaces => words(kind, path, &value).map(|_| value),
         Kind::Entries(entries) => intercept::check(entries, path, &value).map(|()| value),
         Kind::List if value.is_array() => Ok(value),
         Kind::List => Err(wrong(kind, path, &value)),
@@ -174,7 +287,7 @@ pub(super) fn group(path: &str, value: &Value) -> Result<SocketAddr> {
 }
 
 /// Parses names, patterns, addresses and networks of interfaces; an empty list for `auto`.
-pub(super) fn interfaces(path: &str, value: &Value) -> Result<Vec<String>> {
+fn interfaces(path: &str, value: &Value) -> Result<Vec<String>> {
     let wrong = || wrong(Kind::Interfaces, path, value);
     parse_interfaces(value.as_str().ok_or_else(wrong)?).map_err(|_| wrong())
 }
@@ -189,9 +302,13 @@ fn list<'a>(kind: Kind, path: &str, value: &'a Value) -> Result<&'a [Value]> {
     value.as_array().map(Vec::as_slice).ok_or_else(|| wrong(kind, path, value))
 }
 
-pub(super) fn words(path: &str, value: &Value) -> Result<Vec<String>> {
-    let words = list(Kind::Words, path, value)?.iter().map(|word| word.as_str().map(str::to_owned));
-    words.collect::<Option<_>>().ok_or_else(|| wrong(Kind::Words, path, value))
+/// Parses a list of texts, or the [names](interfaces) of interfaces.
+pub(super) fn words(kind: Kind, path: &str, value: &Value) -> Result<Vec<String>> {
+    if kind == Kind::Interfaces {
+        return interfaces(path, value);
+    }
+    let words = list(kind, path, value)?.iter().map(|word| word.as_str().map(str::to_owned));
+    words.collect::<Option<_>>().ok_or_else(|| wrong(kind, path, value))
 }
 
 pub(super) fn role(text: &str) -> Option<WhatAmI> {
@@ -330,70 +447,26 @@ pub(super) fn south(path: &str, value: &Value) -> Result<()> {
     Err(ConfigError::Value { path: path.to_owned(), expected, got: value.to_string() })
 }
 
-pub(super) fn publication_qos(path: &str, value: &Value) -> Result<Vec<PublicationQos>> {
-    let items = list(Kind::PublicationQos, path, value)?.iter().enumerate();
-    items.map(|(i, item)| publication_entry(&format!("{path}/{i}"), item)).collect()
-}
-
-fn publication_entry(path: &str, item: &Value) -> Result<PublicationQos> {
-    let bad = || wrong(Kind::PublicationQos, path, item);
-    let map = item.as_object().ok_or_else(bad)?;
-    if let Some(name) = map.keys().find(|name| !matches!(name.as_str(), "key_exprs" | "config")) {
-        return Err(unknown(path, name, &["key_exprs", "config"]));
-    }
-    let keys = map.get("key_exprs").ok_or_else(bad)?;
-    let config = map.get("config").and_then(Value::as_object).ok_or_else(bad)?;
-    let mut entry = PublicationQos {
-        key_exprs: key_exprs(&format!("{path}/key_exprs"), keys)?,
-        ..PublicationQos::default()
-    };
-    for (name, value) in config {
-        if !value.is_null() {
-            override_one(&mut entry, &format!("{path}/config"), name, value)?;
-        }
-    }
-    Ok(entry)
-}
-
-fn override_one(entry: &mut PublicationQos, path: &str, name: &str, value: &Value) -> Result<()> {
-    const CONGESTION: [&str; 3] = ["drop", "block", "block_first"];
-    const PRIORITY: [&str; 7] =
-        ["real_time", "interactive_high", "interactive_low", "data_high", "data", "data_low", "background"];
-    const RELIABILITY: [&str; 2] = ["best_effort", "reliable"];
-    const DESTINATION: [&str; 3] = ["any", "session_local", "remote"];
-    const NAMES: [&str; 5] =
-        ["congestion_control", "priority", "express", "reliability", "allowed_destination"];
-
-    let here = format!("{path}/{name}");
-    let word = |words: &'static [&'static str]| {
-        let text = text(Kind::Choice(words), &here, value)?;
-        Ok::<_, ConfigError>(words.iter().position(|word| *word == text).unwrap_or_default())
-    };
-    match name {
-        "congestion_control" => {
-            use CongestionControl::{Block, BlockFirst, Drop};
-            entry.congestion_control = Some([Drop, Block, BlockFirst][word(&CONGESTION)?]);
-        }
-        // The list of names omits Control, the first priority, which applications must not use.
-        "priority" => entry.priority = Some(Priority::ALL[word(&PRIORITY)? + 1]),
-        "express" => entry.express = Some(boolean(&here, value)?),
-        "reliability" => {
-            entry.reliability = Some([Reliability::BestEffort, Reliability::Reliable][word(&RELIABILITY)?]);
-        }
-        "allowed_destination" => {
-            use Destination::{Any, Remote, SessionLocal};
-            entry.allowed_destination = Some([Any, SessionLocal, Remote][word(&DESTINATION)?]);
-        }
-        _ => return Err(unknown(path, name, &NAMES)),
-    }
-    Ok(())
-}
-
 /// Shortens an external path for an error message; the limit is longer than every key.
 pub(super) fn shorten_path(path: &str) -> String {
     const MAX: usize = 200;
     match path.char_indices().nth(MAX) {
         Some((end, _)) => format!("{}...", &path[..end]),
         None => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_two_connects_by_id() {
+        let (low, high) = (ZenohId::new(1).unwrap(), ZenohId::new(2).unwrap());
+        let rule = AutoConnect { to_peer: AutoConnectRule::GreaterZid, ..Default::default() };
+        assert!(rule.allows(high, low, WhatAmI::Peer));
+        assert!(!rule.allows(low, high, WhatAmI::Peer));
+        assert!(rule.allows(low, high, WhatAmI::Router));
+        assert!(!rule.allows(low, low, WhatAmI::Router), "never to oneself");
     }
 }
