@@ -11,9 +11,6 @@ const MAX_IOVEC: usize = 64;
 
 /// Writes until done or the socket is full: true when all is written. `write` makes the system call;
 /// `progress` is called after each with the bytes written.
-///
-/// # Errors
-/// The connection failed.
 pub(crate) fn write(
     write: impl Fn(&[IoSlice<'_>]) -> io::Result<usize>,
     out: &mut VecDeque<Bytes>,
@@ -26,7 +23,7 @@ pub(crate) fn write(
             *slice = IoSlice::new(part);
             n += 1;
         }
-        let mut written = match write(&slices[..n]) {
+        let written = match write(&slices[..n]) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(written) => written,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
@@ -34,14 +31,19 @@ pub(crate) fn write(
             Err(e) => return Err(e),
         };
         progress(written);
-        while let Some(part) = out.front_mut() {
-            if written < part.len() {
-                part.advance(written);
-                break;
-            }
-            written -= part.len();
-            out.pop_front();
-        }
+        consume(out, written);
     }
     Ok(true)
+}
+
+/// Removes the first `len` bytes.
+pub(crate) fn consume(out: &mut VecDeque<Bytes>, mut len: usize) {
+    while let Some(part) = out.front_mut() {
+        if len < part.len() {
+            part.advance(len);
+            return;
+        }
+        len -= part.len();
+        out.pop_front();
+    }
 }

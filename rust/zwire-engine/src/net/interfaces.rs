@@ -194,9 +194,6 @@ pub fn list(purpose: Purpose, selectors: &[Selector]) -> io::Result<Vec<Candidat
 
 /// Addresses at which this machine can be reached. Link-local IPv6 addresses are left out: they need an
 /// interface name of the other side.
-///
-/// # Errors
-/// The operating system does not report the interfaces.
 pub(crate) fn addresses() -> io::Result<Vec<IpAddr>> {
     let up = InterfaceFlags::UP | InterfaceFlags::RUNNING;
     let mut all = Vec::new();

@@ -300,9 +300,6 @@ impl<B: Backlog> Outbox<B> {
 
 /// Task of a connection: delayed flushes, keep-alives, and writing when the socket was full. `on_room` is called
 /// when producers that were rejected may go on. Returns when the connection is closed.
-///
-/// # Errors
-/// The socket cannot be waited for any more.
 pub(crate) async fn run<W: Wire>(wire: &Arc<W>, on_room: impl Fn()) -> io::Result<()> {
     let outbox = wire.outbox();
     let sleep = tokio::time::sleep(Duration::ZERO);

@@ -13,9 +13,7 @@ pub(crate) const STAGGER: Duration = Duration::from_millis(200);
 
 /// First success of `attempts`. The next attempt begins when the one before has failed, or has taken
 /// `stagger`; the first success drops the attempts still running.
-///
-/// # Errors
-/// Errors of all attempts, in the order in which they failed; empty if there was nothing to try.
+/// If all fail, their errors, in the order in which they failed; empty if there was nothing to try.
 pub(crate) async fn race<T, E, F>(
     attempts: impl IntoIterator<Item = F>,
     stagger: Duration,

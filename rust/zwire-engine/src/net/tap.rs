@@ -50,9 +50,6 @@ pub(crate) struct Tap {
 
 impl Tap {
     /// Creates the file, or truncates it.
-    ///
-    /// # Errors
-    /// The file cannot be created.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let file = File::create(path)?;
         let state = TapState {

@@ -29,9 +29,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(2500);
 const MAX_ADDRESSES: usize = 12;
 
 /// Resolves `host:port` to all its addresses.
-///
-/// # Errors
-/// The name does not resolve.
 pub(crate) async fn resolve(address: &str) -> Result<Vec<SocketAddr>, ConnectReason> {
     if let Ok(address) = address.parse() {
         return Ok(vec![address]);
@@ -43,6 +40,21 @@ pub(crate) async fn resolve(address: &str) -> Result<Vec<SocketAddr>, ConnectRea
             .map_err(|_| ConnectReason::Unresolved)?
             .map_err(|e| ConnectReason::Io(Arc::new(e)))?;
     if found.is_empty() { Err(ConnectReason::Unresolved) } else { Ok(found) }
+}
+
+/// The first success of `attempt` with an address of `target`, or the reason of the last failure.
+pub(crate) async fn first<T>(
+    target: &Target,
+    attempt: impl Fn(SocketAddr) -> io::Result<T> + Send,
+) -> Result<T, ConnectReason> {
+    let mut last = ConnectReason::Unresolved;
+    for address in resolve(target.endpoint.address()).await? {
+        match attempt(address) {
+            Ok(value) => return Ok(value),
+            Err(error) => last = ConnectReason::io(error),
+        }
+    }
+    Err(last)
 }
 
 /// Applies the options of the endpoint, or else those for all links.
@@ -68,9 +80,6 @@ pub(crate) fn options(socket: &SockRef<'_>, target: &Target, link: &LinkConfig, 
 }
 
 /// Applies the options of every established connection.
-///
-/// # Errors
-/// The operating system refuses.
 pub(crate) fn established(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     SockRef::from(stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))
@@ -110,10 +119,7 @@ pub(crate) fn is_drained(stream: &TcpStream) -> bool {
     }
 }
 
-/// Connects to the first address of `target` that answers.
-///
-/// # Errors
-/// Reason of the last address.
+/// Connects to the first address of `target` that answers; fails with the reason of the last.
 pub(crate) async fn connect(target: &Target, link: &LinkConfig) -> Result<TcpStream, ConnectReason> {
     let addresses = resolve(target.endpoint.address()).await?;
     let addresses = addresses.into_iter().take(MAX_ADDRESSES);
@@ -132,9 +138,6 @@ async fn connect_one(target: &Target, link: &LinkConfig, address: SocketAddr) ->
 }
 
 /// Connects to an address with a socket set up by `prepare`.
-///
-/// # Errors
-/// Errors of the operating system.
 pub(crate) async fn connect_to(
     address: SocketAddr,
     prepare: impl FnOnce(&TcpSocket) -> io::Result<()>,
@@ -151,28 +154,14 @@ pub(crate) async fn connect_to(
 }
 
 /// Listens on the first usable address of `target`.
-///
-/// # Errors
-/// Reason why none is usable.
 pub(crate) async fn listen(target: &Target, link: &LinkConfig) -> Result<TcpListener, ConnectReason> {
-    let mut last = ConnectReason::Unresolved;
-    for address in resolve(target.endpoint.address()).await? {
-        match listen_one(target, link, address) {
-            Ok(listener) => return Ok(listener),
-            Err(e) => last = ConnectReason::Io(Arc::new(e)),
-        }
-    }
-    Err(last)
-}
-
-fn listen_one(target: &Target, link: &LinkConfig, address: SocketAddr) -> io::Result<TcpListener> {
-    listen_on(address, &|socket, address| options(&SockRef::from(socket), target, link, address.is_ipv6()))
+    let prepare = |socket: &Socket, address: SocketAddr| {
+        options(&SockRef::from(socket), target, link, address.is_ipv6())
+    };
+    first(target, |address| listen_on(address, &prepare)).await
 }
 
 /// Listens on an address with a socket set up by `prepare`; must run in a runtime.
-///
-/// # Errors
-/// Errors of the operating system.
 pub(crate) fn listen_on(
     address: SocketAddr,
     prepare: &dyn Fn(&Socket, SocketAddr) -> io::Result<()>,

@@ -76,9 +76,6 @@ impl GroupPlace {
 
 impl Group {
     /// Joins the group of an endpoint; must run in a runtime.
-    ///
-    /// # Errors
-    /// Errors of the operating system.
     pub(crate) fn join(target: &Target, group: SocketAddr) -> Result<Self, ConnectReason> {
         Self::open(target, group).map_err(ConnectReason::io)
     }
@@ -126,7 +123,7 @@ impl Group {
         groups.extend(options.join.iter().filter(|other| other.is_ipv4() == group.is_ipv4()));
         // Bound to the group address, so that nothing else is received; with several groups that is not
         // possible.
-        let at = if groups.len() == 1 && cfg!(unix) { group.ip() } else { unspecified(group) };
+        let at = if groups.len() == 1 && cfg!(unix) { group.ip() } else { udp::unspecified(group) };
         ears.bind(&SocketAddr::new(at, group.port()).into())?;
         for group in groups {
             match group {
@@ -143,8 +140,6 @@ impl Group {
     }
 
     /// Appends the next datagram of another node, and returns its source.
-    ///
-    /// # Errors
     /// `WouldBlock`: there is none now.
     pub(crate) fn try_hear(&self, buf: &mut BytesMut) -> io::Result<SocketAddr> {
         loop {
@@ -198,12 +193,5 @@ impl Transport for Group {
 
     fn mtu(&self) -> u16 {
         udp::MTU
-    }
-}
-
-const fn unspecified(like: SocketAddr) -> IpAddr {
-    match like {
-        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
     }
 }

@@ -1,6 +1,7 @@
 //! Message-oriented links: conversion between messages and length prefixes, which are not sent.
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use crate::net::gather;
+use bytes::{BufMut, Bytes, BytesMut};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::{collections::VecDeque, io::IoSlice};
 
@@ -80,7 +81,7 @@ impl Prefix {
             send(&[IoSlice::new(&whole)], len)
         };
         if result.is_ok() {
-            consume(out, prefix + len);
+            gather::consume(out, prefix + len);
         }
         Some(result)
     }
@@ -97,17 +98,6 @@ fn parts(out: &VecDeque<Bytes>, mut skip: usize, len: usize) -> impl Iterator<It
         left -= part.len();
         goes_on.then_some(part)
     })
-}
-
-fn consume(out: &mut VecDeque<Bytes>, mut len: usize) {
-    while let Some(part) = out.front_mut() {
-        if len < part.len() {
-            part.advance(len);
-            return;
-        }
-        len -= part.len();
-        out.pop_front();
-    }
 }
 
 #[cfg(test)]

@@ -111,9 +111,6 @@ impl Io {
     }
 
     /// Connects to `target`.
-    ///
-    /// # Errors
-    /// Reason of the failure.
     pub(crate) async fn connect(target: &Target, link: &LinkConfig) -> Result<Self, ConnectReason> {
         Ok(match target.endpoint.protocol() {
             "tcp" => Self::Tcp(TcpLink(tcp::connect(target, link).await?)),
@@ -131,9 +128,6 @@ impl Io {
     }
 
     /// Checks the requirements of a link to `target` as far as possible without a network.
-    ///
-    /// # Errors
-    /// The missing or invalid setting.
     #[cfg_attr(not(feature = "tls"), allow(unused_variables, reason = "only TLS has requirements"))]
     pub(crate) fn check(target: &Target, link: &LinkConfig) -> Result<(), ConnectReason> {
         match target.endpoint.protocol() {
@@ -214,9 +208,6 @@ pub(crate) enum PortGuard {
 
 impl LinkListener {
     /// Listens on `target`; must run in a runtime.
-    ///
-    /// # Errors
-    /// Reason of the failure.
     pub(crate) async fn bind(target: &Target, link: &LinkConfig) -> Result<Bound, ConnectReason> {
         let protocol = target.endpoint.protocol();
         let tcp =
@@ -270,9 +261,6 @@ impl LinkListener {
     }
 
     /// Checks the requirements of a listener at `target` as far as possible without a network.
-    ///
-    /// # Errors
-    /// The missing or invalid setting.
     #[cfg_attr(not(feature = "tls"), allow(unused_variables, reason = "only TLS has requirements"))]
     pub(crate) fn check(target: &Target, link: &LinkConfig) -> Result<(), ConnectReason> {
         match target.endpoint.protocol() {
@@ -283,9 +271,7 @@ impl LinkListener {
     }
 
     /// Accepts the next connection, without waiting for any data from it.
-    ///
-    /// # Errors
-    /// Errors of the operating system; a later call may succeed.
+    /// After an error, a later call may succeed.
     pub(crate) async fn accept(&self) -> io::Result<IncomingLink> {
         Ok(match self {
             Self::Tcp(listener, upgrade) => IncomingLink::Tcp(listener.accept().await?.0, upgrade.clone()),
@@ -321,9 +307,6 @@ impl IncomingLink {
     }
 
     /// Performs the handshake of the underlying protocol; the caller bounds the time.
-    ///
-    /// # Errors
-    /// Reason of the failure.
     pub(crate) async fn ready(self) -> Result<Io, ConnectReason> {
         let (socket, upgrade) = match self {
             Self::Ready(io) => return Ok(io),

@@ -10,7 +10,7 @@ use crate::{
     error::ConnectReason,
     net::{
         tcp,
-        tls::{client_config, common_name, end_of_validity, server_config, server_name},
+        tls::{client_config, identity, server_config, server_name},
         tls_error::TlsFailure,
     },
 };
@@ -386,8 +386,7 @@ impl TlsStream {
             TlsSession::Server(session) => session.peer_certificates(),
         };
         let chain = certificates.unwrap_or_default().iter().map(|der| &der[..]);
-        let name = chain.clone().next().and_then(common_name);
-        let expires = if settings.closes_on_expiration() { end_of_validity(chain) } else { None };
+        let (name, expires) = identity(chain, settings);
         Ok(Self { socket, state: Mutex::new(state), expires, name })
     }
 }
@@ -589,9 +588,6 @@ impl Acceptor {
 }
 
 /// Checks the TLS settings of an outgoing link.
-///
-/// # Errors
-/// The invalid setting.
 pub(super) fn check_connect(target: &Target, link: &LinkConfig) -> Result<(), ConnectReason> {
     client_config(&link.tls_at(&target.options))?;
     server_name(target.endpoint.address())?;

@@ -28,34 +28,20 @@ pub(super) fn is_quic(target: &Target) -> bool {
 /// An established connection. The defaults are those of a reliable stream.
 pub(super) trait Transport {
     /// Appends available data: one message, or the bytes that a stream has. Returns 0 at the end.
-    ///
-    /// # Errors
-    /// `WouldBlock`: no data now. Any other error ends the connection.
+    /// Any error but `WouldBlock` ends the connection.
     fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize>;
 
     /// Writes as much as the connection takes: true when all is written. `progress` is called after each
     /// write.
-    ///
-    /// # Errors
-    /// The connection has failed.
     fn try_write(&self, out: &mut VecDeque<Bytes>, progress: impl FnMut(usize)) -> io::Result<bool>;
 
     /// Returns when a read may succeed; it may still find nothing.
-    ///
-    /// # Errors
-    /// The connection has failed.
     fn readable(&self) -> impl Future<Output = io::Result<()>> + Send;
 
     /// Returns when a write may succeed; the connection may still take nothing.
-    ///
-    /// # Errors
-    /// The connection has failed.
     fn writable(&self) -> impl Future<Output = io::Result<()>> + Send;
 
     /// Both ends of the connection.
-    ///
-    /// # Errors
-    /// The connection is lost already.
     fn ends(&self) -> io::Result<Ends>;
 
     /// The TCP connection underneath, if there is one.

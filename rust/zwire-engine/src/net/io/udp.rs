@@ -9,7 +9,7 @@ use super::{ends::Ends, message::Prefix, transport::Transport};
 use crate::{
     config::{LinkConfig, Target},
     error::ConnectReason,
-    net::tcp::resolve,
+    net::tcp,
 };
 use bytes::{Bytes, BytesMut};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::{
     collections::VecDeque,
     io,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 use tokio::{io::Interest, net::UdpSocket};
 
@@ -52,20 +52,11 @@ pub(crate) struct Udp {
 impl Udp {
     /// Connects to the first address of `target` with a route to it. Sends nothing.
     pub(super) async fn connect(target: &Target, link: &LinkConfig) -> Result<Self, ConnectReason> {
-        let mut last = ConnectReason::Unresolved;
-        for address in resolve(target.endpoint.address()).await? {
-            match Self::connect_one(target, link, address) {
-                Ok(udp) => return Ok(udp),
-                Err(error) => last = ConnectReason::io(error),
-            }
-        }
-        Err(last)
+        tcp::first(target, |peer| Self::connect_one(target, link, peer)).await
     }
 
     fn connect_one(target: &Target, link: &LinkConfig, peer: SocketAddr) -> io::Result<Self> {
-        let socket = new_socket(target, link, peer)?;
-        let any = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        socket.bind(&target.options.bind.unwrap_or(SocketAddr::new(any, 0)).into())?;
+        let socket = outgoing(target, link, peer)?;
         socket.connect(&peer.into())?;
         let udp = Self::new(UdpSocket::from_std(socket.into())?)?;
         // A free port of the same host may be the one of this socket.
@@ -213,6 +204,21 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
+/// The address of all interfaces in the family of another.
+pub(super) const fn unspecified(like: SocketAddr) -> IpAddr {
+    match like {
+        SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    }
+}
+
+/// Socket for datagrams to `peer`, bound to the local address that the endpoint asks for.
+pub(super) fn outgoing(target: &Target, link: &LinkConfig, peer: SocketAddr) -> io::Result<Socket> {
+    let socket = new_socket(target, link, peer)?;
+    socket.bind(&target.options.bind.unwrap_or(SocketAddr::new(unspecified(peer), 0)).into())?;
+    Ok(socket)
+}
+
 /// Socket bound to an address exclusively: another listener there is an error.
 pub(super) fn bind(target: &Target, link: &LinkConfig, address: SocketAddr) -> io::Result<Socket> {
     let bound = new_socket(target, link, address).and_then(|socket| {
@@ -240,7 +246,7 @@ pub(super) fn new_socket(target: &Target, link: &LinkConfig, like: SocketAddr) -
     let socket = Socket::new(Domain::for_address(like), Type::DGRAM, Some(Protocol::UDP))?;
     // Set first, so that options of the user override it.
     hold_a_burst(&socket);
-    crate::net::tcp::options(&SockRef::from(&socket), target, link, like.is_ipv6())?;
+    tcp::options(&SockRef::from(&socket), target, link, like.is_ipv6())?;
     socket.set_nonblocking(true)?;
     if let SocketAddr::V6(v6) = like {
         socket.set_only_v6(!v6.ip().is_unspecified())?;
@@ -260,14 +266,7 @@ pub(crate) struct UdpListener {
 
 impl UdpListener {
     pub(super) async fn bind(target: &Target, link: &LinkConfig) -> Result<Self, ConnectReason> {
-        let mut last = ConnectReason::Unresolved;
-        for address in resolve(target.endpoint.address()).await? {
-            match Self::bind_one(target, link, address) {
-                Ok(listener) => return Ok(listener),
-                Err(error) => last = ConnectReason::io(error),
-            }
-        }
-        Err(last)
+        tcp::first(target, |address| Self::bind_one(target, link, address)).await
     }
 
     fn bind_one(target: &Target, link: &LinkConfig, address: SocketAddr) -> io::Result<Self> {

@@ -11,9 +11,6 @@ use rustls::{
 use std::sync::Arc;
 
 /// Configuration of the connecting side: accepts any certificate.
-///
-/// # Errors
-/// The TLS library refuses the configuration.
 pub(crate) fn anonymous_client() -> Result<ClientConfig, TlsSettingsError> {
     let provider = provider();
     let config = ClientConfig::builder_with_provider(provider.clone())
@@ -26,9 +23,6 @@ pub(crate) fn anonymous_client() -> Result<ClientConfig, TlsSettingsError> {
 }
 
 /// Configuration of the listening side: with a freshly made certificate.
-///
-/// # Errors
-/// The TLS library refuses the configuration.
 pub(crate) fn anonymous_server() -> Result<ServerConfig, TlsSettingsError> {
     let unusable = |e: &dyn ToString| TlsSettingsError::unusable("tls", e.to_string());
     let (certificate, key) = certificate().map_err(|e| unusable(&e))?;
@@ -57,7 +51,7 @@ fn certificate() -> Result<(CertificateDer<'static>, PrivateKeyDer<'static>), rc
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::tls::{common_name, end_of_validity};
+    use crate::net::tls::certificate::{common_name, end_of_validity};
 
     #[test]
     fn the_certificate_is_one_and_fits_its_key() {

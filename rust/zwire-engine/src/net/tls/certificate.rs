@@ -1,16 +1,26 @@
 //! Subject and validity of certificates. rustls verifies them but does not expose these fields.
 
+use crate::config::TlsSettings;
 use core::time::Duration;
 use x509_parser::{certificate::X509Certificate, prelude::FromDer};
 
+/// Common name of a peer's certificate, and the end of validity of its chain if links end with it.
+pub(crate) fn identity<'a>(
+    mut chain: impl Iterator<Item = &'a [u8]> + Clone,
+    settings: &TlsSettings,
+) -> (Option<String>, Option<Duration>) {
+    let expires = settings.closes_on_expiration().then(|| end_of_validity(chain.clone())).flatten();
+    (chain.next().and_then(common_name), expires)
+}
+
 /// Earliest end of validity in a chain, in wall-clock time since 1970. `None` if the chain is empty or
 /// has no readable validity.
-pub(crate) fn end_of_validity<'a>(chain: impl IntoIterator<Item = &'a [u8]>) -> Option<Duration> {
+pub(super) fn end_of_validity<'a>(chain: impl IntoIterator<Item = &'a [u8]>) -> Option<Duration> {
     chain.into_iter().filter_map(not_after).min()
 }
 
 /// Common name of the certificate's subject, if it is a string of a usual type.
-pub(crate) fn common_name(certificate: &[u8]) -> Option<String> {
+pub(super) fn common_name(certificate: &[u8]) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     certificate.subject().iter_common_name().next()?.as_str().ok().map(str::to_owned)
 }

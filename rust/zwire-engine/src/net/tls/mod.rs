@@ -10,7 +10,7 @@ mod name;
 
 #[cfg(feature = "quic")]
 pub(crate) use anonymous::{anonymous_client, anonymous_server};
-pub(crate) use certificate::{common_name, end_of_validity};
+pub(crate) use certificate::identity;
 
 use crate::{
     config::{Pem, TlsSettings},
@@ -34,9 +34,6 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 /// Configuration of an outgoing link. QUIC adds its ALPN names.
-///
-/// # Errors
-/// The missing or invalid setting.
 pub(crate) fn client_config(settings: &TlsSettings) -> Result<ClientConfig, TlsSettingsError> {
     let roots = Arc::new(roots(settings)?);
     let provider = provider();
@@ -56,7 +53,7 @@ pub(crate) fn client_config(settings: &TlsSettings) -> Result<ClientConfig, TlsS
     if !settings.mutual() {
         return Ok(builder.with_no_client_auth());
     }
-    let (chain, key) = identity(
+    let (chain, key) = own_identity(
         ("connect_certificate", settings.connect_certificate.as_ref()),
         ("connect_private_key", settings.connect_private_key.as_ref()),
     )?;
@@ -66,11 +63,8 @@ pub(crate) fn client_config(settings: &TlsSettings) -> Result<ClientConfig, TlsS
 }
 
 /// Configuration of a listener. QUIC adds its ALPN names.
-///
-/// # Errors
-/// The missing or invalid setting.
 pub(crate) fn server_config(settings: &TlsSettings) -> Result<ServerConfig, TlsSettingsError> {
-    let (chain, key) = identity(
+    let (chain, key) = own_identity(
         ("listen_certificate", settings.listen_certificate.as_ref()),
         ("listen_private_key", settings.listen_private_key.as_ref()),
     )?;
@@ -98,9 +92,6 @@ pub(crate) fn server_config(settings: &TlsSettings) -> Result<ServerConfig, TlsS
 }
 
 /// Name that the certificate of `address`, `host:port`, has to contain.
-///
-/// # Errors
-/// The host is neither a name nor an address.
 pub(crate) fn server_name(address: &str) -> Result<ServerName<'static>, TlsSettingsError> {
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -119,7 +110,7 @@ fn roots(settings: &TlsSettings) -> Result<RootCertStore, TlsSettingsError> {
 
 type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn identity(
+fn own_identity(
     chain: (&'static str, Option<&Pem>),
     key: (&'static str, Option<&Pem>),
 ) -> Result<Identity, TlsSettingsError> {

@@ -1,13 +1,12 @@
 //! [`Datagrams`]: batches as QUIC datagrams, either all of them or the best-effort ones.
 
-use super::{refusal::lost, streams::End};
+use super::{
+    refusal::lost,
+    streams::{End, poll_once},
+};
 use crate::net::io::message::Prefix;
 use bytes::{Bytes, BytesMut};
-use core::{
-    future::Future,
-    pin::pin,
-    task::{Context, Poll, Waker},
-};
+use core::task::Waker;
 use parking_lot::Mutex;
 use quinn::{Connection, ConnectionError, SendDatagramError};
 use std::{collections::VecDeque, io};
@@ -64,7 +63,7 @@ impl Datagrams {
         let before = buf.len();
         for _ in 0..MAX_AT_ONCE {
             let early = self.early.lock().take();
-            let next = early.map(Ok).or_else(|| poll_once(self.connection.read_datagram()));
+            let next = early.map(Ok).or_else(|| poll_once(Waker::noop(), self.connection.read_datagram()));
             match next {
                 Some(Ok(datagram)) => self.prefix.append(buf, &datagram),
                 Some(Err(_)) if buf.len() > before => break,
@@ -137,13 +136,5 @@ impl Datagrams {
     /// Whether all datagrams were sent.
     pub(super) fn are_sent(&self) -> bool {
         self.held.lock().is_none() && self.connection.datagram_send_buffer_space() >= SEND_BUFFER
-    }
-}
-
-/// Polls a future once, without a waker.
-fn poll_once<F: Future>(future: F) -> Option<F::Output> {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
     }
 }

@@ -20,11 +20,8 @@ use crate::{
     config::{LinkConfig, Target, TlsSettings},
     error::ConnectReason,
     net::{
-        tcp::resolve,
-        tls::{
-            anonymous_client, anonymous_server, client_config, common_name, end_of_validity, server_config,
-            server_name,
-        },
+        tcp::{first, resolve},
+        tls::{anonymous_client, anonymous_server, client_config, identity, server_config, server_name},
     },
     rt::{clock, runtime::Birth},
 };
@@ -40,12 +37,8 @@ use quinn::{
 };
 use refusal::{misfit, refused, unusable};
 use rustls::pki_types::CertificateDer;
-use std::{
-    collections::VecDeque,
-    io,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::Arc,
-};
+use socket2::Socket;
+use std::{collections::VecDeque, io, net::SocketAddr, sync::Arc};
 use streams::{End, SEND_WINDOW, Streams};
 use tokio::{runtime::Handle, time::timeout};
 
@@ -101,7 +94,7 @@ impl QuicStream {
         config.transport_config(Arc::new(transport(target, offer, false)));
         let mut last = ConnectReason::Unresolved;
         for peer in resolve(target.endpoint.address()).await? {
-            let endpoint = open(target, link, peer).map_err(ConnectReason::io)?;
+            let endpoint = endpoint(udp::outgoing(target, link, peer), None).map_err(ConnectReason::io)?;
             let connecting = endpoint.connect_with(config.clone(), peer, &name.to_str());
             match connecting.map_err(unusable)?.await {
                 Ok(connection) => {
@@ -125,14 +118,10 @@ impl QuicStream {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         // Reported where the system tells the local address of datagrams; elsewhere only the family is
         // known.
-        let any = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let local = connection.local_ip().map_or(any, |ip| ip.to_canonical());
+        let local = connection.local_ip().map_or(udp::unspecified(peer), |ip| ip.to_canonical());
         let chain = connection.peer_identity().and_then(|chain| chain.downcast().ok());
         let chain: Vec<CertificateDer<'static>> = chain.map(|chain| *chain).unwrap_or_default();
-        let expires = settings
-            .closes_on_expiration()
-            .then(|| end_of_validity(chain.iter().map(AsRef::as_ref)))
-            .flatten();
+        let (name, expires) = identity(chain.iter().map(AsRef::as_ref), settings);
         let (streams, datagrams) = Self::ways_of(&connection, offer).await?;
         Ok(Self {
             ends: Ends::of_addresses(protocol, SocketAddr::new(local, port), peer),
@@ -140,7 +129,7 @@ impl QuicStream {
             streams,
             datagrams,
             expires,
-            name: chain.first().and_then(|der| common_name(der)),
+            name,
             runtime: Handle::current(),
         })
     }
@@ -354,18 +343,12 @@ impl Transport for QuicStream {
     }
 }
 
-fn open(target: &Target, link: &LinkConfig, peer: SocketAddr) -> io::Result<Endpoint> {
-    let socket = udp::new_socket(target, link, peer)?;
-    let any = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    socket.bind(&target.options.bind.unwrap_or(SocketAddr::new(any, 0)).into())?;
-    Endpoint::new(endpoint_config(), None, socket.into(), Arc::new(TokioRuntime))
-}
-
-fn endpoint_config() -> EndpointConfig {
+/// Endpoint of a socket, which accepts connections if `server` is given.
+fn endpoint(socket: io::Result<Socket>, server: Option<quinn::ServerConfig>) -> io::Result<Endpoint> {
     let mut config = EndpointConfig::default();
     // The value is within the limits of the protocol.
     let _ = config.max_udp_payload_size(MAX_DATAGRAM);
-    config
+    Endpoint::new(config, server, socket?.into(), Arc::new(TokioRuntime))
 }
 
 fn transport(target: &Target, offer: Offer, accepts: bool) -> TransportConfig {
@@ -417,18 +400,12 @@ impl QuicListener {
         config.transport_config(Arc::new(transport(target, offer, true))).max_incoming(MAX_INCOMING);
         let settings = Arc::new(settings);
         let protocol = if plain { PLAIN } else { PROTOCOL };
-        let mut last = ConnectReason::Unresolved;
-        for address in resolve(target.endpoint.address()).await? {
-            let bound = udp::bind(target, link, address).and_then(|socket| {
-                let runtime = Arc::new(TokioRuntime);
-                Endpoint::new(endpoint_config(), Some(config.clone()), socket.into(), runtime)
-            });
-            match bound.and_then(|endpoint| Ok((endpoint.local_addr()?, endpoint))) {
-                Ok((local, endpoint)) => return Ok(Self { endpoint, local, protocol, offer, settings }),
-                Err(error) => last = ConnectReason::io(error),
-            }
-        }
-        Err(last)
+        let bound = first(target, |address| {
+            let endpoint = endpoint(udp::bind(target, link, address), Some(config.clone()))?;
+            Ok((endpoint.local_addr()?, endpoint))
+        });
+        let (local, endpoint) = bound.await?;
+        Ok(Self { endpoint, local, protocol, offer, settings })
     }
 
     pub(super) const fn local(&self) -> SocketAddr {

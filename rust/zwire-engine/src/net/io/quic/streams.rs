@@ -61,10 +61,14 @@ impl Direction {
 
     /// Polls a future once; if it is pending, the signal is raised when to poll again.
     fn poll<F: Future>(&self, future: F) -> Option<F::Output> {
-        match pin!(future).poll(&mut Context::from_waker(&self.waker)) {
-            Poll::Ready(output) => Some(output),
-            Poll::Pending => None,
-        }
+        poll_once(&self.waker, future)
+    }
+}
+
+pub(super) fn poll_once<F: Future>(waker: &Waker, future: F) -> Option<F::Output> {
+    match pin!(future).poll(&mut Context::from_waker(waker)) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
     }
 }
 
@@ -128,9 +132,6 @@ pub(super) struct Streams {
 impl Streams {
     /// With `multistream`, opens the unidirectional streams. `None` if the other side does not allow
     /// them.
-    ///
-    /// # Errors
-    /// The connection is lost.
     pub(super) fn new(
         connection: &Connection,
         (send, receive): (SendStream, RecvStream),
