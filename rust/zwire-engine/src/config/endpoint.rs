@@ -1,6 +1,6 @@
 //! Endpoints and locators: `<protocol>/<address>[?<metadata>][#<config>]` (`zenoh-behaviour` 1.1).
 
-use core::{fmt, str::FromStr};
+use core::{fmt, ops::Deref, str::FromStr};
 
 use thiserror::Error;
 
@@ -58,58 +58,51 @@ impl fmt::Display for Part {
     }
 }
 
+/// Reason why a text is not an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Malformed {
+    /// There is no slash between protocol and address.
+    #[error("expected <protocol>/<address>[?<metadata>][#<config>]")]
+    NoSlash,
+    /// A part is empty that must not be.
+    #[error("empty {0}")]
+    Empty(Part),
+    /// A character that the part does not allow: the first such.
+    #[error("{0:?} in the {1}")]
+    Character(char, Part),
+    /// A parameter without a key.
+    #[error("a parameter without a key in the {0}")]
+    NoKey(Part),
+    /// Metadata behind the config, where it would be read as part of it.
+    #[error("the metadata (?) must stand before the config (#)")]
+    Order,
+    /// A locator with a config part, which must not travel.
+    #[error("a locator has no config (#)")]
+    ConfigInLocator,
+}
+
+impl Malformed {
+    fn of(self, text: &str) -> EndpointError {
+        EndpointError::Malformed { text: text.to_owned(), problem: self }
+    }
+}
+
 /// Reason why a text is not an endpoint, or the endpoint cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EndpointError {
-    /// There is no slash between protocol and address.
-    #[error("`{text}`: expected <protocol>/<address>[?<metadata>][#<config>]")]
-    NoSlash {
-        /// The text, shortened.
+    /// The text is not an endpoint.
+    #[error("`{text}`: {problem}")]
+    Malformed {
+        /// The text.
         text: String,
-    },
-    /// A part is empty that must not be.
-    #[error("`{text}`: empty {part}")]
-    Empty {
-        /// The text, shortened.
-        text: String,
-        /// The part.
-        part: Part,
-    },
-    /// A character that the part does not allow.
-    #[error("`{text}`: {character:?} in the {part}")]
-    Character {
-        /// The text, shortened.
-        text: String,
-        /// The part.
-        part: Part,
-        /// The first such character.
-        character: char,
-    },
-    /// A parameter without a key.
-    #[error("`{text}`: a parameter without a key in the {part}")]
-    NoKey {
-        /// The text, shortened.
-        text: String,
-        /// The part.
-        part: Part,
-    },
-    /// Metadata behind the config, where it would be read as part of it.
-    #[error("`{text}`: the metadata (?) must stand before the config (#)")]
-    Order {
-        /// The text, shortened.
-        text: String,
+        /// The violated rule.
+        problem: Malformed,
     },
     /// The text is longer than an endpoint may be.
     #[error("an endpoint of {len} bytes, at most {MAX_ENDPOINT_LEN}")]
     TooLong {
         /// Length in bytes.
         len: usize,
-    },
-    /// A locator with a config part, which must not travel.
-    #[error("`{text}`: a locator has no config (#)")]
-    ConfigInLocator {
-        /// The text, shortened.
-        text: String,
     },
     /// A parameter with an invalid value.
     #[error("{part} parameter `{key}={value}`: expected {expected}")]
@@ -173,33 +166,28 @@ impl Endpoint {
         if text.len() > MAX_ENDPOINT_LEN {
             return Err(EndpointError::TooLong { len: text.len() });
         }
-        let whole = || text.to_owned();
         let (locator, config) = split_at(text, '#');
         let (head, metadata) = split_at(locator, '?');
         if metadata.is_none() && config.is_some_and(|config| config.contains('?')) {
-            return Err(EndpointError::Order { text: whole() });
+            return Err(Malformed::Order.of(text));
         }
-        let Some((protocol, address)) = head.split_once('/') else {
-            return Err(EndpointError::NoSlash { text: whole() });
-        };
+        let (protocol, address) = head.split_once('/').ok_or_else(|| Malformed::NoSlash.of(text))?;
         for (part, value) in [(Part::Protocol, protocol), (Part::Address, address)] {
             if value.is_empty() {
-                return Err(EndpointError::Empty { text: whole(), part });
+                return Err(Malformed::Empty(part).of(text));
             }
         }
         let odd = |c: &char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '.'));
         if let Some(character) = protocol.chars().find(odd) {
-            return Err(EndpointError::Character { text: whole(), part: Part::Protocol, character });
+            return Err(Malformed::Character(character, Part::Protocol).of(text));
         }
         if let Some(character) = text.chars().find(|c| c.is_control()) {
-            let part = if head.contains(character) {
-                Part::Address
-            } else if locator.contains(character) {
-                Part::Metadata
-            } else {
-                Part::Config
+            let part = match character {
+                c if head.contains(c) => Part::Address,
+                c if locator.contains(c) => Part::Metadata,
+                _ => Part::Config,
             };
-            return Err(EndpointError::Character { text: whole(), part, character });
+            return Err(Malformed::Character(character, part).of(text));
         }
 
         let mut canonical = format!("{protocol}/{address}");
@@ -300,27 +288,9 @@ impl Locator {
     pub fn new(text: &str) -> Result<Self, EndpointError> {
         let endpoint = Endpoint::new(text)?;
         if endpoint.locator_end < endpoint.text.len() {
-            return Err(EndpointError::ConfigInLocator { text: endpoint.text });
+            return Err(Malformed::ConfigInLocator.of(&endpoint.text));
         }
         Ok(Self(endpoint))
-    }
-
-    /// The canonical text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        self.0.as_str()
-    }
-
-    /// The protocol: `tcp`, `udp`, …
-    #[must_use]
-    pub fn protocol(&self) -> &str {
-        self.0.protocol()
-    }
-
-    /// The address.
-    #[must_use]
-    pub fn address(&self) -> &str {
-        self.0.address()
     }
 
     /// The locator as an endpoint without options.
@@ -330,10 +300,10 @@ impl Locator {
     }
 }
 
-impl FromStr for Locator {
-    type Err = EndpointError;
-    fn from_str(text: &str) -> Result<Self, EndpointError> {
-        Self::new(text)
+impl Deref for Locator {
+    type Target = Endpoint;
+    fn deref(&self) -> &Endpoint {
+        &self.0
     }
 }
 impl fmt::Display for Locator {
@@ -364,10 +334,10 @@ fn pairs(parameters: Option<&str>) -> impl Iterator<Item = (&str, &str)> {
 fn push_sorted(out: &mut String, parameters: &str, part: Part, text: &str) -> Result<(), EndpointError> {
     let mut list: Vec<&str> = parameters.split(';').filter(|pair| !pair.is_empty()).collect();
     if list.is_empty() {
-        return Err(EndpointError::Empty { text: text.to_owned(), part });
+        return Err(Malformed::Empty(part).of(text));
     }
     if list.iter().any(|pair| pair.starts_with('=')) {
-        return Err(EndpointError::NoKey { text: text.to_owned(), part });
+        return Err(Malformed::NoKey(part).of(text));
     }
     // A stable sort, so that of two equal keys the first one given remains the effective one.
     list.sort_by_key(|pair| pair.split_once('=').map_or(*pair, |(key, _)| key));
@@ -435,9 +405,10 @@ mod tests {
     #[test]
     fn errors_name_the_part() {
         let part = |text: &str| match Endpoint::new(text).expect_err(text) {
-            EndpointError::Empty { part, .. }
-            | EndpointError::NoKey { part, .. }
-            | EndpointError::Character { part, .. } => part,
+            EndpointError::Malformed {
+                problem: Malformed::Empty(part) | Malformed::NoKey(part) | Malformed::Character(_, part),
+                ..
+            } => part,
             other => panic!("{text}: {other}"),
         };
         assert_eq!(part("/x"), Part::Protocol);
@@ -453,9 +424,9 @@ mod tests {
         assert_eq!(part("tcp/a#"), Part::Config);
         assert_eq!(part("tcp/a?x=1#"), Part::Config);
         for text in ["", "tcp", "a?b/c", "a#b/c"] {
-            assert!(matches!(Endpoint::new(text), Err(EndpointError::NoSlash { .. })), "{text}");
+            assert_eq!(Endpoint::new(text), Err(Malformed::NoSlash.of(text)));
         }
-        assert!(matches!(Endpoint::new("tcp/a#x=1?y=2"), Err(EndpointError::Order { .. })));
+        assert_eq!(Endpoint::new("tcp/a#x=1?y=2"), Err(Malformed::Order.of("tcp/a#x=1?y=2")));
     }
 
     #[test]
@@ -470,7 +441,7 @@ mod tests {
     fn a_locator_has_no_config() {
         assert_eq!(Locator::new("tcp/a?rel=1").unwrap().to_string(), "tcp/a?rel=1");
         let e = Locator::new("tcp/a#iface=lo");
-        assert!(matches!(e, Err(EndpointError::ConfigInLocator { .. })));
+        assert_eq!(e, Err(Malformed::ConfigInLocator.of("tcp/a#iface=lo")));
     }
 
     #[test]

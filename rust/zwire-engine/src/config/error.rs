@@ -7,6 +7,9 @@ use zwire_proto::zenoh::keyexpr::KeyExprError;
 
 use super::endpoint::EndpointError;
 
+/// Result of reading a configuration.
+pub(super) type Result<T> = core::result::Result<T, ConfigError>;
+
 const FORMATS: &str = if cfg!(feature = "yaml") {
     "the extension must be json5, json, yaml or yml"
 } else {

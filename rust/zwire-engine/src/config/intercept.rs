@@ -2,6 +2,7 @@
 
 use super::{
     ConfigError, Destination, Kind, PublicationQos,
+    error::Result,
     keys::Entries,
     values::{PRIORITIES, boolean, key_expr, key_exprs, shown, unknown, zid},
 };
@@ -15,8 +16,6 @@ use zwire_proto::zenoh::{
         MessageKinds, Overwrite, QosNetwork, Rate,
     },
 };
-
-type Result<T> = core::result::Result<T, ConfigError>;
 
 /// Names of protocols that an entry may select: those of eclipse-zenoh, of which this build supports
 /// some.

@@ -1,6 +1,6 @@
 //! Parameters of an endpoint, parsed once (`zenoh-behaviour` 1.1).
 
-use core::time::Duration;
+use core::{ops::RangeInclusive, str::FromStr, time::Duration};
 use std::net::{IpAddr, SocketAddr};
 
 use zwire_proto::zenoh::{Priority, Reliability};
@@ -151,24 +151,20 @@ impl LinkOptions {
             },
             multistream: choice(endpoint, "multistream")?,
             mixed_rel: choice(endpoint, "mixed_rel")?,
-            initial_mtu: config(endpoint, "initial_mtu", "bytes, 1200 to 65527", |text| {
-                text.parse().ok().filter(|bytes| (1200..=65_527).contains(bytes))
-            })?,
+            initial_mtu: config(endpoint, "initial_mtu", "bytes, 1200 to 65527", within(1200..=65_527))?,
             mtu_discovery_interval: config(endpoint, "mtu_discovery_interval_secs", SECONDS, |text| {
-                text.parse().ok().filter(|&n: &u32| n > 0).map(|n| Duration::from_secs(n.into()))
+                within(1..=u32::MAX)(text).map(|seconds| Duration::from_secs(seconds.into()))
             })?,
             interface: config(endpoint, "iface", "the name of a network interface", |text| {
                 // IFNAMSIZ counts the final zero byte.
                 (1..16).contains(&text.len()).then(|| text.to_owned())
             })?,
             bind: config(endpoint, "bind", "<address>:<port>", |text| text.parse().ok())?,
-            so_sndbuf: config(endpoint, "so_sndbuf", BYTES, buffer_size)?,
-            so_rcvbuf: config(endpoint, "so_rcvbuf", BYTES, buffer_size)?,
+            so_sndbuf: config(endpoint, "so_sndbuf", BYTES, within(BUFFER))?,
+            so_rcvbuf: config(endpoint, "so_rcvbuf", BYTES, within(BUFFER))?,
             tos: config(endpoint, "dscp", "numbers 0 to 255 (0x and 0b allowed) with |", tos)?,
             join: config(endpoint, "join", "multicast addresses with |", groups)?.unwrap_or_default(),
-            ttl: config(endpoint, "ttl", "1 to 255", |text| {
-                text.parse().ok().filter(|ttl| (1..=255).contains(ttl))
-            })?,
+            ttl: config(endpoint, "ttl", "1 to 255", within(1..=255))?,
             tls: TlsSettings::of(endpoint)?,
         };
         if options.interface.is_some() && options.bind.is_some() {
@@ -184,31 +180,28 @@ impl ConnectRules {
     /// # Errors
     /// A parameter with an invalid value.
     pub fn overridden_by(mut self, endpoint: &Endpoint) -> Result<Self, EndpointError> {
-        const MS: &str = "milliseconds, 1 to 4294967295";
-        let ms = |text: &str| text.parse().ok().filter(|&ms: &u32| ms > 0).map(u64::from);
-        if let Some(exit) = config(endpoint, "exit_on_failure", "true or false", |t| t.parse().ok())? {
-            self.exit_on_failure = exit;
-        }
-        if let Some(init) = config(endpoint, "retry_period_init_ms", MS, ms)? {
-            self.retry.init = Duration::from_millis(init);
-        }
-        if let Some(max) = config(endpoint, "retry_period_max_ms", MS, ms)? {
-            self.retry.max = Duration::from_millis(max);
-        }
-        let factor = config(endpoint, "retry_period_increase_factor", "a number 1 to 100", |text| {
-            text.parse().ok().filter(|factor| (1.0..=100.0).contains(factor))
-        })?;
+        let ms = |key, or| {
+            let ms = config(endpoint, key, "milliseconds, 1 to 4294967295", within(1..=u32::MAX))?;
+            Ok::<_, EndpointError>(ms.map_or(or, |ms| Duration::from_millis(ms.into())))
+        };
+        let exit = config(endpoint, "exit_on_failure", "true or false", |text| text.parse().ok())?;
+        self.exit_on_failure = exit.unwrap_or(self.exit_on_failure);
+        self.retry.init = ms("retry_period_init_ms", self.retry.init)?;
+        self.retry.max = ms("retry_period_max_ms", self.retry.max)?;
+        let factor =
+            config(endpoint, "retry_period_increase_factor", "a number 1 to 100", within(1.0..=100.0))?;
         self.retry.factor = factor.unwrap_or(self.retry.factor);
         Ok(self)
     }
 }
 
 const SECONDS: &str = "seconds, 1 to 4294967295";
-
 const BYTES: &str = "bytes, 1 to 2147483647";
+const BUFFER: RangeInclusive<u32> = 1..=i32::MAX as u32;
 
-fn buffer_size(text: &str) -> Option<u32> {
-    text.parse().ok().filter(|bytes| (1..=i32::MAX as u32).contains(bytes))
+/// Parser of numbers in a range.
+pub(super) fn within<T: FromStr + PartialOrd>(range: RangeInclusive<T>) -> impl Fn(&str) -> Option<T> {
+    move |text| text.parse().ok().filter(|number| range.contains(number))
 }
 
 fn priorities(text: &str) -> Option<(Priority, Priority)> {

@@ -26,7 +26,7 @@ mod values;
 #[cfg(feature = "yaml")]
 mod yaml;
 
-pub use endpoint::{Endpoint, EndpointError, Locator, MAX_ENDPOINT_LEN, Part};
+pub use endpoint::{Endpoint, EndpointError, Locator, MAX_ENDPOINT_LEN, Malformed, Part};
 pub(crate) use endpoint::{PROTOCOLS, missing_feature};
 pub use error::ConfigError;
 pub use keys::{Entries, KEYS, Key, Kind, NOT_ACTED_ON, defaults_json};

@@ -7,11 +7,11 @@ use serde_json::Value;
 use zwire_proto::zenoh::{KeyExpr, Priority, WhatAmI, ZenohId};
 
 use super::{
-    AutoConnect, Config, ConfigError, KEYS, Key, PublicationQos, Roles, intercept,
+    AutoConnect, Config, ConfigError, KEYS, Key, PublicationQos, Roles,
+    error::Result,
+    intercept,
     values::{self, PRIORITIES},
 };
-
-type Result<T> = core::result::Result<T, ConfigError>;
 
 /// Reader of checked values for one mode.
 pub(super) struct TreeReader<'a> {

@@ -8,12 +8,12 @@ use zwire_proto::zenoh::{WhatAmI, intercept::Policy};
 
 use super::{
     Budget, Config, ConfigError, Connect, ConnectRules, Endpoint, EndpointError, LinkOptions, Listen,
-    NodeConfig, Secret, SnResolution, Target, TargetGroup, UserPassword, intercept,
+    NodeConfig, Secret, SnResolution, Target, TargetGroup, UserPassword,
+    error::Result,
+    intercept,
     reader::{Setting, TreeReader, below},
     tree, values,
 };
-
-type Result<T> = core::result::Result<T, ConfigError>;
 
 /// Largest file of users: a hundred thousand of them.
 const MAX_DICTIONARY: u64 = 8 << 20;

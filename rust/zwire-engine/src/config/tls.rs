@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::{
     ConfigError, Endpoint, EndpointError, Secret,
-    link_options::config,
+    link_options::{config, within},
     reader::{Setting, TreeReader, key, sections},
 };
 
@@ -107,9 +107,8 @@ impl TlsSettings {
             "false" | "0" => Some(false),
             _ => None,
         };
-        let timeout = config(endpoint, "tls_handshake_timeout_ms", "milliseconds, 1 to 3600000", |text| {
-            text.parse().ok().filter(|ms| (1..=MAX_HANDSHAKE_MS).contains(ms))
-        })?;
+        let limit = within(1..=MAX_HANDSHAKE_MS);
+        let timeout = config(endpoint, "tls_handshake_timeout_ms", "milliseconds, 1 to 3600000", limit)?;
         Ok(Self {
             root_ca_certificate: pem(endpoint, "root_ca_certificate")?,
             listen_certificate: pem(endpoint, "listen_certificate")?,

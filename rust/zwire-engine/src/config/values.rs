@@ -6,9 +6,7 @@ use crate::net::interfaces::Selector;
 use serde_json::{Map, Value};
 use zwire_proto::zenoh::{CongestionControl, KeyExpr, Priority, Reliability, WhatAmI, ZenohId};
 
-use super::{ConfigError, Endpoint, Key, Kind, intercept, nearest::nearest};
-
-type Result<T> = core::result::Result<T, ConfigError>;
+use super::{ConfigError, Endpoint, Key, Kind, error::Result, intercept, nearest::nearest};
 
 /// Number of endpoints of a group that have to be connected to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
