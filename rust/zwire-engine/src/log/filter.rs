@@ -24,30 +24,6 @@ impl fmt::Display for FilterError {
 
 impl core::error::Error for FilterError {}
 
-impl Layer {
-    /// Targets that select the layer: its own and those of eclipse-zenoh for the same subject.
-    const fn names(self) -> &'static [&'static str] {
-        match self {
-            Self::Link => &[
-                super::LINK,
-                "zenoh::link",
-                "zenoh_link",
-                "zenoh_transport",
-                "zenoh_protocol",
-                "zenoh::net::protocol",
-                "zenoh::net::transport",
-            ],
-            Self::Session => &[super::SESSION, "zenoh::session", "zenoh::api", "zenoh_config"],
-            Self::Routing => &[super::ROUTING, "zenoh::net::routing", "zenoh::net::primitives"],
-            Self::Scouting => &[super::SCOUTING, "zenoh::net::runtime", "zenoh::scouting"],
-            Self::Queue => &[super::QUEUE, "zenoh::api::handlers", "zenoh::handlers"],
-            Self::Zmtp => &[super::ZMTP, "zmtp"],
-            Self::Zre => &[super::ZRE, "zre"],
-            Self::Log => &[super::LOG],
-        }
-    }
-}
-
 impl Filter {
     /// Parses directives; invalid ones are skipped and returned as errors.
     #[must_use]

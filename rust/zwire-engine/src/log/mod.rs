@@ -18,66 +18,62 @@ pub use record::{Record, Value};
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use tracing::{Event, Metadata, Subscriber, level_filters::LevelFilter, span, subscriber::Interest};
 
-/// Subject of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layer {
-    /// Connections and their transports: sockets, handshakes, leases, groups.
-    Link,
-    /// Session: configuration, endpoints, and failures of what the program asked for.
-    Session,
-    /// Routing tables and forwarding.
-    Routing,
-    /// Discovery of nodes.
-    Scouting,
-    /// Full queues of subscribers and of links.
-    Queue,
-    /// Sockets of ZMTP.
-    Zmtp,
-    /// Nodes of ZRE.
-    Zre,
-    /// This log itself.
-    Log,
+/// Declares the layers, each with its target and those of eclipse-zenoh for the same subject.
+macro_rules! layers {
+    ($($(#[$about:meta])* $layer:ident = $target:expr, [$($other:literal),*];)*) => {
+        /// Subject of an event.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Layer {
+            $($(#[$about])* $layer,)*
+        }
+
+        impl Layer {
+            /// All layers.
+            pub const ALL: [Self; Self::COUNT] = [$(Self::$layer),*];
+
+            /// Number of layers.
+            pub const COUNT: usize = [$(Self::$layer),*].len();
+
+            /// Targets that select the layer, its own first.
+            const fn names(self) -> &'static [&'static str] {
+                match self {
+                    $(Self::$layer => &[$target, $($other),*],)*
+                }
+            }
+        }
+    };
 }
 
-const LINK: &str = "zwire::zenoh::link";
-const SESSION: &str = "zwire::zenoh::session";
-const ROUTING: &str = "zwire::zenoh::routing";
-const SCOUTING: &str = "zwire::zenoh::scouting";
+layers! {
+    /// Connections and their transports: sockets, handshakes, leases, groups.
+    Link = "zwire::zenoh::link", [
+        "zenoh::link", "zenoh_link", "zenoh_transport", "zenoh_protocol", "zenoh::net::protocol",
+        "zenoh::net::transport"
+    ];
+    /// Session: configuration, endpoints, and failures of what the program asked for.
+    Session = "zwire::zenoh::session", ["zenoh::session", "zenoh::api", "zenoh_config"];
+    /// Routing tables and forwarding.
+    Routing = "zwire::zenoh::routing", ["zenoh::net::routing", "zenoh::net::primitives"];
+    /// Discovery of nodes.
+    Scouting = "zwire::zenoh::scouting", ["zenoh::net::runtime", "zenoh::scouting"];
+    /// Full queues of subscribers and of links.
+    Queue = QUEUE, ["zenoh::api::handlers", "zenoh::handlers"];
+    /// Sockets of ZMTP.
+    Zmtp = "zwire::zmtp", ["zmtp"];
+    /// Nodes of ZRE.
+    Zre = "zwire::zre", ["zre"];
+    /// This log itself.
+    Log = "zwire::log", [];
+}
+
 /// Target of events about queues, whichever module emits them.
 pub const QUEUE: &str = "zwire::zenoh::queue";
-const ZMTP: &str = "zwire::zmtp";
-const ZRE: &str = "zwire::zre";
-const LOG: &str = "zwire::log";
 
 impl Layer {
-    /// Number of layers.
-    pub const COUNT: usize = 8;
-
-    /// All layers.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::Link,
-        Self::Session,
-        Self::Routing,
-        Self::Scouting,
-        Self::Queue,
-        Self::Zmtp,
-        Self::Zre,
-        Self::Log,
-    ];
-
     /// Name of the layer, as a target.
     #[must_use]
     pub const fn target(self) -> &'static str {
-        match self {
-            Self::Link => LINK,
-            Self::Session => SESSION,
-            Self::Routing => ROUTING,
-            Self::Scouting => SCOUTING,
-            Self::Queue => QUEUE,
-            Self::Zmtp => ZMTP,
-            Self::Zre => ZRE,
-            Self::Log => LOG,
-        }
+        self.names()[0]
     }
 
     /// Layer of an event: named by its target, or by the module that emits it.
@@ -120,27 +116,18 @@ impl Levels {
         rank(LevelFilter::from_level(level)) <= self.0[layer as usize].load(Ordering::Relaxed)
     }
 
-    /// Stores the levels; returns whether any changed.
-    fn set(&self, levels: &[LevelFilter; Layer::COUNT]) -> bool {
+    fn set(&self, levels: &[LevelFilter; Layer::COUNT]) {
         let mut changed = false;
         for (own, new) in self.0.iter().zip(levels) {
             changed |= own.swap(rank(*new), Ordering::Relaxed) != rank(*new);
         }
-        changed
+        if changed {
+            tracing::callsite::rebuild_interest_cache();
+        }
     }
 }
 
-fn rank(level: LevelFilter) -> u8 {
-    match level.into_level() {
-        None => 0,
-        Some(tracing::Level::ERROR) => 1,
-        Some(tracing::Level::WARN) => 2,
-        Some(tracing::Level::INFO) => 3,
-        Some(tracing::Level::DEBUG) => 4,
-        Some(tracing::Level::TRACE) => 5,
-    }
-}
-
+/// Levels from the least verbose on.
 const RANKS: [LevelFilter; 6] = [
     LevelFilter::OFF,
     LevelFilter::ERROR,
@@ -150,22 +137,23 @@ const RANKS: [LevelFilter; 6] = [
     LevelFilter::TRACE,
 ];
 
+#[allow(clippy::cast_possible_truncation, reason = "there are six")]
+fn rank(level: LevelFilter) -> u8 {
+    RANKS.iter().take_while(|known| **known < level).count() as u8
+}
+
 /// Levels of records; by default warnings and errors.
 static RECORDS: Levels = Levels::new(2);
 static LINES: Levels = Levels::new(0);
 
 /// Sets the levels of events that become records.
 pub fn set_record_levels(levels: &[LevelFilter; Layer::COUNT]) {
-    if RECORDS.set(levels) {
-        tracing::callsite::rebuild_interest_cache();
-    }
+    RECORDS.set(levels);
 }
 
 /// Sets the levels of events that become lines.
 pub fn set_line_levels(levels: &[LevelFilter; Layer::COUNT]) {
-    if LINES.set(levels) {
-        tracing::callsite::rebuild_interest_cache();
-    }
+    LINES.set(levels);
 }
 
 /// Installs the subscriber for the events of this process. A second call changes nothing.

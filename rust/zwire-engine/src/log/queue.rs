@@ -222,36 +222,23 @@ impl Log {
 
     /// Waits until all entries so far were output; false if that takes longer than `limit`.
     pub fn flush(&self, limit: Duration) -> bool {
-        let end = clock::deadline(clock::mono() + limit);
-        let mut state = self.state.lock();
-        while state.consumer == Consumer::Busy
-            || state.consumer == Consumer::Idle && !state.entries.is_empty()
-        {
-            if self.quiet.wait_until(&mut state, end).timed_out() {
-                return false;
-            }
-        }
-        true
+        let outputs = |state: &mut LogState| {
+            state.consumer == Consumer::Busy || state.consumer == Consumer::Idle && !state.entries.is_empty()
+        };
+        !self.quiet.wait_while_for(&mut self.state.lock(), outputs, limit).timed_out()
     }
 
     /// Closes the log: pending summaries are output, and the consumer ends. Waits for it; false if that
     /// takes longer than `limit`.
     pub fn close(&self, limit: Duration) -> bool {
-        let end = clock::deadline(clock::mono() + limit);
         let mut state = self.state.lock();
         let now = clock::mono();
         let sites: Vec<Identifier> = state.sites.keys().cloned().collect();
-        for site in sites {
-            state.summarize(&site, now, true);
-        }
+        sites.iter().for_each(|site| state.summarize(site, now, true));
         state.closed = true;
         self.wake.notify_all();
-        while state.consumer != Consumer::None {
-            if self.quiet.wait_until(&mut state, end).timed_out() {
-                return false;
-            }
-        }
-        true
+        let runs = |state: &mut LogState| state.consumer != Consumer::None;
+        !self.quiet.wait_while_for(&mut state, runs, limit).timed_out()
     }
 }
 
