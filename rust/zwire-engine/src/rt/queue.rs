@@ -225,19 +225,19 @@ pub struct Queue<T> {
     waiting: AtomicUsize,
 }
 
-/// Guard that counts a waiting producer.
-struct QueueWaiter<'a>(&'a AtomicUsize);
+/// Guard that counts a waiting thread or task.
+pub(super) struct WaiterCount<'a>(&'a AtomicUsize);
 
-impl<'a> QueueWaiter<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::AcqRel);
+impl<'a> WaiterCount<'a> {
+    pub(super) fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
         Self(count)
     }
 }
 
-impl Drop for QueueWaiter<'_> {
+impl Drop for WaiterCount<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -472,7 +472,7 @@ impl<T: Weigh> Queue<T> {
             Overflow::Hold => None,
             Overflow::DropNewest | Overflow::DropOldest | Overflow::Latest => return,
         };
-        let _waiting = QueueWaiter::new(&self.waiting);
+        let _waiting = WaiterCount::new(&self.waiting);
         loop {
             let notified = self.space_async.notified();
             tokio::pin!(notified);
@@ -495,22 +495,22 @@ impl<T: Weigh> Queue<T> {
     /// As [`Self::wait_space`], for a thread of the application.
     pub fn wait_space_blocking(&self) {
         let Overflow::Wait { deadline } = self.bounds.overflow else { return };
-        let end = clock::deadline(clock::mono() + deadline);
-        let _waiting = QueueWaiter::new(&self.waiting);
+        let _waiting = WaiterCount::new(&self.waiting);
         let mut inner = self.inner.lock();
-        while !(inner.closed || inner.stalled || self.roomy(&inner)) {
-            if self.space.wait_until(&mut inner, end).timed_out() {
-                drop(inner);
-                self.stall();
-                return;
-            }
+        let blocked = |inner: &mut QueueInner<T>| !self.accepts(inner);
+        if self.space.wait_while_for(&mut inner, blocked, deadline).timed_out() {
+            drop(inner);
+            self.stall();
         }
     }
 
     /// Whether a producer may go on; if not, it should wait for space.
     pub fn has_space(&self) -> bool {
-        let inner = self.inner.lock();
-        inner.closed || inner.stalled || self.roomy(&inner)
+        self.accepts(&self.inner.lock())
+    }
+
+    fn accepts(&self, inner: &QueueInner<T>) -> bool {
+        inner.closed || inner.stalled || self.roomy(inner)
     }
 
     fn stall(&self) {

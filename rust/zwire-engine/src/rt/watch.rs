@@ -1,6 +1,9 @@
 //! [`Watch`]: lets threads and event loops wait for a state of the machines.
 
-use crate::rt::{clock, queue::INTERRUPT_PERIOD};
+use crate::rt::{
+    clock,
+    queue::{INTERRUPT_PERIOD, WaiterCount},
+};
 use core::{
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
@@ -44,14 +47,6 @@ struct ListenScope<'a>(&'a Watch, u64);
 impl Drop for ListenScope<'_> {
     fn drop(&mut self) {
         self.0.forget(self.1);
-    }
-}
-
-struct WaiterCount<'a>(&'a AtomicUsize);
-
-impl Drop for WaiterCount<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -110,8 +105,7 @@ impl Watch {
         // A deadline beyond the range of the clock counts as none.
         let deadline = timeout.and_then(|timeout| clock::mono().checked_add(timeout));
         // Before the first look, so that a thread which changes the state after it sees the waiter.
-        self.waiting.fetch_add(1, Ordering::SeqCst);
-        let _waiting = WaiterCount(&self.waiting);
+        let _waiting = WaiterCount::new(&self.waiting);
         let mut next_check = clock::mono() + INTERRUPT_PERIOD;
         loop {
             let seen = *self.changes.lock();
