@@ -93,14 +93,13 @@ impl Outgoing {
         self.written == self.bytes.len()
     }
 
-    /// Appends what `encode` writes into at most `room` bytes. `missing` extracts the required size from
-    /// its error.
-    fn append<E>(
+    /// Appends what `encode` writes into at most `room` bytes; `needs` extracts the required size from its error.
+    fn append<E: ToString>(
         &mut self,
         room: usize,
         mut encode: impl FnMut(&mut [u8]) -> Result<usize, E>,
         needs: impl Fn(&E) -> Option<usize>,
-    ) -> Result<(), E> {
+    ) -> Result<(), Error> {
         let before = self.bytes.len();
         self.bytes.resize(before + room, 0);
         let mut result = encode(&mut self.bytes[before..]);
@@ -111,7 +110,7 @@ impl Outgoing {
             result = encode(&mut self.bytes[before..]);
         }
         self.bytes.truncate(before + *result.as_ref().unwrap_or(&0));
-        result.map(|_| ())
+        result.map(drop).map_err(|error| Error::General(error.to_string()))
     }
 
     fn encrypt<D>(&mut self, writer: &mut WriteTraffic<'_, D>, plaintext: &[u8]) -> Result<(), Error> {
@@ -124,7 +123,6 @@ impl Outgoing {
                 EncryptError::EncryptExhausted => None,
             },
         )
-        .map_err(|error| Error::General(error.to_string()))
     }
 }
 
@@ -165,16 +163,8 @@ struct TlsState {
 
 impl TlsState {
     fn new(session: TlsSession) -> Self {
-        Self {
-            session,
-            incoming: TlsIncoming::default(),
-            outgoing: Outgoing::default(),
-            staging: Vec::new(),
-            early: BytesMut::new(),
-            closed: false,
-            peer_closed: false,
-            failed: None,
-        }
+        let (incoming, outgoing, staging, early) = Default::default();
+        Self { session, incoming, outgoing, staging, early, closed: false, peer_closed: false, failed: None }
     }
 
     /// Decrypts everything that was read into `plaintext`, and does `task` if possible. Data to be sent
@@ -197,25 +187,21 @@ impl TlsState {
                 loop {
                     let UnbufferedStatus { mut discard, state } =
                         $session.process_tls_records(self.incoming.unread());
-                    let done = match state {
+                    let mut done = None;
+                    match state {
                         // One more iteration encodes the alert.
-                        Err(error) if failed.is_none() => {
-                            failed = Some(error);
-                            None
-                        }
+                        Err(error) if failed.is_none() => failed = Some(error),
                         Err(error) => return Err(failed.unwrap_or(error)),
                         Ok(ConnectionState::EncodeTlsData(mut data)) => {
                             let before = self.outgoing.bytes.len();
-                            self.outgoing
-                                .append(
-                                    FRAGMENT,
-                                    |room| data.encode(room),
-                                    |error| match error {
-                                        EncodeError::InsufficientSize(size) => Some(size.required_size),
-                                        EncodeError::AlreadyEncoded => None,
-                                    },
-                                )
-                                .map_err(|error| Error::General(error.to_string()))?;
+                            self.outgoing.append(
+                                FRAGMENT,
+                                |room| data.encode(room),
+                                |error| match error {
+                                    EncodeError::InsufficientSize(size) => Some(size.required_size),
+                                    EncodeError::AlreadyEncoded => None,
+                                },
+                            )?;
                             // Stop after the alert: another iteration would fail on the same record and
                             // send the alert again.
                             if self.outgoing.bytes.get(before) != Some(&CHANGE_CIPHER_SPEC)
@@ -223,50 +209,38 @@ impl TlsState {
                             {
                                 return Err(error);
                             }
-                            None
                         }
                         Ok(_) if failed.is_some() => {
                             return Err(failed.unwrap_or(Error::HandshakeNotComplete));
                         }
                         // The data is in `outgoing`, which is written before anything else.
-                        Ok(ConnectionState::TransmitTlsData(data)) => {
-                            data.done();
-                            None
-                        }
+                        Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
                         Ok(ConnectionState::ReadTraffic(mut records)) => {
                             while let Some(record) = records.next_record() {
                                 let AppDataRecord { discard: more, payload, .. } = record?;
                                 discard += more;
                                 plaintext.extend_from_slice(payload);
                             }
-                            None
                         }
-                        Ok(ConnectionState::PeerClosed) => {
-                            self.peer_closed = true;
-                            None
-                        }
-                        Ok(ConnectionState::BlockedHandshake) => Some(TlsTurn::Blocked),
-                        Ok(ConnectionState::Closed) => Some(TlsTurn::Closed),
+                        Ok(ConnectionState::PeerClosed) => self.peer_closed = true,
+                        Ok(ConnectionState::BlockedHandshake) => done = Some(TlsTurn::Blocked),
+                        Ok(ConnectionState::Closed) => done = Some(TlsTurn::Closed),
                         Ok(ConnectionState::WriteTraffic(mut writer)) => {
                             match core::mem::replace(&mut task, TlsTask::Nothing) {
                                 TlsTask::Nothing => {}
                                 TlsTask::Encrypt(out) => {
                                     encrypt(&mut writer, out, &mut self.outgoing, &mut self.staging)?;
                                 }
-                                TlsTask::SayGoodbye => {
-                                    self.outgoing
-                                        .append(
-                                            RECORD_OVERHEAD,
-                                            |room| writer.queue_close_notify(room),
-                                            |_| None,
-                                        )
-                                        .map_err(|error| Error::General(error.to_string()))?;
-                                }
+                                TlsTask::SayGoodbye => self.outgoing.append(
+                                    RECORD_OVERHEAD,
+                                    |room| writer.queue_close_notify(room),
+                                    |_| None,
+                                )?,
                             }
-                            Some(TlsTurn::Ready)
+                            done = Some(TlsTurn::Ready);
                         }
                         Ok(other) => return Err(Error::General(format!("{other:?} was not asked for"))),
-                    };
+                    }
                     self.incoming.start += discard;
                     if let Some(turn) = done {
                         return Ok(turn);
