@@ -3,7 +3,7 @@
 
 use core::{
     fmt,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::{IpAddr, Ipv4Addr},
     str::FromStr,
 };
 use getifaddrs::{Address, InterfaceFilter, InterfaceFlags};
@@ -196,19 +196,9 @@ pub fn list(purpose: Purpose, selectors: &[Selector]) -> io::Result<Vec<Candidat
 /// interface name of the other side.
 pub(crate) fn addresses() -> io::Result<Vec<IpAddr>> {
     let up = InterfaceFlags::UP | InterfaceFlags::RUNNING;
-    let mut all = Vec::new();
-    for found in InterfaceFilter::new().get()?.filter(|found| found.flags.contains(up)) {
-        match found.address {
-            Address::V4(v4) => all.push(v4.address.into()),
-            Address::V6(v6) if !is_link_local(v6.address) => all.push(v6.address.into()),
-            _ => {}
-        }
-    }
-    Ok(all)
-}
-
-const fn is_link_local(address: Ipv6Addr) -> bool {
-    address.segments()[0] & 0xffc0 == 0xfe80
+    let all = InterfaceFilter::new().get()?.filter(|found| found.flags.contains(up));
+    let link_local = |ip: &IpAddr| matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    Ok(all.filter_map(|found| found.address.ip_addr()).filter(|ip| !link_local(ip)).collect())
 }
 
 fn verdict(purpose: Purpose, flags: InterfaceFlags, address: Ipv4Addr, prefix: u32) -> InterfaceVerdict {
@@ -262,11 +252,7 @@ pub(crate) fn interfaces_with(address: IpAddr) -> Vec<String> {
     let address = address.to_canonical();
     let Ok(all) = getifaddrs::getifaddrs() else { return Vec::new() };
     let mut names: Vec<String> = all
-        .filter(|interface| match &interface.address {
-            Address::V4(v4) => IpAddr::V4(v4.address) == address,
-            Address::V6(v6) => IpAddr::V6(v6.address) == address,
-            Address::Mac(_) => false,
-        })
+        .filter(|interface| interface.address.ip_addr() == Some(address))
         .map(|interface| interface.name)
         .collect();
     names.dedup();

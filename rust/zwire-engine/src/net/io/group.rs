@@ -48,10 +48,8 @@ impl GroupPlace {
         let Some(wanted) = wanted else { return Ok(Self::default()) };
         let address: Option<IpAddr> = wanted.parse().ok();
         let all: Vec<_> = getifaddrs::getifaddrs()?.collect();
-        let has = |interface: &getifaddrs::Interface| match (&interface.address, address) {
-            (Address::V4(v4), Some(address)) => IpAddr::V4(v4.address) == address,
-            (Address::V6(v6), Some(address)) => IpAddr::V6(v6.address) == address,
-            _ => interface.name == wanted,
+        let has = |interface: &getifaddrs::Interface| {
+            if address.is_some() { interface.address.ip_addr() == address } else { interface.name == wanted }
         };
         let none = || io::Error::new(io::ErrorKind::NotFound, format!("there is no interface {wanted}"));
         let name = all.iter().find(|interface| has(interface)).map(|found| found.name.clone());
