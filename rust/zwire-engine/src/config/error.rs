@@ -134,6 +134,11 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// A value of the wrong type or outside its range.
+    pub(super) fn value(path: &str, expected: impl Into<String>, got: impl Into<String>) -> Self {
+        Self::Value { path: path.to_owned(), expected: expected.into(), got: got.into() }
+    }
+
     /// The error itself, without the file that it happened in.
     #[must_use]
     pub fn innermost(&self) -> &Self {

@@ -30,11 +30,11 @@ struct InterceptEntry<'a> {
 
 impl<'a> InterceptEntry<'a> {
     /// Checks that a value is an object without other names than these.
-    fn new(path: String, value: &'a Value, names: &[&str]) -> Result<Self> {
-        let Some(map) = value.as_object() else { return Err(wrong(&path, "an object", value)) };
+    fn new(path: &str, value: &'a Value, names: &[&str]) -> Result<Self> {
+        let Some(map) = value.as_object() else { return Err(wrong(path, "an object", value)) };
         match map.keys().find(|name| !names.contains(&name.as_str())) {
-            Some(name) => Err(unknown(&path, name, names)),
-            None => Ok(Self { path, map }),
+            Some(name) => Err(unknown(path, name, names)),
+            None => Ok(Self { path: path.to_owned(), map }),
         }
     }
 
@@ -125,7 +125,7 @@ impl<'a> InterceptEntry<'a> {
 const DATA: &[MessageKind] = &[MessageKind::Put, MessageKind::Delete, MessageKind::Query, MessageKind::Reply];
 
 fn wrong(path: &str, expected: &str, value: &Value) -> ConfigError {
-    ConfigError::Value { path: path.to_owned(), expected: expected.to_owned(), got: shown(value) }
+    ConfigError::value(path, expected, shown(value))
 }
 
 fn text(path: &str, value: &Value) -> Result<String> {
@@ -143,6 +143,16 @@ fn all<'a, T>(path: &str, value: &'a Value, read: impl Fn(&str, &'a Value) -> Re
     items.iter().enumerate().map(|(i, item)| read(&format!("{path}/{i}"), item)).collect()
 }
 
+/// Reads a list of objects without other names than these.
+fn entries<'a, T>(
+    path: &str,
+    value: &'a Value,
+    names: &[&str],
+    read: impl Fn(&InterceptEntry<'a>) -> Result<T>,
+) -> Result<Vec<T>> {
+    all(path, value, |path, value| read(&InterceptEntry::new(path, value, names)?))
+}
+
 /// As [`all`], but requires a list that is not empty.
 fn some<'a, T>(path: &str, value: &'a Value, read: impl Fn(&str, &'a Value) -> Result<T>) -> Result<Vec<T>> {
     let found = all(path, value, read)?;
@@ -156,8 +166,7 @@ fn size(path: &str, value: &Value) -> Result<usize> {
 
 pub(super) fn downsampling(path: &str, value: &Value) -> Result<Vec<Downsampling>> {
     const NAMES: [&str; 6] = ["id", "interfaces", "link_protocols", "flows", "messages", "rules"];
-    all(path, value, |path, value| {
-        let entry = InterceptEntry::new(path.to_owned(), value, &NAMES)?;
+    entries(path, value, &NAMES, |entry| {
         Ok(Downsampling {
             filter: entry.filter(DATA, true)?,
             rates: entry.need("rules", |path, value| some(path, value, rate))?,
@@ -166,7 +175,7 @@ pub(super) fn downsampling(path: &str, value: &Value) -> Result<Vec<Downsampling
 }
 
 fn rate(path: &str, value: &Value) -> Result<Rate> {
-    let entry = InterceptEntry::new(path.to_owned(), value, &["key_expr", "freq"])?;
+    let entry = InterceptEntry::new(path, value, &["key_expr", "freq"])?;
     let freq = entry.need("freq", |path, value| {
         let freq = value.as_f64().filter(|freq| *freq >= 0.0 && freq.is_finite());
         freq.ok_or_else(|| wrong(path, "messages a second", value))
@@ -182,8 +191,7 @@ fn rate(path: &str, value: &Value) -> Result<Rate> {
 pub(super) fn low_pass(path: &str, value: &Value) -> Result<Vec<LowPass>> {
     const NAMES: [&str; 7] =
         ["id", "interfaces", "link_protocols", "flows", "messages", "key_exprs", "size_limit"];
-    all(path, value, |path, value| {
-        let entry = InterceptEntry::new(path.to_owned(), value, &NAMES)?;
+    entries(path, value, &NAMES, |entry| {
         Ok(LowPass {
             filter: entry.filter(DATA, true)?,
             keys: entry.need("key_exprs", key_exprs)?,
@@ -206,10 +214,9 @@ pub(super) fn qos_network(path: &str, value: &Value) -> Result<Vec<QosNetwork>> 
         "overwrite",
     ];
     const QOS: [&str; 4] = ["priority", "congestion_control", "express", "reliability"];
-    all(path, value, |path, value| {
-        let entry = InterceptEntry::new(path.to_owned(), value, &NAMES)?;
+    entries(path, value, &NAMES, |entry| {
         let qos = entry.get("qos", |path, value| {
-            let entry = InterceptEntry::new(path.to_owned(), value, &QOS)?;
+            let entry = InterceptEntry::new(path, value, &QOS)?;
             Ok((entry.qos()?, entry.reliability()?))
         })?;
         let (only, reliability) = qos.unwrap_or_default();
@@ -219,9 +226,8 @@ pub(super) fn qos_network(path: &str, value: &Value) -> Result<Vec<QosNetwork>> 
             payload_size: entry.get("payload_size", range)?.unwrap_or(0..=usize::MAX),
             only,
             reliability,
-            overwrite: entry.need("overwrite", |path, value| {
-                InterceptEntry::new(path.to_owned(), value, &QOS[..3])?.qos()
-            })?,
+            overwrite: entry
+                .need("overwrite", |path, value| InterceptEntry::new(path, value, &QOS[..3])?.qos())?,
         })
     })
 }
@@ -232,10 +238,10 @@ pub(super) fn publication_qos(path: &str, value: &Value) -> Result<Vec<Publicati
     all(path, value, |path, value| {
         let bad = || wrong(path, &Kind::Entries(Entries::QosPublication).expected(), value);
         let map = value.as_object().ok_or_else(bad)?;
-        let entry = InterceptEntry::new(path.to_owned(), value, &["key_exprs", "config"])?;
+        let entry = InterceptEntry::new(path, value, &["key_exprs", "config"])?;
         let key_exprs = key_exprs(&entry.at("key_exprs"), map.get("key_exprs").ok_or_else(bad)?)?;
         let config = map.get("config").filter(|config| config.is_object()).ok_or_else(bad)?;
-        let config = InterceptEntry::new(entry.at("config"), config, &NAMES)?;
+        let config = InterceptEntry::new(&entry.at("config"), config, &NAMES)?;
         let Overwrite { priority, congestion, express } = config.qos()?;
         Ok(PublicationQos {
             key_exprs,
@@ -262,8 +268,7 @@ fn range(path: &str, value: &Value) -> Result<RangeInclusive<usize>> {
 /// Reads the rules with their names.
 fn rules(path: &str, value: &Value) -> Result<Vec<(String, AccessRule)>> {
     const NAMES: [&str; 5] = ["id", "permission", "flows", "messages", "key_exprs"];
-    all(path, value, |path, value| {
-        let entry = InterceptEntry::new(path.to_owned(), value, &NAMES)?;
+    entries(path, value, &NAMES, |entry| {
         let rule = AccessRule {
             allow: entry.need("permission", |path, value| word(path, value, &["deny", "allow"]))? == 1,
             flows: entry.flows()?,
@@ -276,15 +281,11 @@ fn rules(path: &str, value: &Value) -> Result<Vec<(String, AccessRule)>> {
 
 fn subjects(path: &str, value: &Value) -> Result<Vec<(String, Links)>> {
     const NAMES: [&str; 6] = ["id", "zids", "interfaces", "link_protocols", "cert_common_names", "usernames"];
-    all(path, value, |path, value| {
-        let entry = InterceptEntry::new(path.to_owned(), value, &NAMES)?;
-        Ok((entry.need("id", text)?, entry.links()?))
-    })
+    entries(path, value, &NAMES, |entry| Ok((entry.need("id", text)?, entry.links()?)))
 }
 
 fn policies(path: &str, value: &Value) -> Result<Vec<(Vec<String>, Vec<String>)>> {
-    all(path, value, |path, value| {
-        let entry = InterceptEntry::new(path.to_owned(), value, &["id", "rules", "subjects"])?;
+    entries(path, value, &["id", "rules", "subjects"], |entry| {
         let names = |name| entry.need(name, |path, value| some(path, value, text));
         Ok((names("rules")?, names("subjects")?))
     })
@@ -347,7 +348,7 @@ pub(super) fn check(entries: Entries, path: &str, value: &Value) -> Result<()> {
     .map_err(|error| match error {
         // The value is not a list: describe the expected list.
         ConfigError::Value { path: at, got, .. } if at == path => {
-            ConfigError::Value { path: at, expected: Kind::Entries(entries).expected(), got }
+            ConfigError::value(path, Kind::Entries(entries).expected(), got)
         }
         other => other,
     })

@@ -61,11 +61,8 @@ pub(super) fn below(section: &str, name: &str) -> String {
 /// Reads an integer as the type that its range in the table fits.
 fn integer<T: TryFrom<i64>>(path: &str, value: &Value) -> Result<T> {
     let number = values::integer(key(path).kind, path, value)?;
-    T::try_from(number).map_err(|_| ConfigError::Value {
-        path: path.to_owned(),
-        expected: format!("a number of {} bits", 8 * size_of::<T>()),
-        got: number.to_string(),
-    })
+    let expected = || format!("a number of {} bits", 8 * size_of::<T>());
+    T::try_from(number).map_err(|_| ConfigError::value(path, expected(), number.to_string()))
 }
 
 /// Reads a time in the unit of its key.

@@ -11,7 +11,7 @@ use super::{
     NodeConfig, Secret, SnResolution, Target, TargetGroup, UserPassword,
     error::Result,
     intercept,
-    reader::{Setting, TreeReader, below},
+    reader::{Setting, TreeReader, below, key},
     tree, values,
 };
 
@@ -50,49 +50,49 @@ impl NodeConfig {
     /// Checks rules between values. Each single value was checked when it entered the tree.
     fn check(&self) -> Result<()> {
         if self.unicast.compression && !cfg!(feature = "lz4") {
-            return Err(ConfigError::Value {
-                path: "transport/unicast/compression/enabled".to_owned(),
-                expected: "false, because this build has no LZ4 (feature `lz4`)".to_owned(),
-                got: "true".to_owned(),
-            });
+            let expected = "false, because this build has no LZ4 (feature `lz4`)";
+            return Err(ConfigError::value("transport/unicast/compression/enabled", expected, "true"));
         }
-        let rule = |broken: bool, first, second, rule| match broken {
-            true => Err(ConfigError::Conflict { first, second, rule }),
-            false => Ok(()),
-        };
-        rule(
-            self.unicast.lowlatency && self.unicast.qos,
-            "transport/unicast/lowlatency",
-            "transport/unicast/qos/enabled",
-            "only one of them can be true",
-        )?;
-        rule(
-            self.link.keep_alive_interval() < Duration::from_millis(1),
-            "transport/link/tx/lease",
-            "transport/link/tx/keep_alive",
-            "less than a millisecond between keep-alives",
-        )?;
-        rule(
-            self.mode == WhatAmI::Client
-                && !self.scouting.multicast.enabled
-                && self.connect.targets().next().is_none(),
-            "connect/endpoints",
-            "scouting/multicast/enabled",
-            "a client needs an endpoint to connect to, or scouting to find one",
-        )?;
+        let (connect, listen) = (&self.connect, &self.listen);
         let retries = |rules: &ConnectRules| rules.retry.init > rules.retry.max;
-        rule(
-            retries(&self.connect.rules) || self.connect.targets().any(|t| retries(&t.rules)),
-            "connect/retry/period_init_ms",
-            "connect/retry/period_max_ms",
-            "the first pause is longer than the longest",
-        )?;
-        rule(
-            retries(&self.listen.rules) || self.listen.targets.iter().any(|t| retries(&t.rules)),
-            "listen/retry/period_init_ms",
-            "listen/retry/period_max_ms",
-            "the first pause is longer than the longest",
-        )
+        let rules = [
+            (
+                self.unicast.lowlatency && self.unicast.qos,
+                "transport/unicast/lowlatency",
+                "transport/unicast/qos/enabled",
+                "only one of them can be true",
+            ),
+            (
+                self.link.keep_alive_interval() < Duration::from_millis(1),
+                "transport/link/tx/lease",
+                "transport/link/tx/keep_alive",
+                "less than a millisecond between keep-alives",
+            ),
+            (
+                self.mode == WhatAmI::Client
+                    && !self.scouting.multicast.enabled
+                    && connect.targets().next().is_none(),
+                "connect/endpoints",
+                "scouting/multicast/enabled",
+                "a client needs an endpoint to connect to, or scouting to find one",
+            ),
+            (
+                retries(&connect.rules) || connect.targets().any(|t| retries(&t.rules)),
+                "connect/retry/period_init_ms",
+                "connect/retry/period_max_ms",
+                "the first pause is longer than the longest",
+            ),
+            (
+                retries(&listen.rules) || listen.targets.iter().any(|t| retries(&t.rules)),
+                "listen/retry/period_init_ms",
+                "listen/retry/period_max_ms",
+                "the first pause is longer than the longest",
+            ),
+        ];
+        match rules.into_iter().find(|(broken, ..)| *broken) {
+            Some((_, first, second, rule)) => Err(ConfigError::Conflict { first, second, rule }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -142,15 +142,13 @@ impl Setting for SnResolution {
 
 impl Setting for UserPassword {
     fn at(tree: &TreeReader<'_>, path: &str) -> Result<Self> {
-        let own = match (tree.get(&below(path, "user"))?, tree.get(&below(path, "password"))?) {
+        let [user, password] = ["user", "password"].map(|name| key(&below(path, name)).path);
+        let own = match (tree.get(user)?, tree.get(password)?) {
             (Some(user), Some(password)) => Some((user, Secret::new(password))),
             (None, None) => None,
             _ => {
-                return Err(ConfigError::Conflict {
-                    first: "transport/auth/usrpwd/user",
-                    second: "transport/auth/usrpwd/password",
-                    rule: "set both or neither",
-                });
+                let rule = "set both or neither";
+                return Err(ConfigError::Conflict { first: user, second: password, rule });
             }
         };
         let file: Option<String> = tree.get(&below(path, "dictionary_file"))?;
@@ -194,11 +192,8 @@ fn target(path: &str, endpoint: Endpoint, rules: ConnectRules, allowed: Option<&
     if let Some(allowed) = allowed
         && !allowed.iter().any(|protocol| protocol == endpoint.protocol())
     {
-        return Err(ConfigError::Value {
-            path: path.to_owned(),
-            expected: format!("a protocol of transport/link/protocols: {}", allowed.join(", ")),
-            got: endpoint.to_string(),
-        });
+        let expected = format!("a protocol of transport/link/protocols: {}", allowed.join(", "));
+        return Err(ConfigError::value(path, expected, endpoint.as_str()));
     }
     Ok(Target { endpoint, options, rules })
 }

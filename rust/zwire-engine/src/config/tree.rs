@@ -21,6 +21,9 @@ pub const ENV_SESSION: &str = "ZENOH_SESSION_CONFIG_URI";
 /// Environment variable of rmw_zenoh with single keys, `key/path=value;key2=value2`; they override all files.
 pub const ENV_KEYS: &str = "ZENOH_CONFIG_OVERRIDE";
 
+/// Longest external path that an error repeats, in characters; no key is longer.
+const MAX_PATH: usize = 200;
+
 /// A configuration: every key has a checked value, or `null` where its default applies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -104,8 +107,8 @@ impl Config {
     fn merge_keys(&mut self, text: &str) -> Result<(), ConfigError> {
         for pair in pairs(text).map(str::trim).filter(|pair| !pair.is_empty()) {
             let Some((path, value)) = pair.split_once('=') else {
-                let got = values::shorten_path(pair);
-                return Err(ConfigError::Value { path: got.clone(), expected: "KEY=VALUE".to_owned(), got });
+                let got = values::shorten(pair, MAX_PATH);
+                return Err(ConfigError::value(&got, "KEY=VALUE", got.as_str()));
             };
             self.merge(path.trim().trim_matches('/'), text::parse(value)?)?;
         }
@@ -224,11 +227,7 @@ impl Config {
                     .iter()
                     .filter(|key| below(path, key.path).is_some())
                     .try_for_each(|key| self.merge(key.path, Value::Null)),
-                other => Err(ConfigError::Value {
-                    path: path.to_owned(),
-                    expected: "an object".to_owned(),
-                    got: values::shown(&other),
-                }),
+                other => Err(ConfigError::value(path, "an object", values::shown(&other))),
             },
         }
     }
@@ -248,8 +247,7 @@ impl Config {
             }
             let got = values::shown(here);
             let Value::Object(map) = here else {
-                let expected = "an object".to_owned();
-                return Err(ConfigError::Value { path, expected, got });
+                return Err(ConfigError::value(&path, "an object", got));
             };
             here = map.entry(name).or_insert(Value::Null);
             path = format!("{path}/{name}");
@@ -338,8 +336,7 @@ fn obsolete(path: &str, value: &Value) -> Option<Result<(), ConfigError>> {
         tracing::info!(path, "this key is obsolete and has no effect");
         return Some(Ok(()));
     }
-    let (path, got) = (path.to_owned(), values::shown(value));
-    Some(Err(ConfigError::Value { path, expected: expected.to_owned(), got }))
+    Some(Err(ConfigError::value(path, expected, values::shown(value))))
 }
 
 /// Names the shortest part of `path` that is unknown.
@@ -348,7 +345,7 @@ fn unknown(path: &str) -> ConfigError {
     let first =
         ends.map(|end| &path[..end]).find(|part| matches!(keys::find(part), Place::Unknown)).unwrap_or(path);
     ConfigError::UnknownKey {
-        path: values::shorten_path(first),
+        path: values::shorten(first, MAX_PATH),
         nearest: nearest_path(first, keys::known_paths()).unwrap_or_default().to_owned(),
     }
 }

@@ -200,7 +200,7 @@ pub(super) fn sorted(mut value: Value) -> Value {
 
 fn wrong(kind: Kind, path: &str, value: &Value) -> ConfigError {
     let got = if kind == Kind::Secret { type_of(value).to_owned() } else { shown(value) };
-    ConfigError::Value { path: path.to_owned(), expected: kind.expected(), got }
+    ConfigError::value(path, kind.expected(), got)
 }
 
 fn type_of(value: &Value) -> &'static str {
@@ -216,12 +216,12 @@ fn type_of(value: &Value) -> &'static str {
 
 /// The value as JSON, shortened.
 pub(super) fn shown(value: &Value) -> String {
-    shorten(&value.to_string())
+    shorten(&value.to_string(), SHOWN)
 }
 
 /// Shortens external text for an error message.
-pub(super) fn shorten(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
+pub(super) fn shorten(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     }
@@ -229,7 +229,7 @@ pub(super) fn shorten(text: &str) -> String {
 
 pub(super) fn unknown(path: &str, name: &str, known: &[&str]) -> ConfigError {
     ConfigError::UnknownKey {
-        path: format!("{path}/{}", shorten(name)),
+        path: format!("{path}/{}", shorten(name, SHOWN)),
         nearest: format!("{path}/{}", nearest(name, known).unwrap_or_default()),
     }
 }
@@ -347,14 +347,11 @@ pub(super) fn auto_connect(path: &str, value: &Value) -> Result<AutoConnect> {
 }
 
 pub(super) fn key_expr(path: &str, value: &Value, plain: bool) -> Result<KeyExpr> {
-    let text = value.as_str().ok_or_else(|| ConfigError::Value {
-        path: path.to_owned(),
-        expected: if plain { Kind::Key.expected() } else { "a key expression".to_owned() },
-        got: shown(value),
-    })?;
+    let expected = || if plain { Kind::Key.expected() } else { "a key expression".to_owned() };
+    let text = value.as_str().ok_or_else(|| ConfigError::value(path, expected(), shown(value)))?;
     let key = KeyExpr::new(text).map_err(|source| ConfigError::KeyExpr {
         path: path.to_owned(),
-        text: shorten(text),
+        text: shorten(text, SHOWN),
         source,
     })?;
     if plain && key.is_wild() { Err(wrong(Kind::Key, path, value)) } else { Ok(key) }
@@ -441,17 +438,8 @@ pub(super) fn south(path: &str, value: &Value) -> Result<()> {
     if value.as_str() == Some("auto") {
         return Ok(());
     }
-    let expected = "\"auto\", because subregions of one's own are not supported".to_owned();
-    Err(ConfigError::Value { path: path.to_owned(), expected, got: value.to_string() })
-}
-
-/// Shortens an external path for an error message; the limit is longer than every key.
-pub(super) fn shorten_path(path: &str) -> String {
-    const MAX: usize = 200;
-    match path.char_indices().nth(MAX) {
-        Some((end, _)) => format!("{}...", &path[..end]),
-        None => path.to_owned(),
-    }
+    let expected = "\"auto\", because subregions of one's own are not supported";
+    Err(ConfigError::value(path, expected, value.to_string()))
 }
 
 #[cfg(test)]
