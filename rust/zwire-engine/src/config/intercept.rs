@@ -17,8 +17,7 @@ use zwire_proto::zenoh::{
     },
 };
 
-/// Names of protocols that an entry may select: those of eclipse-zenoh, of which this build supports
-/// some.
+/// Names of protocols that an entry may select: those of eclipse-zenoh, some of which this build lacks.
 const PROTOCOLS: [&str; 9] =
     ["tcp", "udp", "tls", "quic", "quic_datagram", "ws", "unixsock-stream", "unixpipe", "vsock"];
 

@@ -463,8 +463,7 @@ pub const KEYS: &[Key] = &[
         "When a session that Spark tasks share closes for want of use; 0 means never."),
 ];
 
-/// Keys, or branches of keys, that are checked and stored but have no effect. Setting one to another
-/// value than its default causes a warning.
+/// Keys, or branches of keys, that are stored without effect; setting one to another value causes a warning.
 pub const NOT_ACTED_ON: &[&str] = &[
     "region_name",
     "aggregation",

@@ -10,8 +10,7 @@ use serde_json::{Map, Number, Value};
 
 use super::ConfigError;
 
-/// Longest text. The commented default file of eclipse-zenoh has 40 KiB, so that certificates and plugin
-/// tables fit many times.
+/// Longest text: a hundred times the commented default file of eclipse-zenoh, which has 40 KiB.
 pub(super) const MAX_TEXT: usize = 4 << 20;
 
 /// Deepest nesting. The deepest key has seven levels; free-form values get more. The parser recurses, so

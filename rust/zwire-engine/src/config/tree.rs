@@ -281,8 +281,7 @@ pub(super) fn read(file: &Path, max: u64) -> Result<String, ConfigError> {
     Ok(text)
 }
 
-/// Parts between semicolons. A semicolon inside a quoted text, as between the options of an endpoint, separates
-/// nothing.
+/// Parts between semicolons that are outside of quoted text.
 fn pairs(text: &str) -> impl Iterator<Item = &str> {
     let (mut quote, mut escaped) = (None, false);
     text.split(move |c| {

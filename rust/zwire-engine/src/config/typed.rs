@@ -43,8 +43,7 @@ sections! {
         pub aggregation: Aggregation,
         /// Overrides by key (`qos/publication`); the first entry that includes the key counts.
         pub publication_qos: Vec<PublicationQos> = "qos/publication",
-        /// Policies for messages on links (`downsampling`, `access_control`, `qos/network`,
-        /// `low_pass_filter`).
+        /// Policies for messages on links (`downsampling`, `access_control`, `qos/network`, `low_pass_filter`).
         pub intercept: Policy,
         /// Unicast sessions (`transport/unicast/*`).
         pub unicast: Unicast = "transport/unicast",
@@ -65,8 +64,7 @@ sections! {
     pub struct ConnectRules {
         /// Time budget of the attempts (`timeout_ms`).
         pub budget: Budget = "timeout_ms",
-        /// Whether `open` fails when the budget is used up; otherwise the session continues without the
-        /// endpoint.
+        /// Whether `open` fails when the budget is used up; else the session continues without the endpoint.
         pub exit_on_failure: bool,
         /// Pauses between attempts (`retry/*`).
         pub retry: Retry,

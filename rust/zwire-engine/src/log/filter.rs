@@ -68,8 +68,7 @@ impl Filter {
     }
 }
 
-/// Parses one directive; the inner `None` stands for a span directive. Dots separate as well, as in
-/// Python.
+/// Parses one directive, also with dots, as in Python; the inner `None` stands for a span directive.
 #[allow(clippy::option_option, reason = "no directive, one that never matches, one")]
 fn directive(word: &str) -> Option<Option<(String, LevelFilter)>> {
     if word.contains(['[', ']', '{', '}']) {

@@ -21,8 +21,7 @@ use tracing::{Level, callsite::Identifier};
 /// Most waiting entries: some hundred bytes each, and more than a running consumer lets accumulate.
 const MOST: usize = 4096;
 
-/// Records of one place that are passed on in a [period](PERIOD): enough to see which peers are
-/// concerned.
+/// Records of one place passed on in a [period](PERIOD): enough to see which peers are concerned.
 pub const BURST: u32 = 10;
 
 /// Period over which the records of one place are counted.
@@ -140,8 +139,7 @@ impl Log {
         state.summarize(&record.site, now, false);
         let passes = to_program && state.passes(&record, now);
         if !(passes || as_line) {
-            // The first record left out wakes the consumer, which has to schedule the summary of the
-            // period.
+            // The first record left out wakes the consumer to schedule the summary of the period.
             if state.sites.get(&record.site).is_some_and(|site| site.left_out == 1) {
                 self.call(state);
             }
@@ -260,8 +258,7 @@ impl LogState {
         false
     }
 
-    /// Queues the summary of one place if records were left out and its period is over, or if `end` is
-    /// set.
+    /// Queues the summary of the records left out at one place if its period is over or `end` is set.
     fn summarize(&mut self, place: &Identifier, now: Duration, end: bool) {
         let period = self.period;
         let Some(site) = self.sites.get_mut(place) else { return };

@@ -11,8 +11,8 @@ use core::{
     time::Duration,
 };
 
-/// A thread that publishes again within this time runs a loop: a few lines of Python take that long. An
-/// answer to a message takes longer, because the peer has to be woken for it.
+/// A thread that publishes again within this time runs a loop: a few lines of Python take that long, and an
+/// answer to a message longer, because the peer has to be woken.
 const SOON: Duration = Duration::from_micros(5);
 
 /// Previous publication of the thread that publishes.

@@ -9,8 +9,7 @@ use std::{
 /// Most entries of one `iovec`: a quarter of the system's limit of 1024, and 16 full batches.
 const MAX_IOVEC: usize = 64;
 
-/// Writes until done or the socket is full: true when all is written. `write` makes the system call;
-/// `progress` is called after each with the bytes written.
+/// Writes until the socket is full: true when all is written. `progress` gets the bytes of each call of `write`.
 pub(crate) fn write(
     write: impl Fn(&[IoSlice<'_>]) -> io::Result<usize>,
     out: &mut VecDeque<Bytes>,

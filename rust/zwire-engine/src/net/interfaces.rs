@@ -192,8 +192,7 @@ pub fn list(purpose: Purpose, selectors: &[Selector]) -> io::Result<Vec<Candidat
     Ok(all)
 }
 
-/// Addresses at which this machine can be reached. Link-local IPv6 addresses are left out: they need an
-/// interface name of the other side.
+/// Addresses of this machine, but link-local IPv6 ones: they need an interface name of the other side.
 pub(crate) fn addresses() -> io::Result<Vec<IpAddr>> {
     let up = InterfaceFlags::UP | InterfaceFlags::RUNNING;
     let all = InterfaceFilter::new().get()?.filter(|found| found.flags.contains(up));
@@ -227,8 +226,7 @@ fn judge(all: &mut [Candidate], selectors: &[Selector]) {
         let hit = |exclude| selectors.iter().filter(move |s| s.exclude == exclude);
         let excluded = hit(true).any(|selector| selector.matches(candidate));
         let chosen = hit(false).filter(|selector| selector.matches(candidate));
-        // Only a full name or an address overrides an unsuitable interface; a pattern may match more than
-        // intended.
+        // Only a full name or an address overrides an unsuitable interface; a pattern may match by accident.
         let meant = chosen.clone().any(|selector| match &selector.what {
             Selected::Name(name) => *name == candidate.name,
             Selected::Address(_) => true,

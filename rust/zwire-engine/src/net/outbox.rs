@@ -13,17 +13,14 @@ use std::{io, sync::Arc};
 use tokio::sync::Notify;
 use zwire_proto::Now;
 
-/// A message that comes this long after the one before it is alone and goes out at once. A loop of
-/// puts comes every microsecond or two, an answer to a message of the peer not before one round trip
-/// on loopback, 30 µs.
+/// A message that comes this long after the one before goes out at once. Puts of a loop come every microsecond or
+/// two, an answer to the peer not before a round trip of 30 µs on loopback.
 pub(crate) const ALONE: Duration = Duration::from_micros(20);
 
-/// From this many queued bytes on the queueing thread writes: one full batch of Zenoh; one system call costs as
-/// much as copying them.
+/// From this many queued bytes, a full batch of Zenoh, the queueing thread writes: a call costs no more than a copy.
 pub(crate) const FLUSH_BYTES: usize = 60 * 1024;
 
-/// Most bytes taken from a backlog for one round of writing: enough for one `writev` to be cheap,
-/// little enough for a higher priority to get in between.
+/// Most bytes of one round of writing: enough for a cheap `writev`, little enough to let higher priorities between.
 pub(crate) const WRITE_BYTES: usize = 256 * 1024;
 
 /// Rounds that a thread of the application writes before it leaves the rest to the connection's task, so
@@ -94,8 +91,7 @@ pub(crate) trait Wire: Send + Sync + 'static {
     /// that is `dead` encodes nothing new.
     fn take(&self, backlog: &mut Self::Backlog, dead: bool) -> Option<Self::Batch>;
 
-    /// Writes as much as the socket accepts: a bit for each way that accepts no more, 0 if all was written.
-    /// No lock is held.
+    /// Writes, without a lock, as much as the socket accepts; returns a bit for each way that accepts no more.
     fn write(&self, batch: &mut Self::Batch) -> (Written, io::Result<u16>);
 
     /// Gives back a batch with what was not written. Whether the next round may follow at once.
@@ -220,8 +216,7 @@ impl<B: Backlog> Outbox<B> {
             self.write_out(wire, sending, ROUNDS);
         } else if sending.flush_at.is_none() {
             sending.flush_at = Some(now + limit);
-            // Waking a thread costs more than the message, and mostly brings nothing: the next message takes
-            // along those that wait.
+            // Waking a thread costs more than the message, and the next message mostly takes this one along.
             sending.awake_until = now + AWAKE;
             let awake = core::mem::replace(&mut sending.awake, true);
             drop(sending);

@@ -19,15 +19,13 @@ const SLOW: u32 = 16 * 1024;
 /// Room of a slow link. With this the kernel reports room only when nothing is unsent.
 const NONE: u32 = 2;
 
-/// Largest room in bytes: a link that carries this in 2 ms is not slow, and the sender is woken seldom
-/// enough.
+/// Largest room in bytes: a link that carries it in 2 ms is not slow, and seldom wakes the sender.
 const MOST: u32 = 1 << 20;
 
 /// Room of a link with unknown rate.
 const START: u32 = 128 * 1024;
 
-/// Shortest time over which a rate is measured. Shorter measurements see the kernel fill its buffers, not
-/// the rate of the link.
+/// Shortest time over which a rate is measured; in less, the kernel only fills its buffers.
 const WINDOW: Duration = Duration::from_millis(20);
 
 /// Rate of one link, measured only while its socket is full.
@@ -53,15 +51,13 @@ impl Pace {
         self.room == NONE
     }
 
-    /// Bytes to take out of the lanes at once: about as much as may wait behind them, rounded to whole
-    /// batches, at least one.
+    /// Bytes to take out of the lanes at once, about as much as may wait behind them; at least one batch.
     pub(crate) const fn chunk(&self, most: usize) -> usize {
         let room = self.room as usize;
         if room < most { room } else { most }
     }
 
-    /// Records that the socket has taken `bytes` and, if `full`, no more. Returns the new room if it has
-    /// changed by enough to set it in the kernel.
+    /// Records that the socket has taken `bytes` and, if `full`, no more; returns a new room worth setting.
     pub(crate) fn wrote(&mut self, now: Duration, bytes: usize, full: bool) -> Option<u32> {
         let Some((since, taken)) = &mut self.window else {
             if full {
@@ -86,8 +82,7 @@ impl Pace {
         Some(room)
     }
 
-    /// Records that nothing is left to write: until the socket is full again, the bytes written say how
-    /// busy the sender is, not how fast the link is.
+    /// Records that nothing is left to write: until the socket is full again, the rate is that of the sender.
     pub(crate) const fn idle(&mut self) {
         self.window = None;
     }

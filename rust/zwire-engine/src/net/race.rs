@@ -11,9 +11,8 @@ use core::{
 /// answers does so within it nearly everywhere, and five dead ones cost a second.
 pub(crate) const STAGGER: Duration = Duration::from_millis(200);
 
-/// First success of `attempts`. The next attempt begins when the one before has failed, or has taken
-/// `stagger`; the first success drops the attempts still running.
-/// If all fail, their errors, in the order in which they failed; empty if there was nothing to try.
+/// First success of `attempts`, or all errors in the order of failure. The next attempt begins when the one before
+/// has failed or taken `stagger`; the first success drops the attempts still running.
 pub(crate) async fn race<T, E, F>(
     attempts: impl IntoIterator<Item = F>,
     stagger: Duration,

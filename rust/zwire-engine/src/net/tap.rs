@@ -20,8 +20,7 @@ use zwire_proto::pcap::{Direction, FrameBuilder, PcapWriter};
 /// Number of collected bytes that triggers a write to the file.
 const WRITE_BYTES: usize = 256 * 1024;
 
-/// Age of collected bytes that triggers a write with the next bytes on the wire. Keep-alives count as
-/// well, so a reader of the growing file is a few seconds behind, not a quarter megabyte.
+/// Age of collected bytes at which the next bytes on the wire, keep-alives included, trigger a write.
 const WRITE_AFTER: Duration = Duration::from_secs(1);
 
 /// Connection in the file, and the direction in which this node sends.
@@ -164,8 +163,7 @@ fn made_up(id: u64, accepted: bool) -> (SocketAddr, SocketAddr) {
     if accepted { (server, client) } else { (client, server) }
 }
 
-/// Initial sequence numbers of both directions. They differ between connections, so that successive ones
-/// with equal ports are not taken for one.
+/// Initial sequence numbers; they tell successive connections with equal ports apart.
 #[allow(clippy::cast_possible_truncation, reason = "any numbers do")]
 const fn initial_seq(id: u64) -> [u32; 2] {
     // An odd number near 2^32 divided by the golden ratio spreads neighbouring ids widely.

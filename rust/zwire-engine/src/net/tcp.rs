@@ -17,12 +17,11 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 /// Listen backlog, as in eclipse-zenoh.
 const BACKLOG: i32 = 1024;
 
-/// TCP keep-alive. A peer that vanished without a FIN is detected by the lease; this only frees the
-/// socket of a peer that announced an absurd lease.
+/// TCP keep-alive: the lease detects vanished peers, this frees the socket of one with an absurd lease.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// Time limit for one address: the system would send SYNs for minutes, with doubling pauses, and so miss
-/// the moment at which a cable is back. Two SYNs fit in.
+/// Time limit for one address, with room for two SYNs: the system would double its pauses for minutes, and so miss
+/// the moment at which a cable is back.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(2500);
 
 /// Most addresses of one name that are tried: as many as can begin within the time of an attempt.
@@ -96,8 +95,7 @@ pub(crate) fn set_room(stream: &TcpStream, bytes: u32) {
     let _ = (stream, bytes);
 }
 
-/// Whether the kernel has sent its data down to the [room](set_room). If not, the next `writable` of the
-/// stream waits until it has.
+/// Whether the kernel has sent its data down to the [room](set_room); if not, the next `writable` waits for it.
 pub(crate) fn is_drained(stream: &TcpStream) -> bool {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {

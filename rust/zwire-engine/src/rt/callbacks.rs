@@ -24,8 +24,7 @@ pub struct CallbackGroup {
 struct CallbackCounts {
     /// Number of callbacks that have not ended.
     live: usize,
-    /// Number of those that are closing their session right now: waiting for their end would be a
-    /// deadlock.
+    /// Number of those that are closing their session now: waiting for them would be a deadlock.
     closing: usize,
 }
 

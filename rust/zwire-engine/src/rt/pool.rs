@@ -31,12 +31,10 @@ pub struct Host {
     pub leave: fn(&mut (dyn FnMut() + Send)),
 }
 
-/// Most callback threads in a process, and so the number of callbacks that may block at once before
-/// others wait for them; a waiting thread costs some ten kilobytes.
+/// Most callback threads, and so callbacks that may block at once; a waiting thread costs some ten kilobytes.
 const MOST: usize = 1024;
 
-/// Interval of the check for blocked threads, and the time that a task waits before one more thread is
-/// started.
+/// Interval of the check for blocked threads; a task that waits this long starts one more thread.
 const TICK: Duration = Duration::from_millis(2);
 
 /// Most threads that are started in one tick: starting them takes time of a network thread.
@@ -139,8 +137,7 @@ pub struct CallbackPool {
     host: &'static Host,
     birth: Birth,
     state: Mutex<PoolState>,
-    /// Threads that wait for the interpreter lock in order to work: another one would only wait behind
-    /// them.
+    /// Threads that wait for the interpreter lock: another one would only wait behind them.
     entering: AtomicUsize,
 }
 
@@ -240,8 +237,7 @@ impl CallbackPool {
         let panics = Panics(self, task);
         let turn = task.work.turn();
         drop(panics);
-        // In a child that was forked within a callback and has returned from it, the state belongs to the
-        // parent, including locks held by threads that the child does not have.
+        // In a child forked within a callback, the state belongs to the parent, with locks of threads it lacks.
         while !self.birth.is_here() {
             (self.host.leave)(&mut || thread::sleep(LINGER));
         }
@@ -309,8 +305,7 @@ impl CallbackPool {
         }
     }
 
-    /// Schedules a task. The thread that became idle last takes it, so that the others time out if they
-    /// are not needed.
+    /// Schedules a task for the thread that became idle last, so that others time out if not needed.
     fn add(&'static self, task: Arc<PoolTask>) {
         let mut state = self.state.lock();
         let seat = state.idle.pop();
@@ -348,8 +343,7 @@ impl CallbackPool {
                 }
                 let stuck = taken.replace(state.taken) == Some(state.taken);
                 let late = state.ready.front().is_some_and(|(_, since)| clock::mono() - *since >= TICK);
-                // While a thread waits for the interpreter lock, that is the bottleneck, and another
-                // thread would not help.
+                // The interpreter lock is the bottleneck while a thread waits for it.
                 if self.entering.load(Ordering::Acquire) > 0 || !(stuck || late) {
                     return true;
                 }

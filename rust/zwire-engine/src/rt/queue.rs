@@ -241,8 +241,7 @@ impl Drop for WaiterCount<'_> {
     }
 }
 
-/// Largest list that an idle queue keeps: room for the small samples that arrive while a batch is made of
-/// the previous ones.
+/// Largest list that an idle queue keeps: small samples that arrive while a batch is made of others.
 const SPARE_BYTES: usize = 2 << 20;
 
 /// Interval at which a blocked thread asks its caller whether to go on, and so the delay of Ctrl-C.
@@ -295,8 +294,7 @@ impl<T: Weigh> Queue<T> {
         inner.items.len() >= self.bounds.messages || inner.bytes >= self.bounds.bytes
     }
 
-    /// Waiting producers continue when a quarter is free, or the queue is empty: waking them for each
-    /// item would cost more than handing it over.
+    /// Producers go on when a quarter is free, or all: waking them for each item would cost more than passing it.
     fn roomy(&self, inner: &QueueInner<T>) -> bool {
         let Bounds { messages, bytes, .. } = self.bounds;
         inner.items.is_empty()

@@ -26,8 +26,7 @@ impl Default for Timer {
 }
 
 impl Timer {
-    /// Wakes the task if `next` is nearer than the deadline that it waits for. A later one is found when the
-    /// task wakes.
+    /// Wakes the task if `next` is nearer than the deadline that it waits for; it finds a later one itself.
     pub(crate) fn arm(&self, next: Option<Duration>) {
         let next = micros(next);
         if next < self.armed.load(Ordering::Acquire) {
@@ -49,8 +48,7 @@ impl Timer {
 
 /// Node whose machines want to be turned at deadlines.
 pub(crate) trait Timed: Send + Sync + 'static {
-    /// How long to listen, after the process was stopped for more than a second, before deadlines are handled:
-    /// peers were not silent, this node did not read.
+    /// How long to read, after the process was stopped for a second, before peers count as silent.
     const CATCH_UP: Duration;
 
     fn timer(&self) -> &Timer;

@@ -119,8 +119,7 @@ impl Group {
         ears.set_reuse_port(true)?;
         let mut groups = vec![group.ip()];
         groups.extend(options.join.iter().filter(|other| other.is_ipv4() == group.is_ipv4()));
-        // Bound to the group address, so that nothing else is received; with several groups that is not
-        // possible.
+        // Bound to the group address to receive nothing else, which is possible for a single group.
         let at = if groups.len() == 1 && cfg!(unix) { group.ip() } else { udp::unspecified(group) };
         ears.bind(&SocketAddr::new(at, group.port()).into())?;
         for group in groups {
@@ -137,8 +136,7 @@ impl Group {
         Ok(Self { local: mouth.local_addr()?, ears, mouth, group, prefix: Prefix::default() })
     }
 
-    /// Appends the next datagram of another node, and returns its source.
-    /// `WouldBlock`: there is none now.
+    /// Appends the next datagram of another node, and returns its source; `WouldBlock` if there is none now.
     pub(crate) fn try_hear(&self, buf: &mut BytesMut) -> io::Result<SocketAddr> {
         loop {
             buf.reserve(udp::ROOM);

@@ -49,8 +49,7 @@ impl Prefix {
         self.close(buf, at);
     }
 
-    /// Passes the first message in `out` to `send`, in parts, and removes it if that succeeds. `None` if
-    /// there is none.
+    /// Passes the parts of the first message in `out` to `send`, and removes the message if that succeeds.
     pub(super) fn send_first<T, E>(
         &self,
         out: &mut VecDeque<Bytes>,

@@ -270,8 +270,7 @@ impl LinkListener {
         }
     }
 
-    /// Accepts the next connection, without waiting for any data from it.
-    /// After an error, a later call may succeed.
+    /// Accepts the next connection, without waiting for data from it. After an error a later call may succeed.
     pub(crate) async fn accept(&self) -> io::Result<IncomingLink> {
         Ok(match self {
             Self::Tcp(listener, upgrade) => IncomingLink::Tcp(listener.accept().await?.0, upgrade.clone()),

@@ -39,8 +39,7 @@ const CHUNK: usize = 4 * FRAGMENT;
 /// More than a record adds to its plaintext, in any version of TLS.
 const RECORD_OVERHEAD: usize = 64;
 
-/// Size of the read buffer: first a little more than the largest record of 18,437 bytes; doubled while
-/// reads fill it.
+/// Size of the read buffer: at first above the largest record of 18,437 bytes; doubled while reads fill it.
 const READ: core::ops::RangeInclusive<usize> = 20 * 1024..=256 * 1024;
 
 /// Type of a record without content; one may precede an alert.
@@ -202,8 +201,7 @@ impl TlsState {
                                     EncodeError::AlreadyEncoded => None,
                                 },
                             )?;
-                            // Stop after the alert: another iteration would fail on the same record and
-                            // send the alert again.
+                            // Another iteration would fail on the same record and send the alert again.
                             if self.outgoing.bytes.get(before) != Some(&CHANGE_CIPHER_SPEC)
                                 && let Some(error) = failed
                             {
@@ -374,8 +372,7 @@ impl Transport for TlsStream {
             return Ok(early.len());
         }
         let before = buf.len();
-        // The protocol sends data of its own from time to time; the part that the socket does not take is
-        // sent later.
+        // The protocol sends data of its own at times; the part that the socket does not take follows later.
         state.flush(&self.socket, |_| ())?;
         loop {
             if state.peer_closed || state.read(&self.socket)? == 0 {
@@ -469,8 +466,7 @@ impl Transport for TlsStream {
 }
 
 impl TlsState {
-    /// Reads the alert with which the other side has closed: it may reject a client certificate when this
-    /// side considers the handshake complete.
+    /// Reads the alert of the other side, which may reject a client certificate after the handshake.
     fn last_words(&mut self, socket: &TcpStream) -> Option<io::Error> {
         let mut nothing = BytesMut::new();
         while matches!(self.read(socket), Ok(1..)) {

@@ -31,8 +31,7 @@ pub(super) trait Transport {
     /// Any error but `WouldBlock` ends the connection.
     fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize>;
 
-    /// Writes as much as the connection takes: true when all is written. `progress` is called after each
-    /// write.
+    /// Writes as much as the connection takes: true when all is written. Each write calls `progress`.
     fn try_write(&self, out: &mut VecDeque<Bytes>, progress: impl FnMut(usize)) -> io::Result<bool>;
 
     /// Returns when a read may succeed; it may still find nothing.
@@ -63,12 +62,10 @@ pub(super) trait Transport {
         self.socket().is_none_or(tcp::is_drained)
     }
 
-    /// Signals the end of the link in the underlying protocol, if that has a message for it that can be
-    /// sent at once.
+    /// Signals the end of the link if the protocol has a message for it that can be sent at once.
     fn close(&self) {}
 
-    /// Whether everything written so far has left this process; called when nothing more will be written.
-    /// The kernel delivers what it has taken.
+    /// Whether everything written has left this process, once nothing more will be written; the kernel delivers it.
     fn is_delivered(&self) -> bool {
         true
     }

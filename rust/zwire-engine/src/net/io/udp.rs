@@ -28,8 +28,7 @@ pub(crate) const MTU: u16 = 65_535 - 8 - 40;
 /// Room for a datagram of any size.
 pub(super) const ROOM: usize = 65_536;
 
-/// Requested receive buffer: holds the fragments of a message of some megabytes, which arrive at once.
-/// The memory is only used while they wait.
+/// Requested receive buffer, used only while data waits: the fragments of some megabytes arrive at once.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// Most datagrams of one read, so that their messages are delivered before the next ones arrive.
@@ -234,8 +233,7 @@ pub(super) fn bind(target: &Target, link: &LinkConfig, address: SocketAddr) -> i
     }
 }
 
-/// Enlarges the receive buffer for bursts. Linux silently limits it to `net.core.rmem_max`; the default
-/// is full after three datagrams of full size.
+/// Enlarges the receive buffer, which by default holds three full datagrams, up to `net.core.rmem_max` on Linux.
 pub(super) fn hold_a_burst(socket: &Socket) {
     if let Err(error) = socket.set_recv_buffer_size(RECEIVE_BUFFER) {
         tracing::debug!(%error, "a socket for datagrams keeps the system's receive buffer");

@@ -21,8 +21,7 @@ pub(super) const PROTOCOL: &str = "unixsock-stream";
 /// Suffix of the lock file, as in eclipse-zenoh.
 const LOCK_SUFFIX: &str = ".lock";
 
-/// Most times that a lock file may vanish between opening and locking it: each time because a listener ended in
-/// that moment.
+/// Most times that a lock file may vanish between opening and locking it, because a listener ended.
 const LOCK_ATTEMPTS: usize = 10;
 
 pub(crate) struct LocalStream {
@@ -109,8 +108,7 @@ fn lock(socket: &Path) -> io::Result<File> {
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // A listener that ended has removed the file; the lock would then be on a file that others cannot
-        // see.
+        // The lock must not be on a file that a listener removed when it ended.
         if file.metadata()?.nlink() > 0 {
             return Ok(file);
         }

@@ -13,8 +13,7 @@ pub(crate) fn identity<'a>(
     (chain.next().and_then(common_name), expires)
 }
 
-/// Earliest end of validity in a chain, in wall-clock time since 1970. `None` if the chain is empty or
-/// has no readable validity.
+/// Earliest readable end of validity in a chain, in wall-clock time since 1970.
 pub(super) fn end_of_validity<'a>(chain: impl IntoIterator<Item = &'a [u8]>) -> Option<Duration> {
     chain.into_iter().filter_map(not_after).min()
 }

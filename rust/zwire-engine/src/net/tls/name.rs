@@ -12,8 +12,7 @@ use rustls::{
 };
 use std::sync::Arc;
 
-/// Verifies the chain, its validity, and that the other side has the key; the name in the certificate is
-/// ignored. Without roots, only the key is verified.
+/// Verifies the chain, its validity and the key, but not the name; without roots only the key.
 #[derive(Debug)]
 pub(super) struct AnyName {
     roots: Option<Arc<RootCertStore>>,

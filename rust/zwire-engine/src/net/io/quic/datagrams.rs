@@ -17,12 +17,10 @@ pub(super) const SEND_BUFFER: usize = 32 * 1024;
 /// Most bytes that wait to be read; beyond that the oldest are lost.
 pub(super) const RECEIVE_BUFFER: usize = 4 << 20;
 
-/// Size that every QUIC network carries: 1200 bytes, less the headers. Larger datagrams may fit at times
-/// only.
+/// Size that every QUIC network carries at any time: 1200 bytes, less the headers.
 pub(super) const MTU: u16 = 1162;
 
-/// Largest batch beside streams. The datagram size is not negotiated there, and eclipse-zenoh has buffers
-/// of this size for them.
+/// Largest batch beside streams: their datagram size is not negotiated, and eclipse-zenoh has such buffers.
 pub(super) const MIXED_MTU: u16 = 1150;
 
 /// Most datagrams of one read, so that their messages are delivered before the next ones arrive.

@@ -48,16 +48,15 @@ pub(super) const PROTOCOL: &str = "quic";
 /// Protocol name in endpoints of links without encryption.
 const PLAIN: &str = "udp";
 
-/// Bytes that the other side may send ahead on one stream: 16 large messages, or 64 ms of 1 Gbit/s. On
-/// all streams together twice as much, so that one that is stuck leaves room for the others.
+/// Bytes that the other side may send ahead on one stream: 64 ms of 1 Gbit/s. All streams together have twice as
+/// much, so that one that is stuck leaves room for the others.
 const RECEIVE_WINDOW: u32 = 8 << 20;
 
 /// Bytes that the other side may send ahead on all streams before it is authenticated.
 const STRANGERS_WINDOW: u32 = 128 * 1024;
 
-/// Largest datagram that is probed; most networks carry less. Ten are sent in one system call, which
-/// takes at most 65,507 bytes: larger ones would be lost in it, and look like a network that carries only
-/// the smallest.
+/// Largest datagram that is probed. Ten are sent in one system call, which takes at most 65,507 bytes: larger ones
+/// would be lost in it, as if the network carried only the smallest.
 const MAX_DATAGRAM: u16 = 65_507 / 10;
 
 /// Time by which a connection outlives its link, for data on the way.
@@ -116,8 +115,7 @@ impl QuicStream {
     ) -> Result<Self, ConnectReason> {
         let peer = connection.remote_address();
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-        // Reported where the system tells the local address of datagrams; elsewhere only the family is
-        // known.
+        // Where the system does not report the local address of datagrams, only the family is known.
         let local = connection.local_ip().map_or(udp::unspecified(peer), |ip| ip.to_canonical());
         let chain = connection.peer_identity().and_then(|chain| chain.downcast().ok());
         let chain: Vec<CertificateDer<'static>> = chain.map(|chain| *chain).unwrap_or_default();

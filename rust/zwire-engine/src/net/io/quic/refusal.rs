@@ -14,8 +14,7 @@ pub(super) fn misfit(connection: &Connection, here: &str, to_them: &str) -> Conn
     TlsFailure::Refused(here.to_owned()).into()
 }
 
-/// Reason for the end of a connection. A certificate of the connecting side may be rejected after that
-/// side considers the connection established.
+/// Reason for the end of a connection; the peer may reject a certificate after this side is connected.
 pub(super) fn lost(error: ConnectionError) -> io::Error {
     match refused(&error, "") {
         ConnectReason::Tls(failure) => io::Error::other(failure),
@@ -27,8 +26,7 @@ pub(super) fn unusable(error: impl ToString) -> ConnectReason {
     ConnectReason::Tls(TlsFailure::Protocol(error.to_string()))
 }
 
-/// Reason why a connection was not established. QUIC maps each TLS alert to an error code; for a local
-/// failure there is also a text.
+/// Reason why a connection was not established: the TLS alert in its error code, with text for a local failure.
 pub(super) fn refused(error: &ConnectionError, expected: &str) -> ConnectReason {
     const ALERTS: core::ops::RangeInclusive<u64> = 0x100..=0x1ff;
     let alert = |code: u64| {

@@ -18,8 +18,7 @@ use std::{collections::VecDeque, io, sync::Arc, task::Wake};
 use tokio::sync::Notify;
 use zwire_proto::zenoh::Priority;
 
-/// Initial limit of unacknowledged bytes. Later the limit is the congestion window plus the room of the
-/// link.
+/// Initial limit of unacknowledged bytes; later it is the congestion window plus the room of the link.
 pub(super) const SEND_WINDOW: u64 = 128 * 1024;
 
 /// Most bytes of one read.
@@ -130,8 +129,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// With `multistream`, opens the unidirectional streams. `None` if the other side does not allow
-    /// them.
+    /// With `multistream`, opens the unidirectional streams; `None` if the other side does not allow them.
     pub(super) fn new(
         connection: &Connection,
         (send, receive): (SendStream, RecvStream),
@@ -187,8 +185,7 @@ impl Streams {
         self.open.load(Ordering::Acquire)
     }
 
-    /// Switches to low-latency mode, in which prefixes are wider: there is one stream only, and its bytes are returned as
-    /// they come.
+    /// Switches to low-latency mode: prefixes are wider, and the bytes of the only stream are returned as they come.
     pub(super) fn set_low_latency(&self) {
         self.whole.store(false, Ordering::Release);
     }
@@ -251,8 +248,7 @@ impl Streams {
         while buf.len() - before < READ {
             match self.receiving.poll(inlet.stream.read_chunk(READ, true)) {
                 Some(Ok(Some(chunk))) => buf.extend_from_slice(&chunk.bytes),
-                // Return the data first; the end or error is returned now without data, else by the next
-                // call.
+                // Return the data first; the next call returns the end or error.
                 Some(_) if buf.len() > before => break,
                 Some(Ok(None)) => return End::Closed,
                 Some(Err(ReadError::ConnectionLost(ConnectionError::ApplicationClosed(_)))) => {
@@ -379,8 +375,7 @@ impl Streams {
         self.last.load(Ordering::Relaxed).into()
     }
 
-    /// Makes the next batch, a CLOSE that ends the link for its reader, wait until all streams have
-    /// arrived.
+    /// Makes the next batch, a CLOSE that ends the link for its reader, wait until all streams have arrived.
     pub(super) fn hold(&self) {
         if self.used.load(Ordering::Relaxed).count_ones() > 1 {
             self.held.store(true, Ordering::Release);
