@@ -123,14 +123,9 @@ pub enum ConfigError {
     },
     /// No environment variable with a configuration is set.
     #[error(
-        "neither {first} nor {second}, ZENOH_SESSION_CONFIG_URI or ZENOH_CONFIG_OVERRIDE is set in the environment"
+        "neither ZENOH_CONFIG nor ZWIRE_CONFIG, ZENOH_SESSION_CONFIG_URI or ZENOH_CONFIG_OVERRIDE is set in the environment"
     )]
-    NoEnvironment {
-        /// The variable that is read first.
-        first: &'static str,
-        /// The variable that overrides it.
-        second: &'static str,
-    },
+    NoEnvironment,
 }
 
 impl ConfigError {

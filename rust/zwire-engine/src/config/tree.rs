@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use zwire_proto::zenoh::WhatAmI;
 
 use super::{
-    ConfigError, KEYS, Key, NOT_ACTED_ON,
+    ConfigError, KEYS, Key,
     keys::{self, Place, below},
     nearest::nearest_path,
     text, values,
@@ -90,7 +90,7 @@ impl Config {
         let files = [base, lookup(ENV_OVERRIDE)];
         let keys = lookup(ENV_KEYS);
         if files.iter().chain([&keys]).all(Option::is_none) {
-            return Err(ConfigError::NoEnvironment { first: ENV, second: ENV_OVERRIDE });
+            return Err(ConfigError::NoEnvironment);
         }
         for file in files.iter().flatten() {
             config.merge_file(Path::new(file))?;
@@ -197,12 +197,10 @@ impl Config {
         }
     }
 
-    /// Keys that were changed but have no effect, for a warning; see [`NOT_ACTED_ON`].
+    /// Keys that were changed but have no effect, for a warning; see [`Key::acted_on`].
     pub fn ignored(&self) -> impl Iterator<Item = &'static str> {
-        let listed = |key: &Key| NOT_ACTED_ON.iter().any(|prefix| below(prefix, key.path).is_some());
-        KEYS.iter()
-            .filter(move |key| listed(key) && self.get(key.path).is_ok_and(|v| *v != key.initial()))
-            .map(|key| key.path)
+        let changed = |key: &&Key| self.get(key.path).is_ok_and(|value| *value != key.initial());
+        KEYS.iter().filter(|key| !key.acted_on()).filter(changed).map(|key| key.path)
     }
 
     /// Merges a value. On failure a part of it may be merged already; the callers work on copies.

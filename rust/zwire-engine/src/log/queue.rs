@@ -9,7 +9,7 @@
 
 use super::{Layer, Record};
 use crate::rt::{clock, runtime::PerProcess};
-use core::{fmt::Write as _, time::Duration};
+use core::time::Duration;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::{
     collections::{HashMap, VecDeque},
@@ -288,16 +288,11 @@ impl LogState {
 }
 
 fn told_more(left_out: u64, passed: Duration, last: &str) -> String {
-    let mut text = String::from("… and ");
-    for (at, digit) in left_out.to_string().chars().enumerate() {
-        if at > 0 && (left_out.to_string().len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
+    let mut number = left_out.to_string();
+    for at in (1..number.len()).rev().filter(|at| (number.len() - at).is_multiple_of(3)).collect::<Vec<_>>() {
+        number.insert(at, ',');
     }
-    // Writing to a `String` does not fail.
-    let _ = write!(text, " more in {} s, the last: {last}", passed.as_secs_f64().ceil());
-    text
+    format!("… and {number} more in {} s, the last: {last}", passed.as_secs_f64().ceil())
 }
 
 fn told_lost(last: &Record, lost: u64) -> Record {

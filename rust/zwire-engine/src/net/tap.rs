@@ -3,7 +3,7 @@
 //! No packets are captured: the bytes written to and read from each connection are wrapped in synthetic
 //! packets, so neither root nor a capture library is needed.
 
-use crate::{net::io::ends::Ends, rt::runtime::Birth};
+use crate::{net::io::transport::Ends, rt::runtime::Birth};
 use bytes::Bytes;
 use core::time::Duration;
 use parking_lot::Mutex;

@@ -1,7 +1,11 @@
 //! Sockets of a multicast group: one receives, the other sends, and its address identifies this node in
 //! the group (`zenoh-wire` 3.15).
 
-use super::{ends::Ends, message::Prefix, transport::Transport, udp};
+use super::{
+    message::Prefix,
+    transport::{Ends, Transport},
+    udp,
+};
 use crate::{config::Target, error::ConnectReason};
 use bytes::{Bytes, BytesMut};
 use getifaddrs::Address;
@@ -156,6 +160,8 @@ impl Group {
 }
 
 impl Transport for Group {
+    const DATAGRAM_MTU: Option<u16> = Some(udp::MTU);
+
     fn try_read(&self, _: &mut BytesMut) -> io::Result<usize> {
         Err(io::ErrorKind::WouldBlock.into())
     }
@@ -177,17 +183,5 @@ impl Transport for Group {
 
     fn ends(&self) -> io::Result<Ends> {
         Ok(Ends::of_addresses("udp", self.local, self.group))
-    }
-
-    fn is_reliable(&self) -> bool {
-        false
-    }
-
-    fn is_streamed(&self) -> bool {
-        false
-    }
-
-    fn mtu(&self) -> u16 {
-        udp::MTU
     }
 }

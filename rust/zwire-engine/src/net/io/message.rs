@@ -16,9 +16,8 @@ pub(super) struct Prefix {
 }
 
 impl Prefix {
-    /// Switches to four bytes.
-    pub(super) fn widen(&self) {
-        self.wide.store(true, Ordering::Relaxed);
+    pub(super) fn set_wide(&self, wide: bool) {
+        self.wide.store(wide, Ordering::Relaxed);
     }
 
     fn len(&self) -> usize {
@@ -116,9 +115,7 @@ mod tests {
     fn messages_come_out_as_they_were_put_in() {
         for wide in [false, true] {
             let prefix = Prefix::default();
-            if wide {
-                prefix.widen();
-            }
+            prefix.set_wide(wide);
             let mut buf = BytesMut::new();
             let messages = [&b"first"[..], b"", b"the third"];
             messages.iter().for_each(|message| prefix.append(&mut buf, message));

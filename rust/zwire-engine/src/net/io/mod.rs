@@ -6,14 +6,13 @@
 //! A message-oriented link looks like a stream: each message is preceded by the length prefix that a
 //! stream would have, in both directions. The prefix is not sent.
 
-pub(crate) mod ends;
 mod group;
 mod message;
 #[cfg(feature = "quic")]
 mod quic;
 #[cfg(feature = "tls")]
 mod tls;
-mod transport;
+pub(crate) mod transport;
 mod udp;
 #[cfg(unix)]
 mod unix;
@@ -30,10 +29,9 @@ use core::time::Duration;
 use std::{collections::VecDeque, io, sync::Arc};
 use tokio::net::{TcpListener, TcpStream};
 
-use ends::Ends;
 pub(crate) use group::{Group, group_of};
 pub(crate) use transport::{DATAGRAMS, Ways};
-use transport::{Transport, is_quic};
+use transport::{Ends, Transport, is_quic};
 
 /// An established connection.
 pub(crate) enum Io {

@@ -4,7 +4,7 @@
 //! that was read, so that a writer never finds data for the reader. Large parts are encrypted in place;
 //! small ones are copied together first, to share a record.
 
-use super::{ends::Ends, transport::Transport};
+use super::transport::{Ends, Transport};
 use crate::{
     config::{LinkConfig, Target, TlsSettings},
     error::ConnectReason,

@@ -1,10 +1,9 @@
 //! [`Transport`]: a connection of one protocol, as a link uses it.
 
-use super::ends::Ends;
 use crate::{config::Target, net::tcp};
 use bytes::{Bytes, BytesMut};
 use core::time::Duration;
-use std::{collections::VecDeque, future::Future, io};
+use std::{collections::VecDeque, future::Future, io, net::SocketAddr};
 use tokio::net::TcpStream;
 use zwire_proto::zenoh::{Priority, Reliability};
 
@@ -25,8 +24,36 @@ pub(super) fn is_quic(target: &Target) -> bool {
     target.endpoint.protocol() == "udp" && target.options.reliability == Some(Reliability::Reliable)
 }
 
+/// Both ends of a connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Ends {
+    /// Local end, as a locator.
+    pub(crate) local: String,
+    /// Remote end, as a locator.
+    pub(crate) peer: String,
+    /// Both addresses, local first, if the protocol has addresses.
+    pub(crate) addresses: Option<(SocketAddr, SocketAddr)>,
+}
+
+impl Ends {
+    pub(super) fn of_addresses(protocol: &str, local: SocketAddr, peer: SocketAddr) -> Self {
+        Self {
+            local: format!("{protocol}/{local}"),
+            peer: format!("{protocol}/{peer}"),
+            addresses: Some((local, peer)),
+        }
+    }
+
+    pub(super) fn of_socket(protocol: &str, socket: &TcpStream) -> io::Result<Self> {
+        Ok(Self::of_addresses(protocol, socket.local_addr()?, socket.peer_addr()?))
+    }
+}
+
 /// An established connection. The defaults are those of a reliable stream.
 pub(super) trait Transport {
+    /// Largest batch if each is a datagram that may be lost.
+    const DATAGRAM_MTU: Option<u16> = None;
+
     /// Appends available data: one message, or the bytes that a stream has. Returns 0 at the end.
     /// Any error but `WouldBlock` ends the connection.
     fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize>;
@@ -87,17 +114,17 @@ pub(super) trait Transport {
 
     /// Whether written data arrives unless the connection ends.
     fn is_reliable(&self) -> bool {
-        true
+        Self::DATAGRAM_MTU.is_none()
     }
 
     /// Whether batches are preceded by a length prefix; otherwise each is a message.
     fn is_streamed(&self) -> bool {
-        true
+        Self::DATAGRAM_MTU.is_none()
     }
 
     /// The largest batch, in bytes.
     fn mtu(&self) -> u16 {
-        u16::MAX
+        Self::DATAGRAM_MTU.unwrap_or(u16::MAX)
     }
 
     /// Marks the end of the handshake. In low-latency mode prefixes have four bytes from now on.

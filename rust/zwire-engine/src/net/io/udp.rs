@@ -5,7 +5,10 @@
 //! tasks, the kernel buffer of each peer bounds what it may send ahead, and an error of one peer (its
 //! port is closed) affects no other.
 
-use super::{ends::Ends, message::Prefix, transport::Transport};
+use super::{
+    message::Prefix,
+    transport::{Ends, Transport},
+};
 use crate::{
     config::{LinkConfig, Target},
     error::ConnectReason,
@@ -75,10 +78,10 @@ impl Udp {
 }
 
 impl Transport for Udp {
+    const DATAGRAM_MTU: Option<u16> = Some(MTU);
+
     fn set_open(&self, low_latency: bool) {
-        if low_latency {
-            self.prefix.widen();
-        }
+        self.prefix.set_wide(low_latency);
     }
 
     fn try_read(&self, buf: &mut BytesMut) -> io::Result<usize> {
@@ -146,18 +149,6 @@ impl Transport for Udp {
 
     fn ends(&self) -> io::Result<Ends> {
         Ok(Ends::of_addresses("udp", self.local, self.peer))
-    }
-
-    fn is_reliable(&self) -> bool {
-        false
-    }
-
-    fn is_streamed(&self) -> bool {
-        false
-    }
-
-    fn mtu(&self) -> u16 {
-        MTU
     }
 }
 

@@ -3,7 +3,7 @@
 //! A lock file beside the socket, locked as long as the listener lives, distinguishes a socket in use
 //! from one that a killed process has left behind.
 
-use super::{ends::Ends, transport::Transport};
+use super::transport::{Ends, Transport};
 use crate::{config::Target, error::ConnectReason, net::gather, rt::runtime::Birth};
 use bytes::{Bytes, BytesMut};
 use std::{

@@ -1,6 +1,9 @@
 //! WebSocket: one batch per binary message, without prefix (`zenoh-behaviour` 1.2, RFC 6455).
 
-use super::{ends::Ends, message::Prefix, transport::Transport};
+use super::{
+    message::Prefix,
+    transport::{Ends, Transport},
+};
 use crate::{
     config::{LinkConfig, Target},
     error::ConnectReason,
@@ -158,9 +161,7 @@ impl Transport for WsStream {
     }
 
     fn set_open(&self, low_latency: bool) {
-        if low_latency {
-            self.prefix.widen();
-        }
+        self.prefix.set_wide(low_latency);
     }
 
     /// Sends a close frame, if that is possible at once.

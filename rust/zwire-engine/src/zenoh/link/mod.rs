@@ -12,7 +12,7 @@ use crate::{
     net::{
         burst::Moment,
         interfaces::interfaces_with,
-        io::{Io, ends::Ends},
+        io::{Io, transport::Ends},
         outbox::{self, ALONE, Backlog, FLUSH_BYTES, Outbox, Sending},
         pace::Pace,
         tap::TappedConnection,

@@ -53,8 +53,8 @@ impl Datagrams {
         self.mtu
     }
 
-    pub(super) fn set_low_latency(&self) {
-        self.prefix.widen();
+    pub(super) fn set_low_latency(&self, low_latency: bool) {
+        self.prefix.set_wide(low_latency);
     }
 
     pub(super) fn read(&self, buf: &mut BytesMut) -> End {

@@ -12,8 +12,7 @@ mod refusal;
 mod streams;
 
 use super::{
-    ends::Ends,
-    transport::{DATAGRAMS, Transport, Ways, is_quic},
+    transport::{DATAGRAMS, Ends, Transport, Ways, is_quic},
     udp,
 };
 use crate::{
@@ -205,10 +204,8 @@ impl Transport for QuicStream {
                 streams.set_low_latency();
             }
             streams.open();
-        } else if let Some(datagrams) = &self.datagrams
-            && low_latency
-        {
-            datagrams.set_low_latency();
+        } else if let Some(datagrams) = &self.datagrams {
+            datagrams.set_low_latency(low_latency);
         }
     }
 
