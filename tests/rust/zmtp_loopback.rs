@@ -63,7 +63,7 @@ impl Owner for Teller {
     }
 
     fn closed(&self, connection: Option<&Arc<Connection>>, reason: &CloseReason) {
-        self.tell(Event::Closed(connection.map(|c| c.id()), reason.clone()));
+        self.tell(Event::Closed(connection.map(|c| c.id), reason.clone()));
     }
 }
 
@@ -148,8 +148,8 @@ fn messages_go_both_ways_and_ends_are_told_once() {
     dealer.handshake = dealer.handshake.with_identity("robot").unwrap();
     let outbound = connect(&endpoint, dealer, fast(), client);
     let there = opened(&at_server);
-    assert_eq!(there.peer().identity, "robot");
-    assert_eq!(opened(&at_client).remote(), listener.local_addr());
+    assert_eq!(there.peer.identity, "robot");
+    assert_eq!(opened(&at_client).remote, listener.local_addr());
     let frames = vec![Bytes::from_static(b"a"), Bytes::new(), Bytes::from(vec![7; 300])];
     outbound.try_send(Message::of(frames.clone()).unwrap()).unwrap();
     assert_eq!(message(&at_server).into_frames(), frames);

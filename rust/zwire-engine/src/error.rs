@@ -1,5 +1,6 @@
 //! Errors of the engine.
 
+use crate::rt::watch::Missed;
 use core::time::Duration;
 use std::{io, net::SocketAddr, sync::Arc};
 use thiserror::Error as ThisError;
@@ -200,6 +201,16 @@ pub enum InvalidEndpoint {
     /// A wildcard host or port in an endpoint to connect to.
     #[error("{0:?} does not say where to connect to")]
     Anywhere(String),
+}
+
+impl Error {
+    /// Error of a wait for `what` that ended before its condition held.
+    pub(crate) fn missed(missed: Missed, what: &'static str, timeout: Option<Duration>) -> Self {
+        match missed {
+            Missed::TimedOut => Self::TimedOut { what, after: timeout.unwrap_or_default() },
+            Missed::Interrupted => Self::Interrupted,
+        }
+    }
 }
 
 impl From<crate::config::ConfigError> for Error {

@@ -4,17 +4,16 @@ use super::{
     CloseReason, ConnectionConfig, Owner,
     establish::ShakenStream,
     reader,
-    sending::{MessageQueue, Writing, broken},
+    sending::{MessageQueue, broken},
 };
 use crate::{
-    net::outbox::{self, Outbox},
+    net::outbox::{self, Outbox, Written},
     rt::{clock, runtime::Birth, watch::Watch},
 };
 use bytes::{Bytes, BytesMut};
 use core::{
     fmt,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
-    time::Duration,
 };
 use parking_lot::Mutex;
 use socket2::SockRef;
@@ -26,7 +25,7 @@ use std::{
 };
 use tokio::{net::TcpStream, runtime::Handle, sync::Notify, task::JoinHandle};
 use zwire_proto::zmtp::{
-    link::{Message, Peer, Rejected, Version, ZmtpPushError, ZmtpRx, ZmtpTx},
+    link::{Message, Peer, ZmtpRx, ZmtpTx},
     wire::{Ping, SocketType},
 };
 
@@ -57,19 +56,24 @@ pub(super) struct ReceivedCounters {
 /// Established connection. It stays open until one side closes it; dropping this handle does not close
 /// it.
 pub struct Connection {
-    id: u64,
-    birth: Birth,
-    socket_type: SocketType,
-    version: Version,
-    peer: Peer,
-    local: SocketAddr,
-    remote: SocketAddr,
+    /// Number of the connection, unique in this process.
+    pub id: u64,
+    pub(super) birth: Birth,
+    /// Type of the local socket.
+    pub socket_type: SocketType,
+    /// Description of the socket at the other end.
+    pub peer: Peer,
+    /// Local address.
+    pub local: SocketAddr,
+    /// Address of the peer.
+    pub remote: SocketAddr,
     pub(super) stream: TcpStream,
     pub(super) outbox: Outbox<MessageQueue>,
     pub(super) received: ReceivedCounters,
-    progress: Arc<Watch>,
+    /// Told when everything is written, when there may be room again, and when the connection is dead.
+    pub(crate) progress: Arc<Watch>,
     /// Messages were queued that a caller of [`Self::try_defer`] has to flush.
-    deferred: AtomicBool,
+    pub(super) deferred: AtomicBool,
     closed: AtomicBool,
     close_wake: Notify,
     /// Reason of the end; the first one is kept.
@@ -107,7 +111,6 @@ impl Connection {
             id: next_id(),
             birth: Birth::here(),
             socket_type: params.socket_type,
-            version: params.version,
             peer: params.peer,
             local: stream.local_addr()?,
             remote,
@@ -121,92 +124,6 @@ impl Connection {
             reason: Mutex::new(None),
         });
         Ok(Fresh { connection, rx, rest })
-    }
-
-    /// Number of the connection, unique in this process.
-    #[must_use]
-    pub const fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// Description of the socket at the other end.
-    #[must_use]
-    pub const fn peer(&self) -> &Peer {
-        &self.peer
-    }
-
-    /// Type of the local socket.
-    #[must_use]
-    pub const fn socket_type(&self) -> SocketType {
-        self.socket_type
-    }
-
-    /// ZMTP version that both ends support.
-    #[must_use]
-    pub const fn version(&self) -> Version {
-        self.version
-    }
-
-    /// Local address.
-    #[must_use]
-    pub const fn local(&self) -> SocketAddr {
-        self.local
-    }
-
-    /// Address of the peer.
-    #[must_use]
-    pub const fn remote(&self) -> SocketAddr {
-        self.remote
-    }
-
-    /// Queues a message, and writes it at once if no other is waiting. Never waits.
-    ///
-    /// # Errors
-    /// The message, with the reason of the rejection. After a full queue, [`Owner::writable`] signals
-    /// when to try again.
-    pub fn try_send(&self, message: Message) -> Result<(), Rejected> {
-        if !self.birth.is_here() {
-            return Err(Rejected { message, error: ZmtpPushError::Closed });
-        }
-        self.push(message)
-    }
-
-    /// As [`Self::try_send`], but makes no system call. With `true` the caller owes [`Self::flush_deferred`] once
-    /// it has released its locks; with `false` another caller owes it already.
-    pub(crate) fn try_defer(&self, message: Message) -> Result<bool, Rejected> {
-        if !self.birth.is_here() {
-            return Err(Rejected { message, error: ZmtpPushError::Closed });
-        }
-        self.push_deferred(message)?;
-        Ok(!self.deferred.swap(true, Ordering::AcqRel))
-    }
-
-    /// Writes the messages of [`Self::try_defer`].
-    pub(crate) fn flush_deferred(&self, writing: Writing) {
-        self.deferred.store(false, Ordering::Release);
-        if self.birth.is_here() {
-            self.write_deferred(writing);
-        }
-    }
-
-    /// Told when everything is written, when there may be room again, and when the connection is dead.
-    pub(crate) fn progress(&self) -> &Watch {
-        &self.progress
-    }
-
-    /// Has the owner told of room, and [`ConnectionConfig::progress`] with it, when less than half waits.
-    pub(crate) fn want_room(&self) {
-        self.outbox.lock().backlog.want_room();
-    }
-
-    /// Queues messages until one is rejected, and writes them together. Returns the number of accepted
-    /// ones, and the rejected one.
-    pub fn try_send_many(&self, messages: &mut dyn Iterator<Item = Message>) -> (usize, Option<Rejected>) {
-        if !self.birth.is_here() {
-            let rejected = messages.next().map(|message| Rejected { message, error: ZmtpPushError::Closed });
-            return (0, rejected);
-        }
-        self.push_many(messages)
     }
 
     /// Subscribes at a publisher to the messages with a first frame that begins with `prefix`.
@@ -223,13 +140,6 @@ impl Connection {
         self.control(|tx| tx.pong(ping));
     }
 
-    /// Writes the gathered messages now.
-    pub fn flush(&self) {
-        if self.birth.is_here() {
-            self.flush_coalesced();
-        }
-    }
-
     /// Number of messages that wait to be written.
     #[must_use]
     pub fn queued(&self) -> usize {
@@ -240,22 +150,16 @@ impl Connection {
     #[must_use]
     pub fn stats(&self) -> ConnectionStats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (tx_messages, tx_bytes, tx_writes) = self.sent();
+        let sending = self.outbox.lock();
+        let Written { bytes, calls } = sending.backlog.written;
         ConnectionStats {
-            tx_bytes,
-            tx_messages,
-            tx_writes,
+            tx_bytes: bytes as u64,
+            tx_messages: sending.backlog.machine.stats().messages,
+            tx_writes: calls,
             rx_bytes: get(&self.received.bytes),
             rx_messages: get(&self.received.messages),
             rx_reads: get(&self.received.reads),
         }
-    }
-
-    /// Waits until everything was passed to the system, at most `limit`. Returns whether it was.
-    pub async fn flushed(&self, limit: Duration) -> bool {
-        self.flush();
-        let end = clock::instant(clock::mono().saturating_add(limit));
-        self.progress.until(end, || self.is_closed() || self.is_flushed()).await && self.is_flushed()
     }
 
     /// Closes the connection at once; queued messages are dropped.

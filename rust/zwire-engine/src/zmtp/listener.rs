@@ -187,11 +187,11 @@ async fn welcome(inner: &Arc<ListenerInner>, stream: TcpStream, id: u64) -> Resu
         if state.connections.len() >= inner.config.max_connections {
             return Err(CloseReason::TooMany);
         }
-        state.connections.insert(connection.id(), connection);
+        state.connections.insert(connection.id, connection);
     }
     let listener = inner.clone();
     fresh.start(&inner.runtime, inner.owner.clone(), move |connection| {
-        listener.state.lock().connections.remove(&connection.id());
+        listener.state.lock().connections.remove(&connection.id);
     });
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! [`Outbound`]: keeps a connection to one endpoint, and reconnects.
 
-use super::{CloseReason, Connection, ConnectionConfig, Owner, endpoint, establish};
+use super::{CloseReason, Connection, ConnectionConfig, Owner, endpoint, establish, sending::closed};
 use crate::{error::Error, net::tcp, rt::runtime::Birth};
 use core::{fmt, time::Duration};
 use parking_lot::Mutex;
@@ -135,9 +135,7 @@ impl Outbound {
     /// # Errors
     /// The message, with the reason of the rejection.
     pub fn try_send(&self, message: Message) -> Result<(), Rejected> {
-        let mut message = Some(message);
-        let (_, rejected) = self.try_send_many(&mut core::iter::from_fn(|| message.take()));
-        rejected.map_or(Ok(()), Err)
+        self.try_send_many(&mut core::iter::once(message)).1.map_or(Ok(()), Err)
     }
 
     /// As [`Self::try_send`], but makes no system call: a connection that is returned has to be flushed by
@@ -156,7 +154,7 @@ impl Outbound {
     /// Asks [`ConnectionConfig::progress`] to be told of room.
     pub(crate) fn want_room(&self) {
         if let Some(connection) = self.connection() {
-            connection.want_room();
+            connection.outbox.lock().backlog.want_room();
         }
     }
 
@@ -171,8 +169,7 @@ impl Outbound {
     pub fn try_send_many(&self, messages: &mut dyn Iterator<Item = Message>) -> (usize, Option<Rejected>) {
         let inner = &self.inner;
         if !inner.birth.is_here() {
-            let rejected = messages.next().map(|message| Rejected { message, error: ZmtpPushError::Closed });
-            return (0, rejected);
+            return (0, messages.next().map(closed));
         }
         let connection = inner.state.lock().connection.clone();
         let (mut taken, mut left) = (0, None);

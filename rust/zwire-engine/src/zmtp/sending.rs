@@ -9,7 +9,7 @@ use crate::{
     rt::clock,
 };
 use bytes::Bytes;
-use core::time::Duration;
+use core::{sync::atomic::Ordering, time::Duration};
 use parking_lot::MutexGuard;
 use std::{collections::VecDeque, io};
 use zwire_proto::{
@@ -28,7 +28,7 @@ pub(crate) struct MessageQueue {
     room: bool,
     low_messages: usize,
     low_bytes: usize,
-    written: Written,
+    pub(super) written: Written,
 }
 
 impl MessageQueue {
@@ -139,8 +139,15 @@ pub(crate) enum Writing {
 }
 
 impl Connection {
-    /// Queues a message.
-    pub(super) fn push(&self, message: Message) -> Result<(), Rejected> {
+    /// Queues a message, and writes it at once if no other is waiting. Never waits. After a full queue,
+    /// [`Owner::writable`](super::Owner::writable) signals when to try again.
+    ///
+    /// # Errors
+    /// The message, with the reason of the rejection.
+    pub fn try_send(&self, message: Message) -> Result<(), Rejected> {
+        if !self.birth.is_here() {
+            return Err(closed(message));
+        }
         let now = clock::mono();
         let mut sending = self.outbox.lock();
         let mut result = push_one(&mut sending, message);
@@ -163,8 +170,12 @@ impl Connection {
         result
     }
 
-    /// Queues a message for a caller that holds a lock and must not write.
-    pub(super) fn push_deferred(&self, message: Message) -> Result<(), Rejected> {
+    /// As [`Self::try_send`], but makes no system call. With `true` the caller owes [`Self::flush_deferred`] once
+    /// it has released its locks; with `false` another caller owes it already.
+    pub(crate) fn try_defer(&self, message: Message) -> Result<bool, Rejected> {
+        if !self.birth.is_here() {
+            return Err(closed(message));
+        }
         let mut sending = self.outbox.lock();
         match push_one(&mut sending, message) {
             // No thread writes the messages that were coalesced yet. The flush that this caller, or another
@@ -174,18 +185,23 @@ impl Connection {
                 error: ZmtpPushError::HighWaterMark { .. } | ZmtpPushError::Bytes { .. },
             }) if !sending.busy => {
                 sending.backlog.machine.restore([message]);
-                Ok(())
             }
             Err(rejected) => {
                 sending.backlog.starved = true;
-                Err(rejected)
+                return Err(rejected);
             }
-            Ok(()) => Ok(()),
+            Ok(()) => {}
         }
+        drop(sending);
+        Ok(!self.deferred.swap(true, Ordering::AcqRel))
     }
 
-    /// Queues messages until one is rejected.
-    pub(super) fn push_many(&self, messages: &mut dyn Iterator<Item = Message>) -> (usize, Option<Rejected>) {
+    /// Queues messages until one is rejected, and writes them together. Returns the number of accepted
+    /// ones, and the rejected one.
+    pub fn try_send_many(&self, messages: &mut dyn Iterator<Item = Message>) -> (usize, Option<Rejected>) {
+        if !self.birth.is_here() {
+            return (0, messages.next().map(closed));
+        }
         let now = clock::mono();
         let mut sending = self.outbox.lock();
         let mut taken = 0;
@@ -218,8 +234,12 @@ impl Connection {
         }
     }
 
-    /// Writes the messages of [`Self::push_deferred`].
-    pub(super) fn write_deferred(&self, writing: Writing) {
+    /// Writes the messages of [`Self::try_defer`].
+    pub(crate) fn flush_deferred(&self, writing: Writing) {
+        self.deferred.store(false, Ordering::Release);
+        if !self.birth.is_here() {
+            return;
+        }
         let now = clock::mono();
         let sending = self.outbox.lock();
         if !sending.backlog.machine.is_idle() {
@@ -228,7 +248,11 @@ impl Connection {
         }
     }
 
-    pub(super) fn flush_coalesced(&self) {
+    /// Writes the gathered messages now.
+    pub fn flush(&self) {
+        if !self.birth.is_here() {
+            return;
+        }
         let sending = self.outbox.lock();
         if sending.flush_at.is_some() {
             self.outbox.flush_locked(self, sending);
@@ -244,13 +268,6 @@ impl Connection {
         };
         sending.last_push = now;
         self.outbox.settle(self, sending, now, at_once, TICK);
-    }
-
-    /// Messages, bytes and write calls.
-    pub(super) fn sent(&self) -> (u64, u64, u64) {
-        let sending = self.outbox.lock();
-        let Written { bytes, calls } = sending.backlog.written;
-        (sending.backlog.machine.stats().messages, bytes as u64, calls)
     }
 
     /// The messages of a dead connection that were not begun to be written, oldest first.
@@ -273,9 +290,14 @@ impl Connection {
     }
 }
 
+/// Rejection by a connection that is over, or belongs to another process.
+pub(super) const fn closed(message: Message) -> Rejected {
+    Rejected { message, error: ZmtpPushError::Closed }
+}
+
 fn push_one(sending: &mut Sending<MessageQueue>, message: Message) -> Result<(), Rejected> {
     if sending.dead {
-        return Err(Rejected { message, error: ZmtpPushError::Closed });
+        return Err(closed(message));
     }
     sending.backlog.machine.push(message)
 }

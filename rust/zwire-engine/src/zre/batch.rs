@@ -5,7 +5,7 @@
 
 use super::{
     core::NodeCore,
-    node::{Node, delivery},
+    node::{Node, shout, whisper},
     shared::NodeShared,
 };
 use crate::{
@@ -93,7 +93,7 @@ impl Node {
         {
             return Err(NodeError::UnknownPeer { peer: *peer }.into());
         }
-        let chunk = CHUNK.min(self.high_water_mark());
+        let chunk = CHUNK.min(self.shared.options.high_water_mark);
         let mut next = contents.next();
         while next.is_some() {
             let room = self.wait_for_room(target, chunk, patience, interrupted)?;
@@ -143,7 +143,7 @@ impl Node {
             }
             fits(last).then_some(Ok(last))
         };
-        match self.progress().wait(Some(patience), interrupted, look) {
+        match self.shared.progress.wait(Some(patience), interrupted, look) {
             Ok(result) => result,
             Err(Missed::TimedOut) => Ok(last),
             Err(Missed::Interrupted) => Err(Error::Interrupted),
@@ -161,23 +161,15 @@ fn send_one(
     sent: &mut Sent,
 ) -> Result<(), Error> {
     match target {
-        BatchTarget::Peer(peer) => {
-            let outcome = core.machine.whisper(now, peer, content);
-            let full = shared.settle(core, now);
-            match delivery(outcome) {
-                Ok(Delivery::Queued) if full.contains(peer) => sent.count(Delivery::Full),
-                Ok(delivery) => sent.count(delivery),
-                // It was there at the start.
-                Err(Error::Node(NodeError::UnknownPeer { .. })) => sent.count(Delivery::NotResponding),
-                Err(error) => return Err(error),
-            }
-        }
+        BatchTarget::Peer(peer) => match whisper(shared, core, now, peer, content) {
+            Ok(delivery) => sent.count(delivery),
+            // It was there at the start.
+            Err(Error::Node(NodeError::UnknownPeer { .. })) => sent.count(Delivery::NotResponding),
+            Err(error) => return Err(error),
+        },
         BatchTarget::Group(group) => {
-            let shouted = core.machine.shout(now, group, content);
-            let full = shared.settle(core, now);
-            for (peer, delivery) in shouted?.peers {
-                sent.count(if full.contains(&peer) { Delivery::Full } else { delivery });
-            }
+            let shouted = shout(shared, core, now, group, content)?;
+            shouted.peers.into_iter().for_each(|(_, delivery)| sent.count(delivery));
         }
     }
     sent.messages += 1;

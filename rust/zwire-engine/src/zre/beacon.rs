@@ -13,16 +13,26 @@ const MAX_DATAGRAM: usize = 128;
 /// Most datagrams of one wake-up, so that a flood does not starve other tasks of the thread.
 const MAX_AT_ONCE: usize = 64;
 
+/// Beacons on one interface.
+#[derive(Clone, Debug)]
+pub struct SenderReport {
+    /// The interface.
+    pub candidate: Candidate,
+    /// Beacons that went out.
+    pub sent: u64,
+    /// Beacons that did not.
+    pub failed: u64,
+    /// Why the last one did not.
+    pub error: Option<String>,
+}
+
 /// Sender of beacons on one interface.
 #[derive(Debug)]
 pub(crate) struct BeaconSender {
-    pub(crate) candidate: Candidate,
+    pub(crate) report: SenderReport,
     to: SocketAddrV4,
     /// `None` if the operating system refused the socket.
     socket: Option<StdSocket>,
-    pub(crate) sent: u64,
-    pub(crate) failed: u64,
-    pub(crate) error: Option<String>,
 }
 
 impl BeaconSender {
@@ -34,19 +44,18 @@ impl BeaconSender {
             Ok(socket) => (Some(socket), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        Self { candidate, to, socket, sent: 0, failed: 0, error }
+        Self { report: SenderReport { candidate, sent: 0, failed: 0, error }, to, socket }
     }
 
     /// Sends a beacon. After a failure the next call tries again, so that a returning cable needs no
     /// further action.
     pub(crate) fn send(&mut self, datagram: &[u8]) {
+        let report = &mut self.report;
         if self.socket.is_none() {
             // The address may exist again.
-            *self = Self {
-                sent: self.sent,
-                failed: self.failed,
-                ..Self::new(self.candidate.clone(), self.to.port())
-            };
+            let bound = bind_sender(report.candidate.address);
+            report.error = bound.as_ref().err().map(ToString::to_string);
+            self.socket = bound.ok();
         }
         let result = match &self.socket {
             Some(socket) => socket.send_to(datagram, self.to).map(drop),
@@ -54,16 +63,16 @@ impl BeaconSender {
         };
         match result {
             Ok(()) => {
-                self.sent += 1;
-                self.error = None;
+                report.sent += 1;
+                report.error = None;
             }
             Err(error) => {
-                self.failed += 1;
-                if self.error.is_none() {
+                report.failed += 1;
+                if report.error.is_none() {
                     // Logged when sending begins to fail, not once a second.
-                    tracing::warn!(interface = self.candidate.name, %error, "beacons cannot be sent on this interface");
+                    tracing::warn!(interface = report.candidate.name, %error, "beacons cannot be sent on this interface");
                 }
-                self.error = Some(error.to_string());
+                report.error = Some(error.to_string());
             }
         }
     }

@@ -2,14 +2,13 @@
 
 use super::{
     beacon::BeaconSender,
-    effects::NodeEffects,
     gossip::GossipState,
     interfaces::{Candidate, InterfaceVerdict},
     log::Collectors,
 };
 use crate::{
-    rt::queue::Weigh,
-    zmtp::{Connection, Listener, Outbound},
+    rt::{queue::Weigh, watch::Watch},
+    zmtp::{Connection, Listener, Outbound, Writing},
 };
 use bytes::Bytes;
 use core::{net::IpAddr, time::Duration};
@@ -55,6 +54,32 @@ pub(super) struct Leaving {
     datagram: Bytes,
 }
 
+/// Writes to sockets and wake-ups that the machine has asked for, due once the lock of the node is released.
+#[derive(Default)]
+pub(crate) struct NodeEffects {
+    /// Connections with queued messages.
+    pub(super) flush: Vec<Arc<Connection>>,
+    pub(super) beacons: Vec<(Arc<Mutex<BeaconSender>>, Bytes)>,
+    /// Whether to wake the callers that wait for peers.
+    pub(super) presence: bool,
+    /// How soon the messages are written.
+    pub(super) writing: Writing,
+}
+
+impl NodeEffects {
+    pub(super) fn perform(self, presence: &Watch) {
+        for connection in &self.flush {
+            connection.flush_deferred(self.writing);
+        }
+        for (sender, datagram) in &self.beacons {
+            sender.lock().send(datagram);
+        }
+        if self.presence {
+            presence.notify();
+        }
+    }
+}
+
 /// A node that runs.
 pub(crate) struct NodeCore {
     pub(crate) machine: Machine,
@@ -65,7 +90,6 @@ pub(crate) struct NodeCore {
     pub(super) inbound: HashMap<Bytes, Arc<Connection>>,
     pub(crate) listener: Listener,
     pub(crate) senders: Vec<Arc<Mutex<BeaconSender>>>,
-    /// Writes that are due once the lock of the node is released.
     pub(super) effects: NodeEffects,
     /// All interfaces, as last seen.
     pub(crate) candidates: Vec<Candidate>,
@@ -101,7 +125,7 @@ impl NodeCore {
         let beacons = self.machine.config().beacon_interval.is_some();
         let mut old = core::mem::take(&mut self.senders);
         for candidate in candidates.iter().filter(|c| beacons && c.verdict == InterfaceVerdict::Used) {
-            let known = old.iter().position(|sender| sender.lock().candidate == *candidate);
+            let known = old.iter().position(|sender| sender.lock().report.candidate == *candidate);
             self.senders.push(match known {
                 Some(at) => old.swap_remove(at),
                 None => Arc::new(Mutex::new(BeaconSender::new(candidate.clone(), port))),
@@ -131,7 +155,7 @@ impl NodeCore {
     /// one waits for as long as a peer may be silent.
     fn leave_lost_addresses(&mut self, now: Now) {
         let candidates = &self.candidates;
-        let lost = |connection: &Connection| match connection.local().ip() {
+        let lost = |connection: &Connection| match connection.local.ip() {
             IpAddr::V4(address) => candidates.iter().all(|candidate| candidate.address != address),
             IpAddr::V6(_) => false,
         };
@@ -162,7 +186,7 @@ impl NodeCore {
             return self.machine.handle_beacon(now, source, &datagram);
         };
         let (at, until) = (now.mono + LEAVING, now.mono + LEAVING_LIMIT);
-        self.leaving.entry(connection.id()).or_insert(Leaving { at, until, source, datagram });
+        self.leaving.entry(connection.id).or_insert(Leaving { at, until, source, datagram });
     }
 
     /// A goodbye has waited long enough.
@@ -188,7 +212,7 @@ impl NodeCore {
 
     /// Whether a connection speaks for its identity.
     pub(super) fn speaks(&self, connection: &Connection) -> bool {
-        self.inbound.get(&connection.peer().identity).is_some_and(|known| known.id() == connection.id())
+        self.inbound.get(&connection.peer.identity).is_some_and(|known| known.id == connection.id)
     }
 
     /// The end: everything is closed.

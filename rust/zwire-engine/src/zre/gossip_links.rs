@@ -93,16 +93,12 @@ impl NodeShared {
 
     /// Changes the gossip state of a running node, and handles the tuples received.
     fn with_gossip(self: &Arc<Self>, f: impl FnOnce(&mut GossipState, Now)) {
-        let now = clock::now();
-        let mut state = self.lock();
-        let Some(core) = state.running() else { return };
-        f(&mut core.gossip, now);
-        self.settle_gossip(core, now);
+        self.with_core(|core, now| f(&mut core.gossip, now));
     }
 
     pub(crate) fn settle_gossip(self: &Arc<Self>, core: &mut NodeCore, now: Now) {
         let NodeCore { gossip, effects, .. } = core;
-        for heard in gossip.drain(|connection| effects.flush(Some(connection))) {
+        for heard in gossip.drain(|connection| effects.flush.push(connection)) {
             if let Some(Tuple { uuid, endpoint, public_key }) = heard.node() {
                 core.machine.handle_found(now, uuid, endpoint, public_key);
             }
@@ -125,11 +121,11 @@ impl Owner for HubOwner {
     fn opened(&self, connection: &Arc<Connection>) {
         let Some(shared) = self.0.upgrade() else { return connection.close() };
         shared.with_gossip(|gossip, now| {
-            gossip.connections.insert(connection.id(), connection.clone());
-            if connection.socket_type() == SocketType::Dealer
+            gossip.connections.insert(connection.id, connection.clone());
+            if connection.socket_type == SocketType::Dealer
                 && let Some(hub) = &mut gossip.hub
             {
-                hub.handle_connected(now, connection.id());
+                hub.handle_connected(now, connection.id);
             }
         });
     }
@@ -137,7 +133,7 @@ impl Owner for HubOwner {
     fn received(&self, connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause> {
         self.0.upgrade()?.with_gossip(|gossip, now| {
             let Some(hub) = &mut gossip.hub else { return };
-            frames(inbound).for_each(|frame| hub.handle_message(now, connection.id(), &frame));
+            frames(inbound).for_each(|frame| hub.handle_message(now, connection.id, &frame));
         });
         None
     }
@@ -145,9 +141,9 @@ impl Owner for HubOwner {
     fn closed(&self, connection: Option<&Arc<Connection>>, _reason: &CloseReason) {
         let (Some(shared), Some(connection)) = (self.0.upgrade(), connection) else { return };
         shared.with_gossip(|gossip, _| {
-            gossip.connections.remove(&connection.id());
+            gossip.connections.remove(&connection.id);
             if let Some(hub) = &mut gossip.hub {
-                hub.handle_closed(connection.id());
+                hub.handle_closed(connection.id);
             }
         });
     }

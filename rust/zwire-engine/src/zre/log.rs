@@ -225,7 +225,7 @@ impl Owner for CollectorOwner {
             match message.frames().first().map(Log::decode) {
                 Some(Ok(log)) => {
                     // If nothing takes the records, the oldest is dropped and counted by the queue.
-                    let _ = self.records.push(LogRecord { log, from: connection.remote() });
+                    let _ = self.records.push(LogRecord { log, from: connection.remote });
                 }
                 _ => *self.malformed.lock() += 1,
             }
@@ -402,7 +402,7 @@ impl LogSender {
             let left = end.saturating_sub(clock::mono());
             let written = || (connection.is_closed() || connection.is_flushed()).then_some(());
             // Lines that are not written by then are given up.
-            let _ = connection.progress().wait(Some(left), &mut || false, written);
+            let _ = connection.progress.wait(Some(left), &mut || false, written);
         }
         self.collectors.lock().close();
     }

@@ -5,8 +5,7 @@
 //! | `options` | options of a node |
 //! | `batch` | batches of messages |
 //! | `beacon` | discovery datagrams |
-//! | `core` | the machine, its sockets and its connections, behind one lock |
-//! | `effects` | writes that are due once the lock of a node is released |
+//! | `core` | the machine, its sockets and its connections, behind one lock; writes that are due after it |
 //! | `node` | the handle that applications hold |
 //! | `shared` | the node behind its lock, and the owners of its connections |
 //! | `tasks` | the tasks of a node: receiving beacons, following the interfaces |
@@ -18,7 +17,6 @@
 mod batch;
 mod beacon;
 mod core;
-mod effects;
 mod gossip;
 mod gossip_links;
 mod log;
@@ -32,6 +30,7 @@ mod tests;
 pub use self::core::NodeEvent;
 pub use crate::net::interfaces;
 pub use batch::{BatchTarget, Sent};
+pub use beacon::SenderReport;
 pub use log::{LogCollector, LogRecord, LogSender, RECORDS};
-pub use node::{Doctor, Node, SenderReport, Stats};
+pub use node::{Doctor, Node, Stats};
 pub use options::{Keys, NodeOptions};

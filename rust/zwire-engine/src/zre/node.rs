@@ -2,7 +2,7 @@
 
 use super::{
     batch::BatchTarget,
-    beacon::BeaconSender,
+    beacon::SenderReport,
     core::{NodeCore, NodeEvent},
     interfaces::{self, Candidate, InterfaceVerdict, Purpose, Selector},
     log,
@@ -17,7 +17,7 @@ use crate::{
         queue::Queue,
         runtime::{self, Birth},
         timer::{self, Timer},
-        watch::{Missed, Watch},
+        watch::Watch,
     },
     zmtp::{Listener, Writing},
 };
@@ -38,19 +38,6 @@ use zwire_proto::{
         wire::EncodeError,
     },
 };
-
-/// Beacons on one interface.
-#[derive(Clone, Debug)]
-pub struct SenderReport {
-    /// The interface.
-    pub candidate: Candidate,
-    /// Beacons that went out.
-    pub sent: u64,
-    /// Beacons that did not.
-    pub failed: u64,
-    /// Why the last one did not.
-    pub error: Option<String>,
-}
 
 /// Counters since the start. All rise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,7 +69,7 @@ pub struct Doctor {
 ///
 /// Dropping it stops it, with a goodbye.
 pub struct Node {
-    shared: Arc<NodeShared>,
+    pub(super) shared: Arc<NodeShared>,
 }
 
 impl Node {
@@ -205,17 +192,19 @@ impl Node {
         for endpoint in &options.gossip_connect {
             shared.gossip_connect(&mut core, endpoint)?;
         }
-        let mut running = shared.tasks.lock();
-        let mut spawn = |task: tasks::NodeTask| running.push(shared.runtime.spawn(task).abort_handle());
         shared.settle(&mut core, now);
         *state = NodeState::Running(Box::new(core));
         drop(state);
         let weak = || Arc::downgrade(shared);
-        spawn(Box::pin(timer::run(weak())));
+        let mut running = vec![shared.runtime.spawn(timer::run(weak())).abort_handle()];
         if beacons {
-            spawn(Box::pin(tasks::run_beacons(weak(), options.beacon_port)));
-            spawn(Box::pin(tasks::run_interfaces(weak(), selectors)));
+            let hearing = tasks::run_beacons(weak(), options.beacon_port);
+            let looking = tasks::run_interfaces(weak(), selectors);
+            running.extend(
+                [shared.runtime.spawn(hearing), shared.runtime.spawn(looking)].map(|t| t.abort_handle()),
+            );
         }
+        shared.tasks.lock().extend(running);
         Ok(())
     }
 
@@ -377,13 +366,7 @@ impl Node {
         if !patience.is_zero() {
             self.wait_for_room(&BatchTarget::Peer(*peer), 1, patience, interrupted)?;
         }
-        self.run_sending(|shared, core, now| {
-            let (outcome, full) = (core.machine.whisper(now, peer, content), shared.settle(core, now));
-            match delivery(outcome)? {
-                Delivery::Queued if full.contains(peer) => Ok(Delivery::Full),
-                delivery => Ok(delivery),
-            }
-        })
+        self.run_sending(|shared, core, now| whisper(shared, core, now, peer, content))
     }
 
     /// Sends a content to each peer of a group. With `patience` it waits for room in the queues of all, at
@@ -402,12 +385,7 @@ impl Node {
         if !patience.is_zero() {
             self.wait_for_room(&BatchTarget::Group(group.clone()), 1, patience, interrupted)?;
         }
-        self.run_sending(|shared, core, now| {
-            let (shouted, full) = (core.machine.shout(now, &group, content), shared.settle(core, now));
-            let mut shouted = shouted?;
-            full.iter().for_each(|peer| shouted.correct(peer, Delivery::Full));
-            Ok(shouted)
-        })
+        self.run_sending(|shared, core, now| shout(shared, core, now, &group, content))
     }
 
     /// Has `tcp://host:port` as a peer, now and whenever it is not there. A node with keys needs that of the
@@ -416,12 +394,7 @@ impl Node {
     /// # Errors
     /// It is no endpoint, it lacks its key, or the node does not run.
     pub fn require_peer(&self, endpoint: &str, public_key: Option<[u8; 32]>) -> Result<(), Error> {
-        let endpoint = Text::from(endpoint);
-        self.run(|shared, core, now| {
-            core.machine.handle_endpoint(now, &endpoint, public_key)?;
-            shared.settle(core, now);
-            Ok(())
-        })
+        self.command(|machine, now| machine.handle_endpoint(now, &Text::from(endpoint), public_key))
     }
 
     /// Wants to lead a group that it is in.
@@ -429,9 +402,13 @@ impl Node {
     /// # Errors
     /// It is not in the group, or does not run.
     pub fn contest(&self, group: &str) -> Result<(), Error> {
-        let group = Text::from(group);
+        self.command(|machine, now| machine.contest(now, &Text::from(group)))
+    }
+
+    /// Runs a command of the machine, and what the machine asks for then.
+    fn command(&self, f: impl FnOnce(&mut Machine, Now) -> Result<(), NodeError>) -> Result<(), Error> {
         self.run(|shared, core, now| {
-            core.machine.contest(now, &group)?;
+            f(&mut core.machine, now)?;
             shared.settle(core, now);
             Ok(())
         })
@@ -478,13 +455,8 @@ impl Node {
             };
             (peers.len() >= count).then_some(Ok(peers))
         };
-        match self.shared.presence.wait(timeout, interrupted, look) {
-            Ok(result) => result,
-            Err(Missed::Interrupted) => Err(Error::Interrupted),
-            Err(Missed::TimedOut) => {
-                Err(Error::TimedOut { what: "waiting for peers", after: timeout.unwrap_or_default() })
-            }
-        }
+        let found = self.shared.presence.wait(timeout, interrupted, look);
+        found.unwrap_or_else(|missed| Err(Error::missed(missed, "waiting for peers", timeout)))
     }
 
     /// Reads something of the machine.
@@ -534,16 +506,7 @@ impl Node {
     pub fn doctor(&self) -> Result<Doctor, Error> {
         let deaf = self.shared.deaf.lock().clone();
         self.run(|_, core, _| {
-            let report = |sender: &Arc<Mutex<BeaconSender>>| {
-                let sender = sender.lock();
-                SenderReport {
-                    candidate: sender.candidate.clone(),
-                    sent: sender.sent,
-                    failed: sender.failed,
-                    error: sender.error.clone(),
-                }
-            };
-            let senders = core.senders.iter().map(report).collect();
+            let senders = core.senders.iter().map(|sender| sender.lock().report.clone()).collect();
             let ignored = core.machine.ignored().to_vec();
             Ok(Doctor { interfaces: core.candidates.clone(), senders, deaf, ignored })
         })
@@ -567,16 +530,6 @@ impl Node {
         });
         self.shared.note_sent();
         result
-    }
-
-    /// The watch that is told when a peer's queue may have room.
-    pub(super) fn progress(&self) -> &Watch {
-        &self.shared.progress
-    }
-
-    /// Most messages that wait for one peer.
-    pub(super) fn high_water_mark(&self) -> usize {
-        self.shared.options.high_water_mark
     }
 
     pub(super) fn run<R>(
@@ -631,11 +584,34 @@ fn bind_address(text: &str) -> Result<Option<Ipv4Addr>, Error> {
     }
 }
 
-pub(super) fn delivery(outcome: Result<(), NodeError>) -> Result<Delivery, Error> {
+/// Sends a content to one peer.
+pub(super) fn whisper(
+    shared: &Arc<NodeShared>,
+    core: &mut NodeCore,
+    now: Now,
+    peer: &Uuid,
+    content: Vec<Bytes>,
+) -> Result<Delivery, Error> {
+    let (outcome, full) = (core.machine.whisper(now, peer, content), shared.settle(core, now));
     match outcome {
+        Ok(()) if full.contains(peer) => Ok(Delivery::Full),
         Ok(()) => Ok(Delivery::Queued),
         Err(NodeError::NotResponding { .. }) => Ok(Delivery::NotResponding),
         Err(NodeError::Encode(EncodeError::MultiFrame { .. })) => Ok(Delivery::Refused),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Sends a content to each peer of a group.
+pub(super) fn shout(
+    shared: &Arc<NodeShared>,
+    core: &mut NodeCore,
+    now: Now,
+    group: &Text,
+    content: Vec<Bytes>,
+) -> Result<Shouted, Error> {
+    let (shouted, full) = (core.machine.shout(now, group, content), shared.settle(core, now));
+    let mut shouted = shouted?;
+    full.iter().for_each(|peer| shouted.correct(peer, Delivery::Full));
+    Ok(shouted)
 }

@@ -2,7 +2,6 @@
 
 use super::{
     core::{LEAVING, NodeCore, NodeEvent},
-    interfaces::Candidate,
     options::{Keys, NodeOptions},
 };
 use crate::{
@@ -21,7 +20,7 @@ use crate::{
 };
 use bytes::Bytes;
 use core::{
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     ops::{Deref, DerefMut},
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
@@ -116,18 +115,6 @@ impl NodeShared {
 
     pub(super) fn is_running(&self) -> bool {
         matches!(*self.state.lock(), NodeState::Running(_))
-    }
-
-    pub(crate) fn set_deaf(&self, why: Option<String>) {
-        *self.deaf.lock() = why;
-    }
-
-    pub(crate) fn look_at_interfaces(self: &Arc<Self>, candidates: Vec<Candidate>) {
-        let now = clock::now();
-        let mut state = self.lock();
-        let Some(core) = state.running() else { return };
-        core.look_at_interfaces(now, candidates, self.options.beacon_port);
-        self.settle(core, now);
     }
 
     pub(crate) fn end_tasks(&self) {
@@ -234,9 +221,7 @@ impl NodeShared {
         if told {
             self.events.signal();
         }
-        if presence {
-            core.effects.tell_presence();
-        }
+        core.effects.presence |= presence;
         self.timer.arm(core.poll_timeout());
         full
     }
@@ -267,7 +252,7 @@ impl NodeShared {
                 let Some(way) = core.ways.get(&dealer) else { return };
                 let Some(message) = Message::of(frames) else { return };
                 match way.try_defer(message) {
-                    Ok(connection) => core.effects.flush(connection),
+                    Ok(connection) => core.effects.flush.extend(connection),
                     Err(_) => {
                         core.full += 1;
                         failed.push((dealer, peer));
@@ -276,7 +261,7 @@ impl NodeShared {
             }
             Action::Beacon { interface, datagram } => {
                 if let Some(sender) = core.senders.get(interface) {
-                    core.effects.send_beacon(sender.clone(), datagram);
+                    core.effects.beacons.push((sender.clone(), datagram));
                 }
             }
             Action::Resolve { endpoint } => {
@@ -290,7 +275,7 @@ impl NodeShared {
             }
             Action::DisconnectLog { endpoint } => core.collectors.disconnect(&endpoint),
             Action::Log { frame } => {
-                core.collectors.send(&frame, |connection| core.effects.flush(connection))
+                core.collectors.send(&frame, |connection| core.effects.flush.extend(connection))
             }
         }
     }
@@ -309,22 +294,13 @@ impl NodeShared {
         Outbound::connect(&self.runtime, &endpoint, config, RECONNECT, owner)
     }
 
-    /// Tells the machine something, and does what it wants then.
-    fn with_core(self: &Arc<Self>, f: impl FnOnce(&mut NodeCore, Now)) {
+    /// Tells the machine of a running node something, and does what it wants then.
+    pub(super) fn with_core(self: &Arc<Self>, f: impl FnOnce(&mut NodeCore, Now)) {
         let now = clock::now();
         let mut state = self.lock();
         let Some(core) = state.running() else { return };
         f(core, now);
-        self.settle(core, now);
-    }
-
-    /// Datagrams of discovery have come.
-    pub(crate) fn handle_beacons(self: &Arc<Self>, datagrams: &mut Vec<(IpAddr, Bytes)>) {
-        self.with_core(|core, now| {
-            for (source, datagram) in datagrams.drain(..) {
-                core.handle_beacon(now, source, datagram);
-            }
-        });
+        self.settle_gossip(core, now);
     }
 }
 
@@ -486,13 +462,13 @@ impl Owner for RouterOwner {
         let mut state = shared.lock();
         let Some(core) = state.running() else { return connection.close() };
         // Each peer has one connection; messages of a peer without an identity are dropped.
-        let identity = connection.peer().identity.clone();
+        let identity = connection.peer.identity.clone();
         if core.inbound.len() >= core.machine.config().max_peers && !core.inbound.contains_key(&identity) {
             return connection.close();
         }
         if let Some(old) = core.inbound.insert(identity, connection.clone()) {
             core.taken_over += 1;
-            core.leave(now, old.id());
+            core.leave(now, old.id);
             shared.settle(core, now);
             old.close();
         }
@@ -507,11 +483,11 @@ impl Owner for RouterOwner {
             inbound.clear();
             return None;
         }
-        if let Some(leaving) = core.leaving.get_mut(&connection.id()) {
+        if let Some(leaving) = core.leaving.get_mut(&connection.id) {
             leaving.at = (now.mono + LEAVING).min(leaving.until);
         }
-        let identity = connection.peer().identity.clone();
-        let key = as_key(&connection.peer().user_id);
+        let identity = connection.peer.identity.clone();
+        let key = as_key(&connection.peer.user_id);
         for item in inbound.drain(..) {
             if let Inbound::Message(message) = item {
                 core.machine.handle_message_by(now, &identity, key.as_ref(), message.frames());
@@ -530,9 +506,9 @@ impl Owner for RouterOwner {
         let (Some(shared), Some(connection)) = (self.shared.upgrade(), connection) else { return };
         shared.with_core(|core, now| {
             if core.speaks(connection) {
-                core.inbound.remove(&connection.peer().identity);
+                core.inbound.remove(&connection.peer.identity);
             }
-            core.leave(now, connection.id());
+            core.leave(now, connection.id);
         });
     }
 }

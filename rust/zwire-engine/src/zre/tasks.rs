@@ -5,7 +5,7 @@ use super::{
     interfaces::{self, Purpose, Selector},
     shared::NodeShared,
 };
-use core::{pin::Pin, time::Duration};
+use core::time::Duration;
 use std::sync::Weak;
 
 /// How often the interfaces are looked at. Telling a change at once would need another way on each system.
@@ -13,9 +13,6 @@ const LOOK: Duration = Duration::from_secs(2);
 
 /// How long until a port that another program has is tried again.
 const REBIND: Duration = Duration::from_secs(5);
-
-/// Task of a node.
-pub(crate) type NodeTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Hears beacons. A port that cannot be had costs a warning and the beacons of others, nothing more.
 pub(crate) async fn run_beacons(shared: Weak<NodeShared>, port: u16) {
@@ -28,14 +25,18 @@ pub(crate) async fn run_beacons(shared: Weak<NodeShared>, port: u16) {
                     tracing::info!(port, "beacons can be heard now");
                 }
                 warned = false;
-                {
-                    let Some(strong) = shared.upgrade() else { return };
-                    strong.set_deaf(None);
+                match shared.upgrade() {
+                    Some(strong) => *strong.deaf.lock() = None,
+                    None => return,
                 }
                 loop {
                     let received = beacon::receive(&socket, &mut datagrams).await;
                     let Some(strong) = shared.upgrade() else { return };
-                    strong.handle_beacons(&mut datagrams);
+                    strong.with_core(|core, now| {
+                        for (source, datagram) in datagrams.drain(..) {
+                            core.handle_beacon(now, source, datagram);
+                        }
+                    });
                     if let Err(error) = received {
                         tracing::warn!(port, %error, "beacons are not heard any more");
                         break;
@@ -51,7 +52,7 @@ pub(crate) async fn run_beacons(shared: Weak<NodeShared>, port: u16) {
                     );
                 }
                 warned = true;
-                strong.set_deaf(Some(error.to_string()));
+                *strong.deaf.lock() = Some(error.to_string());
             }
         }
         tokio::time::sleep(REBIND).await;
@@ -64,7 +65,9 @@ pub(crate) async fn run_interfaces(shared: Weak<NodeShared>, selectors: Vec<Sele
         tokio::time::sleep(LOOK).await;
         let Some(strong) = shared.upgrade() else { return };
         match interfaces::list(Purpose::Broadcast, &selectors) {
-            Ok(candidates) => strong.look_at_interfaces(candidates),
+            Ok(candidates) => strong.with_core(|core, now| {
+                core.look_at_interfaces(now, candidates, strong.options.beacon_port);
+            }),
             Err(error) => tracing::debug!(%error, "the interfaces cannot be listed"),
         }
     }

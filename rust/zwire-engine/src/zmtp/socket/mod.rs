@@ -17,10 +17,9 @@ use super::{CloseReason, Connection, Listener, Outbound, connection::next_id};
 use crate::{
     error::Error,
     rt::{
-        clock,
         queue::{Bounds, Overflow, Queue, RecvError, Weigh},
         runtime::{self, Birth},
-        watch::Missed,
+        watch::{Missed, Watch},
     },
 };
 use bytes::Bytes;
@@ -29,8 +28,8 @@ use core::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
-use owner::{Ear, Origin};
-use parking_lot::{Condvar, Mutex};
+use owner::Ear;
+use parking_lot::Mutex;
 use std::{
     collections::{BTreeMap, HashMap},
     net::SocketAddr,
@@ -119,7 +118,8 @@ struct SocketShared {
     state: Mutex<SocketState>,
     inbox: Arc<Queue<Received>>,
     events: Arc<Queue<Event>>,
-    room: RoomWatch,
+    /// Told of changes that may let a waiting sender, or a wait for a connection, continue.
+    room: Watch,
     /// Whether messages were sent that may wait to be written together with others.
     dirty: AtomicBool,
     /// Set when the socket accepts no more messages.
@@ -154,32 +154,6 @@ struct Pipe {
     connection: Option<Arc<Connection>>,
     /// Reason why there is no connection.
     failure: Option<CloseReason>,
-}
-
-/// Counter of changes that may let a waiting sender continue.
-#[derive(Default)]
-struct RoomWatch {
-    changes: Mutex<u64>,
-    changed: Condvar,
-}
-
-impl RoomWatch {
-    fn changes(&self) -> u64 {
-        *self.changes.lock()
-    }
-
-    fn change(&self) {
-        *self.changes.lock() += 1;
-        self.changed.notify_all();
-    }
-
-    /// Waits until there is a change since `seen`, at most `limit`.
-    fn wait(&self, seen: u64, limit: Duration) {
-        let mut changes = self.changes.lock();
-        if *changes == seen {
-            self.changed.wait_for(&mut changes, limit);
-        }
-    }
 }
 
 #[derive(Default)]
@@ -224,7 +198,7 @@ impl Socket {
                 state: Mutex::new(SocketState { machine, pipes: HashMap::new(), listeners: Vec::new() }),
                 inbox,
                 events,
-                room: RoomWatch::default(),
+                room: Watch::default(),
                 dirty: AtomicBool::new(false),
                 closed: AtomicBool::new(false),
                 ended: AtomicBool::new(false),
@@ -247,7 +221,7 @@ impl Socket {
     pub fn bind(&self, endpoint: &str) -> Result<String, SocketError> {
         let shared = &self.shared;
         shared.check()?;
-        let ear = Ear::new(shared, Origin::Listener { endpoint: endpoint.to_owned() });
+        let ear = Ear::new(shared, endpoint, None);
         let listener =
             Listener::bind(&shared.runtime, endpoint, shared.options.connection.clone(), Arc::new(ear))?;
         let bound = format!("tcp://{}", listener.local_addr());
@@ -273,7 +247,7 @@ impl Socket {
         {
             // Held until the pipe is stored, so that its connection finds it.
             let mut state = shared.state.lock();
-            let ear = Ear::new(shared, Origin::Outbound { endpoint: endpoint.to_owned(), key });
+            let ear = Ear::new(shared, endpoint, Some(key));
             let outbound = Outbound::connect(
                 &shared.runtime,
                 endpoint,
@@ -286,7 +260,7 @@ impl Socket {
                 dealer.open(key);
             }
         }
-        shared.room.change();
+        shared.room.notify();
         wait.map_or(Ok(()), |limit| shared.wait_connected(endpoint, key, limit, interrupted))
     }
 
@@ -380,7 +354,7 @@ impl Socket {
         self.shared.check()?;
         let mut state = self.shared.state.lock();
         let SocketState { machine, pipes, .. } = &mut *state;
-        let Machine::Sub(subscriber) = machine else { return Err(self.unsupported("subscribe")) };
+        let Machine::Sub(subscriber) = machine else { return Err(self.shared.unsupported("subscribe")) };
         if subscriber.subscribe(prefix)? {
             // Under the lock, so that subscriptions reach each connection in order.
             let connections = pipes.values().filter_map(|pipe| pipe.connection.as_ref());
@@ -397,17 +371,13 @@ impl Socket {
         self.shared.check()?;
         let mut state = self.shared.state.lock();
         let SocketState { machine, pipes, .. } = &mut *state;
-        let Machine::Sub(subscriber) = machine else { return Err(self.unsupported("unsubscribe")) };
+        let Machine::Sub(subscriber) = machine else { return Err(self.shared.unsupported("unsubscribe")) };
         let told = subscriber.cancel(prefix);
         if told == Some(true) {
             let connections = pipes.values().filter_map(|pipe| pipe.connection.as_ref());
             connections.for_each(|connection| connection.cancel(prefix.clone()));
         }
         Ok(told.is_some())
-    }
-
-    fn unsupported(&self, what: &'static str) -> SocketError {
-        SocketError::Unsupported { socket_type: self.shared.socket_type(), what }
     }
 
     /// Identities of the connected peers of a ROUTER.
@@ -474,17 +444,12 @@ impl Socket {
         if !shared.birth.is_here() || shared.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        shared.room.change();
-        let mut result = Ok(());
+        shared.room.notify();
         shared.connections().iter().for_each(|connection| connection.flush());
         let progress = &shared.options.connection.progress;
-        if progress.wait(linger, interrupted, || shared.is_flushed().then_some(()))
-            == Err(Missed::Interrupted)
-        {
-            result = Err(Error::Interrupted.into());
-        }
+        let flushed = progress.wait(linger, interrupted, || shared.is_flushed().then_some(()));
         shared.shut_down();
-        result
+        if flushed == Err(Missed::Interrupted) { Err(Error::Interrupted.into()) } else { Ok(()) }
     }
 }
 
@@ -506,6 +471,10 @@ impl fmt::Debug for Socket {
 impl SocketShared {
     fn socket_type(&self) -> SocketType {
         self.options.connection.handshake.socket_type
+    }
+
+    fn unsupported(&self, what: &'static str) -> SocketError {
+        SocketError::Unsupported { socket_type: self.socket_type(), what }
     }
 
     fn check(&self) -> Result<(), SocketError> {
@@ -543,7 +512,7 @@ impl SocketShared {
         }
         self.inbox.close();
         self.events.close();
-        self.room.change();
+        self.room.notify();
     }
 
     /// Waits for the connection of an endpoint. A server that is not running yet may still start; a
@@ -555,28 +524,25 @@ impl SocketShared {
         limit: Duration,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(), SocketError> {
-        let end = clock::mono().saturating_add(limit);
-        loop {
-            let seen = self.room.changes();
-            self.check()?;
+        let mut failure = None;
+        let fail = |reason| Err(SocketError::NotConnected { endpoint: endpoint.to_owned(), reason });
+        let look = || {
+            if let Err(error) = self.check() {
+                return Some(Err(error));
+            }
             let pipe = self.state.lock().pipes.get(&key).cloned().unwrap_or_default();
             if pipe.connection.is_some() {
-                return Ok(());
+                return Some(Ok(()));
             }
             let over = pipe.outbound.as_ref().is_none_or(|outbound| outbound.is_over());
-            let late = clock::mono() >= end;
-            match pipe.failure {
-                Some(reason) if over || late || reason.is_refusal() => {
-                    return Err(SocketError::NotConnected { endpoint: endpoint.to_owned(), reason });
-                }
-                None if late => return Err(Error::TimedOut { what: "connecting", after: limit }.into()),
-                _ => {}
-            }
-            let left = end.saturating_sub(clock::mono());
-            self.room.wait(seen, left.min(crate::rt::queue::INTERRUPT_PERIOD));
-            if interrupted() {
-                return Err(Error::Interrupted.into());
-            }
+            failure = pipe.failure;
+            failure.take_if(|reason| over || reason.is_refusal()).map(fail)
+        };
+        let result = self.room.wait(Some(limit), interrupted, look);
+        match (result, failure) {
+            (Ok(result), _) => result,
+            (Err(Missed::TimedOut), Some(reason)) => fail(reason),
+            (Err(missed), _) => Err(Error::missed(missed, "connecting", Some(limit)).into()),
         }
     }
 
@@ -595,13 +561,18 @@ impl SocketState {
     /// Removes a connection or an endpoint that is gone for good.
     fn forget(&mut self, key: PeerKey) {
         self.pipes.remove(&key);
-        match &mut self.machine {
-            Machine::Dealer(dealer) => dealer.close(key),
-            Machine::Pub(subscriptions) => subscriptions.disconnect(key),
-            Machine::Router(router) => {
-                router.close(key);
-            }
-            Machine::Sub(_) => {}
+        self.machine.close(key);
+    }
+}
+
+impl Machine {
+    /// Removes a peer.
+    fn close(&mut self, key: PeerKey) {
+        match self {
+            Self::Dealer(dealer) => dealer.close(key),
+            Self::Pub(subscriptions) => subscriptions.disconnect(key),
+            Self::Router(router) => drop(router.close(key)),
+            Self::Sub(_) => {}
         }
     }
 }

@@ -12,44 +12,32 @@ use std::{
     sync::{Arc, Weak},
 };
 use zwire_proto::zmtp::{
-    link::{AuthRequest, Denial, Inbound, Message},
+    link::{AuthRequest, Denial, Inbound},
     socket::{Admission, PeerKey},
+    wire::SocketType,
 };
 
-/// Origin of connections.
-pub(super) enum Origin {
-    Listener { endpoint: String },
-    Outbound { endpoint: String, key: PeerKey },
-}
-
+/// Owner of the connections of one endpoint.
 pub(super) struct Ear {
     shared: Weak<SocketShared>,
-    origin: Origin,
+    endpoint: String,
+    /// Key of an outgoing endpoint, which its connections share.
+    key: Option<PeerKey>,
 }
 
 impl Ear {
-    pub(super) fn new(shared: &Arc<SocketShared>, origin: Origin) -> Self {
-        Self { shared: Arc::downgrade(shared), origin }
+    pub(super) fn new(shared: &Arc<SocketShared>, endpoint: &str, key: Option<PeerKey>) -> Self {
+        Self { shared: Arc::downgrade(shared), endpoint: endpoint.to_owned(), key }
     }
 
-    /// Key of a connection; an outgoing endpoint keeps its key across connections.
     fn key(&self, connection: &Connection) -> PeerKey {
-        match &self.origin {
-            Origin::Outbound { key, .. } => *key,
-            Origin::Listener { .. } => connection.id(),
-        }
-    }
-
-    fn endpoint(&self) -> &str {
-        match &self.origin {
-            Origin::Outbound { endpoint, .. } | Origin::Listener { endpoint } => endpoint,
-        }
+        self.key.unwrap_or(connection.id)
     }
 
     /// Identity under which a ROUTER knows the connection, or `None` if it has to be closed.
     fn admit(&self, shared: &SocketShared, connection: &Arc<Connection>) -> Option<Bytes> {
         let key = self.key(connection);
-        let named = connection.peer().identity.clone();
+        let named = connection.peer.identity.clone();
         let mut guard = shared.state.lock();
         let SocketState { machine, pipes, .. } = &mut *guard;
         let mut lost = None;
@@ -62,7 +50,7 @@ impl Ear {
                 }
                 Admission::Taken => {
                     drop(guard);
-                    shared.tell(EventKind::IdentityTaken, self.endpoint(), Some(connection.remote()), named);
+                    shared.tell(EventKind::IdentityTaken, &self.endpoint, Some(connection.remote), named);
                     return None;
                 }
             },
@@ -85,7 +73,7 @@ impl Ear {
         pipe.failure = None;
         drop(guard);
         if let Some(lost) = lost {
-            shared.tell(EventKind::HandedOver, self.endpoint(), Some(lost.remote()), identity.clone());
+            shared.tell(EventKind::HandedOver, &self.endpoint, Some(lost.remote), identity.clone());
             lost.close();
         }
         Some(identity)
@@ -102,18 +90,11 @@ impl Ear {
                 Inbound::Message(_) | Inbound::Ping(_) => Ok(false),
             };
             if let Err(error) = result {
-                tracing::warn!(remote = %connection.remote(), %error, "closing a subscriber");
+                tracing::warn!(remote = %connection.remote, %error, "closing a subscriber");
                 connection.close();
                 return;
             }
         }
-    }
-}
-
-fn message(item: Inbound) -> Option<Message> {
-    match item {
-        Inbound::Message(message) => Some(message),
-        Inbound::Subscribe(_) | Inbound::Cancel(_) | Inbound::Ping(_) => None,
     }
 }
 
@@ -132,8 +113,8 @@ impl Owner for Ear {
         let Some(shared) = shared else { return connection.close() };
         let Some(identity) = self.admit(&shared, connection) else { return connection.close() };
         shared.counters.connections.fetch_add(1, Ordering::Relaxed);
-        shared.tell(EventKind::Connected, self.endpoint(), Some(connection.remote()), identity);
-        shared.room.change();
+        shared.tell(EventKind::Connected, &self.endpoint, Some(connection.remote), identity);
+        shared.room.notify();
     }
 
     fn received(&self, connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause> {
@@ -141,38 +122,38 @@ impl Owner for Ear {
         let key = self.key(connection);
         let ignored = |count: usize| shared.counters.ignored.fetch_add(count as u64, Ordering::Relaxed);
         let mut identity = Bytes::new();
-        {
-            match shared.socket_type() {
-                zwire_proto::zmtp::wire::SocketType::Dealer => {}
-                zwire_proto::zmtp::wire::SocketType::Pub => {
-                    self.subscriptions(&shared, connection, inbound);
-                    return None;
-                }
-                _ => match &mut shared.state.lock().machine {
-                    Machine::Router(router) => match router.identity(key) {
-                        Some(known) => identity = known.clone(),
-                        // The identity was handed over to another connection.
-                        None => {
-                            ignored(inbound.len());
-                            return None;
-                        }
-                    },
-                    Machine::Sub(subscriber) => {
-                        let before = inbound.len();
-                        inbound.retain(|item| match item {
-                            Inbound::Message(message) => {
-                                message.frames().first().is_some_and(|topic| subscriber.wants(topic))
-                            }
-                            _ => false,
-                        });
-                        ignored(before - inbound.len());
-                    }
-                    Machine::Dealer(_) | Machine::Pub(_) => {}
-                },
+        match shared.socket_type() {
+            SocketType::Dealer => {}
+            SocketType::Pub => {
+                self.subscriptions(&shared, connection, inbound);
+                return None;
             }
+            _ => match &mut shared.state.lock().machine {
+                Machine::Router(router) => match router.identity(key) {
+                    Some(known) => identity = known.clone(),
+                    // The identity was handed over to another connection.
+                    None => {
+                        ignored(inbound.len());
+                        return None;
+                    }
+                },
+                Machine::Sub(subscriber) => {
+                    let before = inbound.len();
+                    inbound.retain(|item| match item {
+                        Inbound::Message(message) => {
+                            message.frames().first().is_some_and(|topic| subscriber.wants(topic))
+                        }
+                        _ => false,
+                    });
+                    ignored(before - inbound.len());
+                }
+                Machine::Dealer(_) | Machine::Pub(_) => {}
+            },
         }
-        let messages = inbound.drain(..).filter_map(message);
-        let received = messages.map(|message| Received { identity: identity.clone(), message });
+        let received = inbound.drain(..).filter_map(|item| match item {
+            Inbound::Message(message) => Some(Received { identity: identity.clone(), message }),
+            Inbound::Subscribe(_) | Inbound::Cancel(_) | Inbound::Ping(_) => None,
+        });
         let pushed = shared.inbox.push_all(received);
         shared.inbox.signal();
         let inbox = shared.inbox.clone();
@@ -181,14 +162,14 @@ impl Owner for Ear {
 
     fn writable(&self, _: &Arc<Connection>) {
         if let Some(shared) = self.shared.upgrade() {
-            shared.room.change();
+            shared.room.notify();
         }
     }
 
     fn closed(&self, connection: Option<&Arc<Connection>>, reason: &CloseReason) {
         let Some(shared) = self.shared.upgrade() else { return };
         let Some(connection) = connection else {
-            if let Origin::Outbound { key, .. } = &self.origin {
+            if let Some(key) = &self.key {
                 let mut state = shared.state.lock();
                 let over = state.pipes.get_mut(key).is_some_and(|pipe| {
                     pipe.failure = Some(reason.clone());
@@ -199,8 +180,8 @@ impl Owner for Ear {
                 }
             }
             shared.counters.failures.fetch_add(1, Ordering::Relaxed);
-            shared.tell(EventKind::Failed(reason.clone()), self.endpoint(), None, Bytes::new());
-            shared.room.change();
+            shared.tell(EventKind::Failed(reason.clone()), &self.endpoint, None, Bytes::new());
+            shared.room.notify();
             return;
         };
         add(&mut shared.counters.gone.lock(), &connection.stats());
@@ -209,8 +190,8 @@ impl Owner for Ear {
             let mut guard = shared.state.lock();
             let state = &mut *guard;
             let current = state.pipes.get(&key).and_then(|pipe| pipe.connection.as_ref());
-            let known = current.is_some_and(|current| current.id() == connection.id());
-            let mut identity = connection.peer().identity.clone();
+            let known = current.is_some_and(|current| current.id == connection.id);
+            let mut identity = connection.peer.identity.clone();
             if known {
                 if let Machine::Router(router) = &mut state.machine {
                     identity = router.close(key).unwrap_or(identity);
@@ -224,11 +205,7 @@ impl Owner for Ear {
                     None => state.forget(key),
                     Some(outbound) if shared.options.immediate => {
                         outbound.clear();
-                        match &mut state.machine {
-                            Machine::Dealer(dealer) => dealer.close(key),
-                            Machine::Pub(subscriptions) => subscriptions.disconnect(key),
-                            Machine::Router(_) | Machine::Sub(_) => {}
-                        }
+                        state.machine.close(key);
                     }
                     Some(_) => {}
                 }
@@ -237,10 +214,10 @@ impl Owner for Ear {
         };
         // A connection that was never admitted was reported by another event.
         if known {
-            let remote = Some(connection.remote());
-            shared.tell(EventKind::Disconnected(reason.clone()), self.endpoint(), remote, identity);
+            let remote = Some(connection.remote);
+            shared.tell(EventKind::Disconnected(reason.clone()), &self.endpoint, remote, identity);
         }
-        shared.room.change();
+        shared.room.notify();
     }
 }
 

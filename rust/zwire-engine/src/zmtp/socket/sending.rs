@@ -1,10 +1,10 @@
 //! Routing of outgoing messages, and waiting until they can be queued.
 
-use super::{super::CloseReason, Machine, Pipe, Socket, SocketError, SocketShared, SocketState};
-use crate::{
-    error::Error,
-    rt::{clock, queue::INTERRUPT_PERIOD},
+use super::{
+    super::{CloseReason, sending::closed},
+    Machine, Pipe, Socket, SocketError, SocketShared, SocketState,
 };
+use crate::error::Error;
 use bytes::Bytes;
 use core::{sync::atomic::Ordering, time::Duration};
 use std::collections::HashMap;
@@ -18,6 +18,17 @@ use zwire_proto::zmtp::{
 pub struct Unsent {
     message: Message,
     error: Box<SocketError>,
+}
+
+impl Unsent {
+    fn new(message: Message, error: SocketError) -> Self {
+        Self { message, error: Box::new(error) }
+    }
+
+    /// Whether the message may still be queued, after a wait.
+    fn may_wait(&self) -> bool {
+        matches!(*self.error, SocketError::Full | SocketError::Nobody)
+    }
 }
 
 impl Pipe {
@@ -36,18 +47,16 @@ impl Pipe {
                             outbound.try_send_many(&mut core::iter::once(message).chain(messages));
                         (taken + more, rejected)
                     }
-                    _ => (taken, Some(Rejected { message, error: ZmtpPushError::Closed })),
+                    _ => (taken, Some(closed(message))),
                 },
                 result => result,
             },
-            _ => (0, messages.next().map(|message| Rejected { message, error: ZmtpPushError::Closed })),
+            _ => (0, messages.next().map(closed)),
         }
     }
 
     fn try_send(&self, message: Message, immediate: bool) -> Result<(), Rejected> {
-        let mut message = Some(message);
-        let (_, rejected) = self.try_send_many(&mut core::iter::from_fn(|| message.take()), immediate);
-        rejected.map_or(Ok(()), Err)
+        self.try_send_many(&mut core::iter::once(message), immediate).1.map_or(Ok(()), Err)
     }
 }
 
@@ -118,8 +127,7 @@ impl Socket {
 
 impl SocketShared {
     fn try_send(&self, message: Message) -> Result<(), Unsent> {
-        let mut message = Some(message);
-        self.try_send_many(&mut core::iter::from_fn(|| message.take())).1.map_or(Ok(()), Err)
+        self.try_send_many(&mut core::iter::once(message)).1.map_or(Ok(()), Err)
     }
 
     fn try_send_many(&self, messages: &mut dyn Iterator<Item = Message>) -> (usize, Option<Unsent>) {
@@ -143,9 +151,7 @@ impl SocketShared {
                 (self.publish(messages), None)
             }
             Machine::Sub(_) => {
-                let socket_type = self.socket_type();
-                let error = Box::new(SocketError::Unsupported { socket_type, what: "send" });
-                (0, messages.next().map(|message| Unsent { message, error }))
+                (0, messages.next().map(|message| Unsent::new(message, self.unsupported("send"))))
             }
         }
     }
@@ -160,11 +166,7 @@ impl SocketShared {
         let immediate = self.options.immediate;
         if let Some(pipe) = dealer.only().and_then(|key| pipes.get(&key)) {
             let (taken, rejected) = pipe.try_send_many(messages, immediate);
-            return (
-                taken,
-                rejected
-                    .map(|Rejected { message, .. }| Unsent { message, error: Box::new(SocketError::Full) }),
-            );
+            return (taken, rejected.map(|rejected| Unsent::new(rejected.message, SocketError::Full)));
         }
         let mut taken = 0;
         for message in messages {
@@ -179,7 +181,7 @@ impl SocketShared {
                         Undealt::Nobody => refusal(pipes).unwrap_or(SocketError::Nobody),
                         Undealt::Full => Self::full(pipes),
                     };
-                    return (taken, Some(Unsent { message, error: Box::new(error) }));
+                    return (taken, Some(Unsent::new(message, error)));
                 }
             }
         }
@@ -196,12 +198,12 @@ impl SocketShared {
     /// Sends a message to the peer with the identity in its first frame.
     fn route(&self, message: Message) -> Result<(), Unsent> {
         let (Some(identity), true) = (message.frames().first().cloned(), message.frames().len() > 1) else {
-            return Err(Unsent { message, error: Box::new(SocketError::NoIdentity) });
+            return Err(Unsent::new(message, SocketError::NoIdentity));
         };
         let connection = {
             let state = self.state.lock();
             let Machine::Router(router) = &state.machine else {
-                return Err(Unsent { message, error: Box::new(SocketError::NoIdentity) });
+                return Err(Unsent::new(message, SocketError::NoIdentity));
             };
             let pipe = router.route(&identity).and_then(|key| state.pipes.get(&key));
             pipe.and_then(|pipe| pipe.connection.clone())
@@ -229,7 +231,7 @@ impl SocketShared {
         let gone = matches!(why, ZmtpPushError::Closed);
         if let (true, Some(message)) = (self.options.mandatory, Message::of(frames)) {
             let error = if gone { SocketError::Unreachable { identity } } else { SocketError::Full };
-            return Err(Unsent { message, error: Box::new(error) });
+            return Err(Unsent::new(message, error));
         }
         let counters = &self.counters;
         let counter = if gone { &counters.dropped_unroutable } else { &counters.dropped_full };
@@ -280,33 +282,30 @@ impl SocketShared {
 
     fn wait_and_send(
         &self,
-        mut unsent: Unsent,
+        unsent: Unsent,
         timeout: Option<Duration>,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(), SocketError> {
-        let start = clock::mono();
-        let end = timeout.map(|timeout| start.saturating_add(timeout));
-        loop {
-            let waits = matches!(*unsent.error, SocketError::Full | SocketError::Nobody);
-            if !waits || timeout == Some(Duration::ZERO) {
-                return Err(*unsent.error);
+        if !unsent.may_wait() || timeout == Some(Duration::ZERO) {
+            return Err(*unsent.error);
+        }
+        let mut unsent = Some(unsent);
+        let look = || {
+            if let Err(error) = self.check() {
+                return Some(Err(error));
             }
-            let seen = self.room.changes();
-            // Read before the attempt, so that no change is missed.
-            match self.try_send(unsent.message) {
-                Ok(()) => return Ok(()),
-                Err(again) => unsent = again,
+            match self.try_send(unsent.take()?.message) {
+                Ok(()) => Some(Ok(())),
+                Err(again) if again.may_wait() => {
+                    unsent = Some(again);
+                    None
+                }
+                Err(again) => Some(Err(*again.error)),
             }
-            let left = end.map(|end| end.saturating_sub(clock::mono()));
-            if left.is_some_and(|left| left.is_zero()) {
-                let after = timeout.unwrap_or_default();
-                return Err(Error::TimedOut { what: "sending", after }.into());
-            }
-            self.room.wait(seen, left.map_or(INTERRUPT_PERIOD, |left| left.min(INTERRUPT_PERIOD)));
-            if interrupted() {
-                return Err(Error::Interrupted.into());
-            }
-            self.check()?;
+        };
+        match self.room.wait(timeout, interrupted, look) {
+            Ok(result) => result,
+            Err(missed) => Err(Error::missed(missed, "sending", timeout).into()),
         }
     }
 }
