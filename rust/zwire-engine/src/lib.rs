@@ -39,5 +39,5 @@ pub use zenoh::{
     scouting,
     session::{Full, Handler, LINGER, Session},
     stats,
-    waits::{BarrierWait, MatchingWait},
+    waits::StateWait,
 };

@@ -9,6 +9,7 @@ use crate::{
     zenoh::{
         connectivity::LinkInfo,
         core::{SessionCore, Side},
+        effects::Effects,
         query::Query,
         shared::SessionShared,
         stats,
@@ -47,37 +48,32 @@ pub(crate) fn start(shared: &Arc<SessionShared>) -> Result<(), Error> {
     let asked = Arc::new(Notify::new());
     let waker = asked.clone();
     queue.set_waker(Some(Arc::new(move || waker.notify_one())));
-    let mut effects = crate::zenoh::effects::Effects::default();
-    shared.with_core(&mut effects, |core, now, _| -> Result<(), Error> {
+    shared.with_core(&mut Effects::default(), |core, now, _| -> Result<(), Error> {
         let id = core.api.declare_queryable(now, key, QueryableOptions::default())?;
         core.queries.insert(id, queue.clone());
         Ok(())
     })?;
-    let task = shared.runtime.spawn(run(Arc::downgrade(shared), queue, asked));
-    shared.adopt([task.abort_handle()]);
+    shared.spawn(run(Arc::downgrade(shared), queue, asked));
     Ok(())
 }
 
 async fn run(shared: Weak<SessionShared>, queue: Arc<Queue<Query>>, asked: Arc<Notify>) {
     loop {
-        asked.notified().await;
-        loop {
-            let query = match queue.try_recv() {
-                Ok(Some(query)) => query,
-                Ok(None) => break,
-                Err(_) => return,
-            };
-            let Some(strong) = shared.upgrade() else { return };
-            let runtime = strong.runtime.clone();
-            let weak = shared.clone();
-            drop(strong);
-            let answered = runtime.spawn_blocking(move || {
-                if let Some(shared) = weak.upgrade() {
-                    answer(&shared, &query);
-                }
-            });
-            // A panic in the answer drops the query, which finishes it as well.
-            let _ = answered.await;
+        match queue.try_recv() {
+            Ok(Some(query)) => {
+                let Some(strong) = shared.upgrade() else { return };
+                let weak = shared.clone();
+                let answered = strong.runtime.spawn_blocking(move || {
+                    if let Some(shared) = weak.upgrade() {
+                        answer(&shared, &query);
+                    }
+                });
+                drop(strong);
+                // A panic in the answer drops the query, which finishes it as well.
+                let _ = answered.await;
+            }
+            Ok(None) => asked.notified().await,
+            Err(_) => return,
         }
     }
 }

@@ -6,8 +6,8 @@
 //! a few samples at a time, so that a long answer waits for its link and blocks nothing else.
 
 use crate::{
-    rt::queue::{Pushed, Queue, Weigh},
-    zenoh::effects::{Effects, Garbage, Signal, Wait, give},
+    rt::queue::{Queue, Weigh},
+    zenoh::effects::{Effects, Garbage, give},
 };
 use core::time::Duration;
 use hashbrown::HashMap;
@@ -188,10 +188,7 @@ impl Advanced {
                 Output::Sample(sample) => give(&following.queue, sample, effects),
                 Output::Miss(miss) => {
                     for queue in &following.misses {
-                        if queue.push(miss).0 == Pushed::Over {
-                            effects.waits.push(Wait::Misses(queue.clone()));
-                        }
-                        effects.signal(Signal::Misses(queue.clone()));
+                        effects.pushed(queue, queue.push(miss).0);
                     }
                 }
                 Output::Ask(ask) => self.wanted.push((id, ask)),
@@ -212,25 +209,22 @@ impl Advanced {
 
     /// Removes an advanced entity; the caller has to undeclare the parts returned and cancel the gets.
     pub(super) fn remove(&mut self, id: EntityId, effects: &mut Effects) -> (Vec<EntityId>, Vec<GetId>) {
-        if let Some(publishing) = self.publishers.remove(&id) {
-            if let Some(at) = publishing.armed {
-                self.deadlines.remove(&(at, id));
-            }
-            effects.garbage(Garbage::Publisher(Box::new(publishing.machine)));
+        if let Some(mut publishing) = self.publishers.remove(&id) {
+            rearm(&mut self.deadlines, &mut publishing.armed, id, None);
+            effects.garbage.push(Garbage::Publisher(Box::new(publishing.machine)));
             return (publishing.parts, Vec::new());
         }
-        let Some(following) = self.subscribers.remove(&id) else { return Default::default() };
-        following.end();
-        if let Some(at) = following.armed {
-            self.deadlines.remove(&(at, id));
-        }
+        let Some(mut following) = self.subscribers.remove(&id) else { return Default::default() };
+        following.queue.close();
+        following.misses.iter().for_each(|queue| queue.close());
+        rearm(&mut self.deadlines, &mut following.armed, id, None);
         self.wanted.retain(|&(owner, _)| owner != id);
         for part in &following.parts {
             self.tokens.remove(part);
             self.heartbeats.remove(part);
         }
         let gets = self.asks.extract_if(|_, (owner, _)| *owner == id).map(|(get, _)| get).collect();
-        effects.garbage(Garbage::Subscriber(Box::new(following.machine)));
+        effects.garbage.push(Garbage::Subscriber(Box::new(following.machine)));
         (following.parts, gets)
     }
 
@@ -239,15 +233,6 @@ impl Advanced {
         let all: Vec<EntityId> = self.subscribers.keys().chain(self.publishers.keys()).copied().collect();
         for id in all {
             self.remove(id, effects);
-        }
-    }
-}
-
-impl Following {
-    pub(super) fn end(&self) {
-        self.queue.close();
-        for queue in &self.misses {
-            queue.close();
         }
     }
 }

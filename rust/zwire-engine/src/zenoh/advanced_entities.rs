@@ -89,7 +89,7 @@ impl SessionCore {
             *stamp = Some(self.api.new_timestamp(now));
         }
         if let Some(old) = publishing.machine.publish(now, &mut body) {
-            effects.garbage(Garbage::Body(old));
+            effects.garbage.push(Garbage::Body(old));
         }
         let at = publishing.machine.poll_timeout();
         rearm(&mut self.advanced.deadlines, &mut publishing.armed, id, at);
@@ -221,24 +221,21 @@ impl Session {
                 core.queries.insert(queryable, queue.clone());
                 parts.push(queryable);
             }
-            let heartbeat = match advanced.heartbeat.filter(|_| advanced.numbered) {
-                None => None,
-                Some(heartbeat) => {
-                    let congestion = match heartbeat {
-                        HeartbeatMode::Periodic(_) => CongestionControl::Drop,
-                        // A lost sporadic heartbeat has no successor that would make up for it.
-                        HeartbeatMode::Sporadic(_) => CongestionControl::Block,
-                    };
-                    let options = PublisherOptions {
-                        qos: Qos::new(Priority::Data, congestion, false),
-                        reliability: Reliability::Reliable,
-                        destination: origin,
-                    };
-                    let id = core.api.declare_publisher(now, beside.clone(), options)?;
-                    parts.push(id);
-                    Some(id)
-                }
-            };
+            let mut heartbeat = None;
+            if let Some(mode) = advanced.heartbeat.filter(|_| advanced.numbered) {
+                let congestion = match mode {
+                    HeartbeatMode::Periodic(_) => CongestionControl::Drop,
+                    // A lost sporadic heartbeat has no successor that would make up for it.
+                    HeartbeatMode::Sporadic(_) => CongestionControl::Block,
+                };
+                let options = PublisherOptions {
+                    qos: Qos::new(Priority::Data, congestion, false),
+                    reliability: Reliability::Reliable,
+                    destination: origin,
+                };
+                heartbeat = Some(core.api.declare_publisher(now, beside.clone(), options)?);
+                parts.extend(heartbeat);
+            }
             if advanced.detection {
                 parts.push(core.api.declare_token(now, beside)?);
             }
@@ -259,7 +256,7 @@ impl Session {
             let wake = asked.clone();
             queue.set_waker(Some(Arc::new(move || wake.notify_one())));
             let task = answer(Arc::downgrade(self.shared()), id, queue, asked);
-            self.shared().adopt([self.shared().runtime.spawn(task).abort_handle()]);
+            self.shared().spawn(task);
         }
         Ok(id)
     }
@@ -320,19 +317,19 @@ impl Session {
         known: Option<&Known>,
     ) -> Result<(EntityId, Arc<Queue<Sample>>), Error> {
         let AdvancedSubscriberOptions { origin, history, recovery, detection } = options;
+        let options = SubscriberOptions { origin };
         let queue = self.queue("advanced subscriber", &key, handler);
         let zid = self.zid();
         let publishers = keys::of_all_publishers(&key)?;
         let followed = queue.clone();
         let id = self.command(&mut Patience::Block(&mut || false), |core, now, effects| {
             effects.told = true;
-            let id = core.api.declare_subscriber(now, key.clone(), SubscriberOptions { origin })?;
+            let id = core.api.declare_subscriber(now, key.clone(), options)?;
             let keeps = known.is_some();
             let config = SubscriberConfig { history, recovery, keeps, ..SubscriberConfig::new(key.clone()) };
             let mut parts = Vec::new();
             if recovery == Some(Recovery::Heartbeat) {
-                let part =
-                    core.api.declare_subscriber(now, publishers.clone(), SubscriberOptions { origin })?;
+                let part = core.api.declare_subscriber(now, publishers.clone(), options)?;
                 core.advanced.heartbeats.insert(part, id);
                 parts.push(part);
             }
@@ -374,11 +371,8 @@ impl Session {
 
     /// Ends a listener made by [`Self::miss_listener`].
     pub fn forget_miss_listener(&self, subscriber: EntityId, queue: &Arc<Queue<Miss>>) {
-        // A forked child inherits locks in an undefined state, and has nothing to end.
-        if !self.birth().is_here() {
-            return;
-        }
-        if let Some(following) = self.shared().core.lock().advanced.subscribers.get_mut(&subscriber) {
+        let Some(mut core) = self.shared().core_here() else { return };
+        if let Some(following) = core.advanced.subscribers.get_mut(&subscriber) {
             following.misses.retain(|known| !Arc::ptr_eq(known, queue));
         }
         queue.close();

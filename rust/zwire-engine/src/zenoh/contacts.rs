@@ -36,13 +36,12 @@ impl Contacts {
     /// # Errors
     /// There is a session with it already, or the node has connected to itself.
     pub(crate) fn open(self: &Arc<Self>, remote: Remote) -> Result<Contact, ConnectReason> {
-        if remote.zid == self.own {
+        let zid = remote.zid;
+        if zid == self.own {
             return Err(HandshakeError::ToSelf.into());
         }
-        match self.machine.lock().open(remote.zid) {
-            Some(claim) => Ok(self.contact(remote.zid, claim)),
-            None => Err(ConnectReason::Connected(remote.zid)),
-        }
+        let claim = self.machine.lock().open(zid).ok_or(ConnectReason::Connected(zid))?;
+        Ok(Contact { contacts: self.clone(), zid, claim })
     }
 
     /// Registers that `remote` asks to be accepted.
@@ -50,17 +49,12 @@ impl Contacts {
     /// # Errors
     /// There is a session with it already, or it is this node itself.
     pub(crate) fn admit(self: &Arc<Self>, remote: Remote) -> Result<Contact, CloseReason> {
-        if remote.zid == self.own {
+        let zid = remote.zid;
+        if zid == self.own {
             return Err(CloseReason::CONNECTION_TO_SELF);
         }
-        match self.machine.lock().admit(remote.zid) {
-            Some(claim) => Ok(self.contact(remote.zid, claim)),
-            None => Err(CloseReason::MAX_LINKS),
-        }
-    }
-
-    fn contact(self: &Arc<Self>, zid: ZenohId, claim: Claim) -> Contact {
-        Contact { contacts: self.clone(), zid, claim }
+        let claim = self.machine.lock().admit(zid).ok_or(CloseReason::MAX_LINKS)?;
+        Ok(Contact { contacts: self.clone(), zid, claim })
     }
 
     /// Whether there is a session with `zid`, or one is being opened.
@@ -88,11 +82,8 @@ impl Contact {
     /// # Errors
     /// A connection of the other node was admitted in the meantime.
     pub(crate) fn confirm(&self) -> Result<(), ConnectReason> {
-        if self.contacts.machine.lock().confirm(self.zid, self.claim) {
-            Ok(())
-        } else {
-            Err(ConnectReason::Connected(self.zid))
-        }
+        let confirmed = self.contacts.machine.lock().confirm(self.zid, self.claim);
+        confirmed.then_some(()).ok_or(ConnectReason::Connected(self.zid))
     }
 }
 

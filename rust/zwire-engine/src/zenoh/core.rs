@@ -1,11 +1,11 @@
 //! [`SessionCore`]: the machines of one node behind one lock, and the dispatch of their outputs.
 
 use crate::{
-    rt::queue::{Pushed, Queue},
+    rt::queue::Queue,
     zenoh::{
         advanced::Advanced,
         connectivity::Connectivity,
-        effects::{Effects, Garbage, Heard, Replies, Signal, Wait, give},
+        effects::{Effects, Garbage, Heard, Replies, Wait, give},
         link::{Link, PeerFault, PushOutcome, Urgency},
         origins::Origins,
         query::{InboundQuery, Query, QueryHost},
@@ -42,6 +42,23 @@ pub(crate) enum Side {
     Client(Option<Arc<Link>>),
     /// A router or peer: the routing machine and its links.
     Node(Box<NodeSide>),
+}
+
+impl Side {
+    /// Gives a message of a face, other than data, to the machine that faces the links.
+    fn take(
+        &mut self,
+        api: &mut Session,
+        now: Now,
+        face: FaceId,
+        message: NetworkMessage,
+        reliability: Reliability,
+    ) -> Result<(), PeerFault> {
+        match self {
+            Self::Client(_) => Ok(api.handle_message(now, message, reliability)?),
+            Self::Node(side) => Ok(side.node.handle_message(now, face, message, reliability)?),
+        }
+    }
 }
 
 pub(crate) struct NodeSide {
@@ -149,12 +166,7 @@ impl SessionCore {
         }
         effects.told = true;
         let message = core::mem::replace(message, NOTHING);
-        let result = match &mut self.side {
-            Side::Client(_) => self.api.handle_message(now, message, reliability).map_err(PeerFault::from),
-            Side::Node(side) => {
-                side.node.handle_message(now, face, message, reliability).map_err(PeerFault::from)
-            }
-        };
+        let result = self.side.take(&mut self.api, now, face, message, reliability);
         self.pump(now, effects);
         result
     }
@@ -179,14 +191,8 @@ impl SessionCore {
         let Self { api, side, samples, advanced, client_link, .. } = self;
         match side {
             Side::Client(_) => {
-                if let NetworkMessage::Push(push) = message {
-                    let mut sink = ToSubscribers { now, samples, advanced, effects };
-                    let link = *client_link;
-                    api.handle_push_to(now, push, reliability, |id, mut sample| {
-                        sample.link = link;
-                        sink.sample(id, sample);
-                    });
-                }
+                let mut sink = ToSubscribers { now, samples, advanced, effects };
+                sink.push(api, message, reliability, *client_link);
                 Ok(())
             }
             Side::Node(side) => {
@@ -196,13 +202,9 @@ impl SessionCore {
                         if let Some(link) = links.get(&to) {
                             send(link, message, reliability, effects);
                         }
-                    } else if let NetworkMessage::Push(push) = message {
+                    } else {
                         let mut sink = ToSubscribers { now, samples, advanced, effects };
-                        let link = face.0;
-                        api.handle_push_to(now, push, reliability, |id, mut sample| {
-                            sample.link = link;
-                            sink.sample(id, sample);
-                        });
+                        sink.push(api, message, reliability, face.0);
                     }
                 });
                 result.map_err(PeerFault::from)
@@ -310,7 +312,11 @@ impl SessionCore {
             quiet &= self.back.is_empty();
             let mut back = core::mem::take(&mut self.back);
             for (face, message) in back.drain(..) {
-                self.hear_back(now, face, message);
+                // The answer to a message that the policy refused is handled as if the peer had sent it.
+                let result = self.side.take(&mut self.api, now, face, message, Reliability::Reliable);
+                if result.is_err() {
+                    tracing::warn!("an answer to what was held back is refused");
+                }
             }
             self.back = back;
             if quiet {
@@ -327,19 +333,6 @@ impl SessionCore {
                 Side::Client(_) => true,
                 Side::Node(side) => side.node.is_drained(),
             }
-    }
-
-    /// Handles the answer to a message that the policy refused, as if the peer had sent it.
-    fn hear_back(&mut self, now: Now, face: FaceId, message: NetworkMessage) {
-        let result = match &mut self.side {
-            Side::Client(_) => self.api.handle_message(now, message, Reliability::Reliable).map_err(drop),
-            Side::Node(side) => {
-                side.node.handle_message(now, face, message, Reliability::Reliable).map_err(drop)
-            }
-        };
-        if result.is_err() {
-            tracing::warn!("an answer to what was held back is refused");
-        }
     }
 
     fn dispatch(&mut self, now: Now, event: Event, effects: &mut Effects) {
@@ -376,10 +369,7 @@ impl SessionCore {
                     Some(queue) => {
                         let (pushed, out) = queue.push(query);
                         effects.garbage.extend(out.into_iter().map(Garbage::Query));
-                        effects.signal(Signal::Queries(queue.clone()));
-                        if pushed == Pushed::Over {
-                            effects.waits.push(Wait::Queries(queue.clone()));
-                        }
+                        effects.pushed(queue, pushed);
                     }
                     None => effects.garbage.push(Garbage::Query(query)),
                 }
@@ -388,10 +378,7 @@ impl SessionCore {
                 if let Some(replies) = self.gets.get(&get) {
                     let (pushed, out) = replies.queue.push(reply);
                     effects.garbage.extend(out.into_iter().map(Garbage::Reply));
-                    effects.signal(Signal::Replies(replies.queue.clone()));
-                    if pushed == Pushed::Over {
-                        effects.waits.push(Wait::Replies(replies.queue.clone()));
-                    }
+                    effects.pushed(&replies.queue, pushed);
                 } else {
                     self.advanced.handle_reply(now, get, reply.result.ok(), effects);
                 }
@@ -504,6 +491,17 @@ struct ToSubscribers<'a> {
 }
 
 impl ToSubscribers<'_> {
+    /// Delivers a PUSH that has come by `link`.
+    #[inline]
+    fn push(&mut self, api: &mut Session, message: &mut NetworkMessage, reliability: Reliability, link: u32) {
+        if let NetworkMessage::Push(push) = message {
+            api.handle_push_to(self.now, push, reliability, |id, mut sample| {
+                sample.link = link;
+                self.sample(id, sample);
+            });
+        }
+    }
+
     #[inline]
     fn sample(&mut self, subscriber: EntityId, sample: Sample) {
         match self.samples.get(&subscriber) {

@@ -59,7 +59,7 @@ impl Weigh for bool {
 pub(crate) struct Effects {
     pub(super) flush: Vec<(Arc<Link>, Urgency)>,
     pub(crate) waits: Vec<Wait>,
-    pub(super) signals: Vec<Signal>,
+    signals: Vec<ConsumerQueue>,
     /// Samples of a link for one subscriber, which go into its queue together.
     pub(super) staged: VecDeque<Sample>,
     pub(super) staged_for: Option<Arc<Queue<Sample>>>,
@@ -91,16 +91,6 @@ impl Effects {
         }
     }
 
-    /// A command of the application comes.
-    pub(crate) const fn begin(&mut self, moment: Moment) {
-        self.moment = Some(moment);
-    }
-
-    /// Messages of a link come.
-    pub(crate) const fn forward(&mut self) {
-        self.moment = None;
-    }
-
     /// Whether nothing has to be written, waited for, told or dropped.
     pub(crate) fn is_idle(&self) -> bool {
         self.flush.is_empty()
@@ -123,15 +113,19 @@ impl Effects {
         self.pushed(&queue, pushed);
     }
 
-    /// The consumer of `queue` is to be told, and waited for if it is over its bound.
-    pub(super) fn pushed(&mut self, queue: &Arc<Queue<Sample>>, pushed: Pushed) {
-        if !matches!(self.signals.last(), Some(Signal::Samples(last)) if Arc::ptr_eq(last, queue)) {
-            self.signals.push(Signal::Samples(queue.clone()));
+    /// The consumer of `queue` is told once the lock is released, and waited for if it is over its bound.
+    #[inline]
+    pub(super) fn pushed<T: Weigh>(&mut self, queue: &Arc<Queue<T>>, pushed: Pushed)
+    where
+        Arc<Queue<T>>: Into<ConsumerQueue>,
+    {
+        // What arrives together mostly goes to the same queue.
+        let is_same = |last: &ConsumerQueue| last.address() == Arc::as_ptr(queue).cast();
+        if !self.signals.last().is_some_and(is_same) {
+            self.signals.push(queue.clone().into());
         }
-        if pushed == Pushed::Over
-            && !matches!(self.waits.last(), Some(Wait::Samples(last)) if Arc::ptr_eq(last, queue))
-        {
-            self.waits.push(Wait::Samples(queue.clone()));
+        if pushed == Pushed::Over && !matches!(self.waits.last(), Some(Wait::Queue(last)) if is_same(last)) {
+            self.waits.push(Wait::Queue(queue.clone().into()));
         }
     }
 
@@ -150,35 +144,15 @@ impl Effects {
             }
             published = self.moment.map(|_| wrote);
         }
-        for signal in self.signals.drain(..) {
-            match signal {
-                Signal::Samples(queue) => queue.signal(),
-                Signal::Queries(queue) => queue.signal(),
-                Signal::Replies(queue) => queue.signal(),
-                Signal::Misses(queue) => queue.signal(),
-            }
-        }
+        self.signals.drain(..).for_each(|consumer| consumer.signal());
         self.garbage.clear();
         published
-    }
-
-    /// Dropped once the lock is released.
-    pub(crate) fn garbage(&mut self, garbage: Garbage) {
-        self.garbage.push(garbage);
     }
 
     /// Waits for everything that is over its bound, each link at most so long.
     pub(crate) async fn wait_all(&mut self, patience: Duration) {
         for wait in self.waits.drain(..) {
             wait.wait(patience).await;
-        }
-    }
-
-    /// The consumer of `queue` is told once the lock is released.
-    pub(crate) fn signal(&mut self, signal: Signal) {
-        // What arrives together mostly goes to the same queue.
-        if self.signals.last() != Some(&signal) {
-            self.signals.push(signal);
         }
     }
 }
@@ -193,25 +167,41 @@ pub(crate) enum Heard {
     Of { zid: ZenohId, whatami: WhatAmI, locators: Vec<Text> },
 }
 
-/// Queue whose consumer is to be notified.
-pub(crate) enum Signal {
-    Samples(Arc<Queue<Sample>>),
-    Queries(Arc<Queue<Query>>),
-    Replies(Arc<Queue<Reply>>),
-    Misses(Arc<Queue<Miss>>),
+macro_rules! consumers {
+    ($($kind:ident: $item:ty),+) => {
+        /// Queue whose consumer is to be notified, or waited for.
+        pub(crate) enum ConsumerQueue {
+            $($kind(Arc<Queue<$item>>)),+
+        }
+
+        impl ConsumerQueue {
+            /// Address of the queue, for comparisons.
+            fn address(&self) -> *const () {
+                match self { $(Self::$kind(queue) => Arc::as_ptr(queue).cast()),+ }
+            }
+
+            fn signal(&self) {
+                match self { $(Self::$kind(queue) => queue.signal()),+ }
+            }
+
+            async fn wait_space(&self) {
+                match self { $(Self::$kind(queue) => queue.wait_space().await),+ }
+            }
+
+            pub(crate) fn wait_space_blocking(&self) {
+                match self { $(Self::$kind(queue) => queue.wait_space_blocking()),+ }
+            }
+        }
+
+        $(impl From<Arc<Queue<$item>>> for ConsumerQueue {
+            fn from(queue: Arc<Queue<$item>>) -> Self {
+                Self::$kind(queue)
+            }
+        })+
+    };
 }
 
-impl PartialEq for Signal {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Samples(a), Self::Samples(b)) => Arc::ptr_eq(a, b),
-            (Self::Queries(a), Self::Queries(b)) => Arc::ptr_eq(a, b),
-            (Self::Replies(a), Self::Replies(b)) => Arc::ptr_eq(a, b),
-            (Self::Misses(a), Self::Misses(b)) => Arc::ptr_eq(a, b),
-            _ => false,
-        }
-    }
-}
+consumers!(Samples: Sample, Queries: Query, Replies: Reply, Misses: Miss);
 
 /// Dropped outside of the lock: dropping a query talks to the core.
 #[allow(dead_code, reason = "held for its drop")]
@@ -228,10 +218,7 @@ pub(crate) enum Garbage {
 /// Queue or lane that is over its bound and is to be waited for.
 pub(crate) enum Wait {
     Link(Arc<Link>, Priority),
-    Samples(Arc<Queue<Sample>>),
-    Queries(Arc<Queue<Query>>),
-    Replies(Arc<Queue<Reply>>),
-    Misses(Arc<Queue<Miss>>),
+    Queue(ConsumerQueue),
 }
 
 /// A sample into a queue.
@@ -264,10 +251,7 @@ impl Wait {
     pub(crate) async fn wait(self, limit: Duration) {
         match self {
             Self::Link(link, priority) => link.wait_space(priority, limit).await,
-            Self::Samples(queue) => queue.wait_space().await,
-            Self::Queries(queue) => queue.wait_space().await,
-            Self::Replies(queue) => queue.wait_space().await,
-            Self::Misses(queue) => queue.wait_space().await,
+            Self::Queue(consumer) => consumer.wait_space().await,
         }
     }
 }

@@ -39,28 +39,24 @@ struct HandshakeWire {
     tap: Option<TappedConnection>,
 }
 
-enum Role {
-    Opener(Opener),
-    Acceptor(Acceptor),
+/// A machine, and the check that the connection does not become a second session with the same node.
+enum Role<F> {
+    Opener(Opener, Arc<Contacts>),
+    Acceptor(Acceptor, F),
 }
 
-/// Check that a connection does not become a second session with the same node.
-enum Admission<F> {
-    Open(Arc<Contacts>),
-    Admit(F),
-}
-
-impl Role {
+impl<F> Role<F> {
     fn poll_transmit(&mut self) -> Option<Bytes> {
         match self {
-            Self::Opener(m) => m.poll_transmit(),
-            Self::Acceptor(m) => m.poll_transmit(),
+            Self::Opener(m, _) => m.poll_transmit(),
+            Self::Acceptor(m, _) => m.poll_transmit(),
         }
     }
+
     fn handle_batch(&mut self, batch: Bytes) -> Result<Step, HandshakeError> {
         match self {
-            Self::Opener(m) => m.handle_batch(batch),
-            Self::Acceptor(m) => m.handle_batch(batch),
+            Self::Opener(m, _) => m.handle_batch(batch),
+            Self::Acceptor(m, _) => m.handle_batch(batch),
         }
     }
 }
@@ -76,11 +72,8 @@ pub(crate) async fn open(
     limit: Duration,
     contacts: &Arc<Contacts>,
 ) -> Result<Established, ConnectReason> {
-    let gate = Admission::<fn(&Remote) -> Result<Contact, CloseReason>>::Open(contacts.clone());
-    match timeout(limit, run(HandshakeWire { io, tap }, Role::Opener(opener), gate)).await {
-        Ok(result) => result,
-        Err(_) => Err(ConnectReason::TimedOut(limit)),
-    }
+    let role = Role::<fn(&Remote) -> Result<Contact, CloseReason>>::Opener(opener, contacts.clone());
+    timeout(limit, run(HandshakeWire { io, tap }, role)).await.unwrap_or(Err(ConnectReason::TimedOut(limit)))
 }
 
 /// Accepts a session over a new connection. `admit` decides about the peer once its id is known.
@@ -94,18 +87,14 @@ pub(crate) async fn accept(
     limit: Duration,
     admit: impl FnMut(&Remote) -> Result<Contact, CloseReason>,
 ) -> Result<Established, ConnectReason> {
-    let gate = Admission::Admit(admit);
-    match timeout(limit, run(HandshakeWire { io, tap }, Role::Acceptor(acceptor), gate)).await {
-        Ok(result) => result,
-        // After a timeout the peer gets no CLOSE.
-        Err(_) => Err(ConnectReason::TimedOut(limit)),
-    }
+    let role = Role::Acceptor(acceptor, admit);
+    // After a timeout the peer gets no CLOSE.
+    timeout(limit, run(HandshakeWire { io, tap }, role)).await.unwrap_or(Err(ConnectReason::TimedOut(limit)))
 }
 
 async fn run(
     mut wire: HandshakeWire,
-    mut role: Role,
-    mut gate: Admission<impl FnMut(&Remote) -> Result<Contact, CloseReason>>,
+    mut role: Role<impl FnMut(&Remote) -> Result<Contact, CloseReason>>,
 ) -> Result<Established, ConnectReason> {
     let mut buf = BytesMut::new();
     let framer = StreamFramer::handshake();
@@ -137,7 +126,7 @@ async fn run(
         first = false;
         match role.handle_batch(batch) {
             Ok(Step::Continue) => {
-                if let (Role::Opener(opener), Admission::Open(contacts)) = (&role, &gate)
+                if let Role::Opener(opener, contacts) = &role
                     && let Some(remote) = opener.remote()
                 {
                     match contacts.open(remote) {
@@ -150,7 +139,7 @@ async fn run(
                 }
             }
             Ok(Step::Admit(remote)) => {
-                if let (Role::Acceptor(acceptor), Admission::Admit(admit)) = (&mut role, &mut gate) {
+                if let Role::Acceptor(acceptor, admit) = &mut role {
                     match admit(&remote) {
                         Ok(contact) => {
                             let params = acceptor.admit()?;
@@ -228,7 +217,7 @@ impl HandshakeWire {
         Ok(())
     }
 
-    async fn flush(&mut self, role: &mut Role) -> Result<(), ConnectReason> {
+    async fn flush<F>(&mut self, role: &mut Role<F>) -> Result<(), ConnectReason> {
         while let Some(batch) = role.poll_transmit() {
             self.write_batch(&batch).await?;
         }

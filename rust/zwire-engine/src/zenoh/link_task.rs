@@ -58,11 +58,10 @@ pub(crate) fn start_link(shared: &Arc<SessionShared>, established: Established) 
     let framer = StreamFramer::new(&received);
     io.set_open(params.low_latency);
     let (remote, resolution) = (params.remote, params.resolution);
-    let link = Link::new(io, params, tx, &policy, tap, shared.progress.clone())?;
+    let link = Link::new(io, params, tx, policy, tap, shared.progress.clone())?;
     link.set_policy(&config.intercept, Some(remote.zid));
-    let mut effects = Effects::default();
     let info = Arc::new(LinkInfo::of(&link));
-    let face = shared.with_core(&mut effects, |core, now, _| {
+    let face = shared.with_core(&mut Effects::default(), |core, now, _| {
         if shared.is_closed() {
             // The session has closed all links that it knew, and this one was not among them.
             return None;
@@ -96,16 +95,10 @@ pub(crate) fn start_link(shared: &Arc<SessionShared>, established: Established) 
         "connected"
     );
     let weak = Arc::downgrade(shared);
-    let tasks = [
-        shared.runtime.spawn(link.clone().run_tx()).abort_handle(),
-        shared
-            .runtime
-            .spawn(receive(weak, link.clone(), (face, contact, info), rx, framer, rest))
-            .abort_handle(),
-    ];
-    shared.adopt(tasks);
+    shared.spawn(link.clone().run_tx());
+    shared.spawn(receive(weak, link.clone(), (face, contact, info), rx, framer, rest));
     if let Some(at) = link.io().expires() {
-        shared.adopt([shared.runtime.spawn(end_with_certificate(link.clone(), at)).abort_handle()]);
+        shared.spawn(end_with_certificate(link.clone(), at));
     }
     Ok(link)
 }

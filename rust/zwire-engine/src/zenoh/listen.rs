@@ -106,9 +106,8 @@ pub(crate) async fn listen(
             Ok(_) if strong.is_closed() => return Ok(()),
             Ok(Bound { listener, locator, guard }) => {
                 tracing::info!(locator, "listening");
-                let task = strong.runtime.spawn(accept_loop(shared.clone(), listener, locator.clone()));
+                strong.spawn(accept_loop(shared.clone(), listener, locator.clone()));
                 strong.listening.lock().push(Listening { locator, guard });
-                strong.adopt([task.abort_handle()]);
                 scouting::update_locators(&strong);
                 return Ok(());
             }

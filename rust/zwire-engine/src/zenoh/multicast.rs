@@ -110,12 +110,11 @@ fn start_group(shared: &Arc<SessionShared>, target: &Target, sockets: Group) -> 
     let tx = config.sender(TxConfig { bytes_per_priority: usize::MAX, keep_alive: 1 }, now);
     let policy = link_policy(&shared.config);
     let link =
-        Link::new(Io::Group(Box::new(sockets)), config.params(), tx, &policy, None, shared.progress.clone())?;
+        Link::new(Io::Group(Box::new(sockets)), config.params(), tx, policy, None, shared.progress.clone())?;
     // One guard for sending: all members of the group receive the same messages.
     link.set_policy(&shared.config.intercept, None);
     let own = Remote { zid: shared.zid, whatami: shared.config.mode };
-    let mut effects = Effects::default();
-    let face = shared.with_core(&mut effects, |core, now, _| match &mut core.side {
+    let face = shared.with_core(&mut Effects::default(), |core, now, _| match &mut core.side {
         Side::Client(_) => None,
         Side::Node(side) => {
             let face = side.new_face();
@@ -135,10 +134,8 @@ fn start_group(shared: &Arc<SessionShared>, target: &Target, sockets: Group) -> 
         rx: GroupRx::new(config),
         members: BTreeMap::new(),
     };
-    shared.adopt([
-        shared.runtime.spawn(link.run_tx()).abort_handle(),
-        shared.runtime.spawn(ears.run()).abort_handle(),
-    ]);
+    shared.spawn(link.run_tx());
+    shared.spawn(ears.run());
     Ok(())
 }
 
@@ -169,11 +166,10 @@ impl Ears {
         for member in members {
             self.left(&shared, member, LinkEnd::Closed);
         }
-        let mut effects = Effects::default();
-        shared.with_core(&mut effects, |core, now, _| {
+        shared.with_core(&mut Effects::default(), |core, now, _| {
             if let Side::Node(side) = &mut core.side {
                 side.links.remove(&self.face);
-                core.past.link(&self.link);
+                core.past.links.add(&self.link);
                 side.node.handle_face_down(now, self.face);
             }
         });
@@ -303,8 +299,8 @@ impl Ears {
         });
         tracing::debug!(zid = %remote.zid, group = self.locator, "a member has joined a multicast group");
         let kind = FaceKind::Member { group: self.face };
-        let mut effects = Effects { told: true, ..Effects::default() };
-        let face = shared.with_core(&mut effects, |core, now, _| {
+        let face = shared.with_core(&mut Effects::default(), |core, now, effects| {
+            effects.told = true;
             core.connectivity.up(info.clone());
             let Side::Node(side) = &mut core.side else { return None };
             let face = side.new_face();
@@ -318,8 +314,8 @@ impl Ears {
 
     fn left(&mut self, shared: &SessionShared, member: MemberId, end: LinkEnd) {
         let Some(Member { face, info, .. }) = self.members.remove(&member) else { return };
-        let mut effects = Effects { told: true, ..Effects::default() };
-        shared.with_core(&mut effects, |core, now, _| {
+        shared.with_core(&mut Effects::default(), |core, now, effects| {
+            effects.told = true;
             core.connectivity.down(&info, end);
             if let Side::Node(side) = &mut core.side {
                 side.node.handle_face_down(now, face);

@@ -1,7 +1,7 @@
 //! [`Session`]: the handle that language bindings hold; every method may be called from any thread.
 
 use crate::{
-    config::{self, Budget, Config, Destination, NodeConfig, PublicationQos, Target},
+    config::{self, Budget, Config, Destination, NodeConfig, Target},
     error::Error,
     net::{
         io::{Io, LinkListener, group_of},
@@ -11,7 +11,6 @@ use crate::{
         clock,
         queue::{Bounds, Overflow, Queue, Weigh},
         runtime, timer,
-        watch::Missed,
     },
     zenoh::{
         admin,
@@ -28,7 +27,7 @@ use crate::{
         shared::SessionShared,
         stats::Report,
         totals::ConsumerKind,
-        waits::{BarrierWait, MatchingWait},
+        waits::{Awaited, StateWait},
     },
 };
 use core::time::Duration;
@@ -43,8 +42,8 @@ use zwire_proto::{
         CongestionControl, KeyExpr, Priority, Qos, Reliability, Remote, Timestamp, WhatAmI, ZenohId,
         node::FaceKind,
         session::{
-            Barrier, EntityId, Get, Locality, Publication, Published, PublisherOptions, QuerierOptions,
-            QueryableOptions, Sample, SessionError, Stamper, Stamps, SubscriberOptions,
+            Barrier, EntityId, Get, GetId, Locality, Publication, Published, PublisherOptions,
+            QuerierOptions, QueryableOptions, Sample, SessionError, Stamper, Stamps, SubscriberOptions,
         },
         wire::{NetworkMessage, Push, PushBody, Put, WireExpr},
     },
@@ -84,6 +83,9 @@ pub enum Full {
 }
 
 /// An open session. Clones are the same session; it closes when the last one is dropped.
+///
+/// Methods fail with [`Error::Closed`] on a closed session and with [`Error::Forked`] in a forked child; [`Error`]
+/// describes the other failures.
 #[derive(Clone)]
 pub struct Session {
     /// Closes the session when the last handle is dropped; tasks never hold it. First field, so that it
@@ -120,13 +122,11 @@ impl Session {
             Some(zid) => zid,
             None => random_zid()?,
         };
-        let tap = match &config.zwire.tap {
-            None => None,
-            Some(path) => Some(Arc::new(
-                Tap::create(path)
-                    .map_err(|e| Error::Tap { path: path.display().to_string(), source: Arc::new(e) })?,
-            )),
-        };
+        let tap = config.zwire.tap.as_ref().map(|path| {
+            let failed = |e| Error::Tap { path: path.display().to_string(), source: Arc::new(e) };
+            Tap::create(path).map(Arc::new).map_err(failed)
+        });
+        let tap = tap.transpose()?;
         let shared = SessionShared::new(config, runtime, zid, tap);
         // Set once, before there is a neighbour.
         let _ = shared.on_gossip.set(scouting::gossiped);
@@ -139,18 +139,13 @@ impl Session {
     fn start(&self, interrupted: &mut dyn FnMut() -> bool) -> Result<(), Error> {
         let shared = &self.shared;
         let weak = Arc::downgrade(shared);
-        let timer = shared.runtime.spawn(timer::run(weak.clone()));
-        shared.adopt([timer.abort_handle()]);
+        shared.spawn(timer::run(weak.clone()));
         if shared.config.mode == WhatAmI::Client {
             admin::start(shared)?;
             self.discover(interrupted)?;
-            let link = {
-                let shared = shared.clone();
-                wait_for(&shared.runtime.clone(), interrupted, async move {
-                    client::connect_client(&shared).await
-                })?
-            };
-            let link = match link {
+            let connecting = shared.clone();
+            let connecting = async move { client::connect_client(&connecting).await };
+            let link = match wait_for(&shared.runtime, interrupted, connecting)? {
                 Ok(link) => Some(link),
                 Err(error) if shared.config.connect.rules.exit_on_failure => return Err(error),
                 Err(error) => {
@@ -158,12 +153,10 @@ impl Session {
                     None
                 }
             };
-            let task = shared.runtime.spawn(client::supervise_client(weak, link));
-            shared.adopt([task.abort_handle()]);
+            shared.spawn(client::supervise_client(weak, link));
             return Ok(());
         }
-        let mut node_up = Effects::default();
-        shared.with_core(&mut node_up, |core, now, _| {
+        shared.with_core(&mut Effects::default(), |core, now, _| {
             if let Side::Node(side) = &mut core.side {
                 let own = Remote { zid: shared.zid, whatami: WhatAmI::Client };
                 side.node.handle_face_up(now, LOCAL, own, FaceKind::Local);
@@ -177,14 +170,11 @@ impl Session {
             let rules = target.rules;
             // An optional listener is tried once here, and retried in the background.
             let now = if rules.exit_on_failure { rules.budget } else { Budget::Once };
-            let bound =
-                {
-                    let (weak, target) = (weak.clone(), target.clone());
-                    wait_for(&shared.runtime, interrupted, async move {
-                        listen::listen(&weak, &target, now).await
-                    })?
-                };
-            if let Err(reason) = bound {
+            let listening = {
+                let (weak, target) = (weak.clone(), target.clone());
+                async move { listen::listen(&weak, &target, now).await }
+            };
+            if let Err(reason) = wait_for(&shared.runtime, interrupted, listening)? {
                 let error = Error::Bind { endpoint: target.endpoint.as_str().to_owned(), reason };
                 if rules.exit_on_failure {
                     return Err(error);
@@ -192,13 +182,12 @@ impl Session {
                 tracing::warn!(%error, "not listening: continuing without this endpoint");
                 if rules.budget != Budget::Once {
                     let (weak, target) = (weak.clone(), target.clone());
-                    let task = async move {
+                    shared.spawn(async move {
                         tokio::time::sleep(rules.retry.delay(0)).await;
                         if let Err(reason) = listen::listen(&weak, &target, rules.budget).await {
                             tracing::warn!(endpoint = %target.endpoint, %reason, "listening failed for good: no further attempt is made");
                         }
-                    };
-                    shared.adopt([shared.runtime.spawn(task).abort_handle()]);
+                    });
                 }
             }
         }
@@ -210,8 +199,7 @@ impl Session {
             if targets.first().is_some_and(|target| target.rules.exit_on_failure) {
                 needed.push(first);
             }
-            let task = keep::keep_connected(weak.clone(), targets, shared.gate.ticket(), sender);
-            shared.adopt([shared.runtime.spawn(task).abort_handle()]);
+            shared.spawn(keep::keep_connected(weak.clone(), targets, shared.gate.ticket(), sender));
         }
         let expects = scouts || keep::independent(shared).next().is_some();
         let delay = shared.config.scouting.delay;
@@ -244,8 +232,7 @@ impl Session {
                 .map(|config| (config.what, Station::new(&shared.config.scouting.multicast, config)));
             let scouts = station.as_ref().is_some_and(|(what, station)| *what != 0 && station.works());
             if station.is_some() || !client {
-                let task = scouting::run(weak, station.map(|(_, station)| station));
-                shared.adopt([shared.runtime.spawn(task).abort_handle()]);
+                shared.spawn(scouting::run(weak, station.map(|(_, station)| station)));
             }
             scouts
         })
@@ -278,21 +265,28 @@ impl Session {
         &self.shared
     }
 
-    /// The entry of `qos/publication` for a key: the first one that includes it.
-    fn publication_rule(&self, key: &KeyExpr) -> Option<&PublicationQos> {
-        let rules = &self.shared.config.publication_qos;
-        rules.iter().find(|rule| rule.key_exprs.iter().any(|known| known.includes(key)))
-    }
-
-    /// Replaces the QoS of a publication on `key` by that of `qos/publication`, if an entry applies.
+    /// Replaces the QoS of a publication on `key` by that of `qos/publication`: of the first entry that includes
+    /// the key.
+    #[inline]
     pub(crate) fn overwrite(&self, key: &KeyExpr, qos: &mut Qos, how: (&mut Reliability, &mut Locality)) {
-        let Some(rule) = self.publication_rule(key) else { return };
-        *qos = overwritten(*qos, rule);
+        let mut rules = self.shared.config.publication_qos.iter();
+        let Some(rule) = rules.find(|rule| rule.key_exprs.iter().any(|known| known.includes(key))) else {
+            return;
+        };
+        *qos = Qos::new(
+            rule.priority.unwrap_or(qos.priority()),
+            rule.congestion_control.unwrap_or(qos.congestion()),
+            rule.express.unwrap_or(qos.express()),
+        );
         if let Some(reliability) = rule.reliability {
             *how.0 = reliability;
         }
         if let Some(destination) = rule.allowed_destination {
-            *how.1 = locality(destination);
+            *how.1 = match destination {
+                Destination::Any => Locality::Any,
+                Destination::SessionLocal => Locality::SessionLocal,
+                Destination::Remote => Locality::Remote,
+            };
         }
     }
 
@@ -310,9 +304,6 @@ impl Session {
     }
 
     /// Declares a subscriber; its samples arrive in the queue returned.
-    ///
-    /// # Errors
-    /// See [`Error`].
     pub fn declare_subscriber(
         &self,
         key: KeyExpr,
@@ -329,9 +320,6 @@ impl Session {
     }
 
     /// Declares a liveliness subscriber; the queue returned receives tokens that appear and disappear.
-    ///
-    /// # Errors
-    /// See [`Error`].
     pub fn declare_liveliness_subscriber(
         &self,
         key: KeyExpr,
@@ -348,9 +336,6 @@ impl Session {
     }
 
     /// Declares a queryable; its queries arrive in the queue returned.
-    ///
-    /// # Errors
-    /// See [`Error`].
     pub fn declare_queryable(
         &self,
         key: KeyExpr,
@@ -367,9 +352,6 @@ impl Session {
     }
 
     /// Declares a publisher.
-    ///
-    /// # Errors
-    /// See [`Error`].
     pub fn declare_publisher(&self, key: KeyExpr, mut options: PublisherOptions) -> Result<EntityId, Error> {
         let how = (&mut options.reliability, &mut options.destination);
         self.overwrite(&key, &mut options.qos, how);
@@ -377,33 +359,21 @@ impl Session {
     }
 
     /// Declares a querier.
-    ///
-    /// # Errors
-    /// See [`Error`].
     pub fn declare_querier(&self, key: KeyExpr, options: QuerierOptions) -> Result<EntityId, Error> {
         self.declare(|core, now| Ok(core.api.declare_querier(now, key, options)?))
     }
 
     /// Declares a liveliness token.
-    ///
-    /// # Errors
-    /// See [`Error`].
     pub fn declare_token(&self, key: KeyExpr) -> Result<EntityId, Error> {
         self.declare(|core, now| Ok(core.api.declare_token(now, key)?))
     }
 
     /// Declares a key expression: the link then carries a number in its place.
-    ///
-    /// # Errors
-    /// See [`Error`].
     pub fn declare_keyexpr(&self, key: KeyExpr) -> Result<EntityId, Error> {
         self.declare(|core, now| Ok(core.api.declare_keyexpr(now, key)?))
     }
 
     /// Undeclares any entity and closes its queue.
-    ///
-    /// # Errors
-    /// See [`Error`].
     pub fn undeclare(&self, id: EntityId) -> Result<(), Error> {
         self.command(&mut Patience::Block(&mut || false), |core, now, effects| {
             effects.told = true;
@@ -416,9 +386,6 @@ impl Session {
     }
 
     /// Publishes or deletes. Waits if congestion control demands it.
-    ///
-    /// # Errors
-    /// See [`Error`].
     #[inline]
     pub fn put(
         &self,
@@ -432,9 +399,6 @@ impl Session {
     }
 
     /// Publishes or deletes with the key and options of a publisher.
-    ///
-    /// # Errors
-    /// See [`Error`].
     #[inline]
     pub fn publish(
         &self,
@@ -489,7 +453,7 @@ impl Session {
     /// [`Self::put`] does.
     ///
     /// # Errors
-    /// The first refused message ends the batch; see [`Error`].
+    /// The first refused message ends the batch.
     pub fn put_many(
         &self,
         fill: impl FnMut(&mut Option<KeyExpr>, &mut Qos, &mut PushBody) + Send,
@@ -543,15 +507,12 @@ impl Session {
     }
 
     /// Sends a query to queryables.
-    ///
-    /// # Errors
-    /// See [`Error`].
     pub fn get(
         &self,
         get: Get,
         handler: Handler,
         caller: &mut (impl Caller + ?Sized),
-    ) -> Result<(zwire_proto::zenoh::session::GetId, Replies), Error> {
+    ) -> Result<(GetId, Replies), Error> {
         let replies = self.replies(handler);
         caller.aside(|patience| {
             self.command(patience, |core, now, _| {
@@ -563,15 +524,12 @@ impl Session {
     }
 
     /// Queries liveliness tokens.
-    ///
-    /// # Errors
-    /// See [`Error`].
     pub fn liveliness_get(
         &self,
         key: KeyExpr,
         timeout: Option<Duration>,
         handler: Handler,
-    ) -> Result<(zwire_proto::zenoh::session::GetId, Replies), Error> {
+    ) -> Result<(GetId, Replies), Error> {
         let replies = self.replies(handler);
         self.declare(|core, now| {
             let id = core.api.liveliness_get(now, key, timeout)?;
@@ -589,10 +547,7 @@ impl Session {
     }
 
     /// Cancels a get.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub fn cancel(&self, get: zwire_proto::zenoh::session::GetId) -> Result<(), Error> {
+    pub fn cancel(&self, get: GetId) -> Result<(), Error> {
         self.declare(|core, now| {
             core.api.cancel(now, get);
             Ok(())
@@ -600,9 +555,6 @@ impl Session {
     }
 
     /// Whether a publisher has matching subscribers, or a querier matching queryables.
-    ///
-    /// # Errors
-    /// See [`Error`].
     pub fn matching(&self, id: EntityId) -> Result<bool, Error> {
         self.shared.check()?;
         let matching = self.shared.core.lock().api.matching(id);
@@ -615,29 +567,24 @@ impl Session {
     /// A router waits for no neighbour: its clients and peers rely on its own tables.
     ///
     /// # Errors
-    /// [`Error::TimedOut`], [`Error::LinkLost`] if publications may be lost with the link; see [`Error`].
+    /// [`Error::TimedOut`], [`Error::LinkLost`] if publications may be lost with the link.
     pub fn barrier(
         &self,
         what: Barrier,
         timeout: Option<Duration>,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
-        let barrier = self.begin_barrier(what)?;
-        let end = self.shared.watch.wait(timeout, interrupted, || barrier.look());
-        end.unwrap_or_else(|missed| Err(missed_error(missed, "the answer of the neighbours", timeout)))
+        self.begin_barrier(what)?.wait("the answer of the neighbours", timeout, interrupted)
     }
 
     /// Starts the operation that [`Self::barrier`] waits for.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub fn begin_barrier(&self, what: Barrier) -> Result<BarrierWait, Error> {
+    pub fn begin_barrier(&self, what: Barrier) -> Result<StateWait, Error> {
         let id = self.command(&mut Patience::Block(&mut || false), |core, now, _| {
             let id = core.api.barrier(now, what)?;
             core.barriers.insert(id, None);
             Ok(id)
         })?;
-        Ok(BarrierWait::new(self.shared.clone(), id))
+        Ok(StateWait::new(self.shared.clone(), Awaited::Barrier(id)))
     }
 
     /// Waits until at least `n` subscribers are known for a publisher, or queryables for a querier.
@@ -646,7 +593,7 @@ impl Session {
     /// over which each key expression is announced once.
     ///
     /// # Errors
-    /// [`Error::TimedOut`]; see [`Error`].
+    /// [`Error::TimedOut`].
     pub fn wait_matching(
         &self,
         id: EntityId,
@@ -654,25 +601,17 @@ impl Session {
         timeout: Option<Duration>,
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(), Error> {
-        let wait = self.begin_matching(id, n)?;
-        let found = self.shared.watch.wait(timeout, interrupted, || wait.look());
-        found.unwrap_or_else(|missed| Err(missed_error(missed, "the match", timeout)))
+        self.begin_matching(id, n)?.wait("the match", timeout, interrupted)
     }
 
     /// Starts the operation that [`Self::wait_matching`] waits for.
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub fn begin_matching(&self, id: EntityId, n: usize) -> Result<MatchingWait, Error> {
+    pub fn begin_matching(&self, id: EntityId, n: usize) -> Result<StateWait, Error> {
         self.shared.check()?;
-        Ok(MatchingWait::new(self.shared.clone(), id, n))
+        Ok(StateWait::new(self.shared.clone(), Awaited::Matching { id, n }))
     }
 
     /// Registers a listener: changes of [`Self::matching`] arrive in the queue returned, the first at
     /// once if there is a counterpart already.
-    ///
-    /// # Errors
-    /// See [`Error`].
     pub fn matching_listener(&self, id: EntityId, handler: Handler) -> Result<Arc<Queue<bool>>, Error> {
         let queue = Queue::new(self.bounds(handler));
         self.declare(|core, _| {
@@ -689,11 +628,8 @@ impl Session {
 
     /// Ends a listener made by [`Self::matching_listener`].
     pub fn forget_matching_listener(&self, id: EntityId, queue: &Arc<Queue<bool>>) {
-        // A forked child inherits locks in an undefined state, and has nothing to end.
-        if !self.shared.birth.is_here() {
-            return;
-        }
-        if let Some(all) = self.shared.core.lock().matching.get_mut(&id) {
+        let Some(mut core) = self.shared.core_here() else { return };
+        if let Some(all) = core.matching.get_mut(&id) {
             all.retain(|known| !Arc::ptr_eq(known, queue));
         }
         queue.close();
@@ -701,9 +637,6 @@ impl Session {
 
     /// Registers a listener for nodes that connect and disconnect; with `history` it receives the
     /// connected ones first.
-    ///
-    /// # Errors
-    /// See [`Error`].
     pub fn listen_transports(
         &self,
         history: bool,
@@ -714,9 +647,6 @@ impl Session {
     }
 
     /// As [`Self::listen_transports`], for each link.
-    ///
-    /// # Errors
-    /// See [`Error`].
     pub fn listen_links(
         &self,
         history: bool,
@@ -728,16 +658,12 @@ impl Session {
 
     /// Ends a listener made by [`Self::listen_transports`] or [`Self::listen_links`].
     pub fn forget_listener(&self, id: u64) {
-        // A forked child inherits locks in an undefined state, and has nothing to end.
-        if self.shared.birth.is_here() {
-            self.shared.core.lock().connectivity.forget(id);
+        if let Some(mut core) = self.shared.core_here() {
+            core.connectivity.forget(id);
         }
     }
 
     /// Makes a timestamp that is later than all before it.
-    ///
-    /// # Errors
-    /// See [`Error`].
     pub fn new_timestamp(&self) -> Result<Timestamp, Error> {
         self.birth().check()?;
         Ok(self.shared.core.lock().api.new_timestamp(clock::now()))
@@ -851,13 +777,6 @@ impl Session {
     }
 }
 
-fn missed_error(missed: Missed, what: &'static str, timeout: Option<Duration>) -> Error {
-    match missed {
-        Missed::TimedOut => Error::TimedOut { what, after: timeout.unwrap_or_default() },
-        Missed::Interrupted => Error::Interrupted,
-    }
-}
-
 /// Bytes of a payload.
 pub(crate) fn weight(body: &PushBody) -> usize {
     match body {
@@ -885,23 +804,6 @@ pub(crate) fn bounds(defaults: &config::HandlerDefaults, handler: Handler) -> Bo
         ),
     };
     Bounds { messages, bytes: defaults.capacity_bytes, overflow }
-}
-
-/// QoS with the changes of an entry of `qos/publication`.
-fn overwritten(qos: Qos, rule: &PublicationQos) -> Qos {
-    Qos::new(
-        rule.priority.unwrap_or(qos.priority()),
-        rule.congestion_control.unwrap_or(qos.congestion()),
-        rule.express.unwrap_or(qos.express()),
-    )
-}
-
-const fn locality(destination: Destination) -> Locality {
-    match destination {
-        Destination::Any => Locality::Any,
-        Destination::SessionLocal => Locality::SessionLocal,
-        Destination::Remote => Locality::Remote,
-    }
 }
 
 /// Runs a future on the runtime and waits for it, calling `interrupted` meanwhile.

@@ -92,7 +92,6 @@ pub(crate) struct SessionShared {
     pub(crate) core: Mutex<SessionCore>,
     /// Queries that were dropped while a thread held the core.
     finished: Mutex<Vec<QueryId>>,
-    /// Whether there are any.
     some_finished: AtomicBool,
     /// A lane was full not long ago; spares the look at it otherwise.
     congested: AtomicBool,
@@ -229,7 +228,7 @@ impl SessionShared {
         f: impl FnOnce(&mut SessionCore, Now, &mut Effects) -> R,
     ) -> R {
         let _holding = Holding::new();
-        effects.begin(Moment { now: now.mono, before: self.last.of(this_thread()) });
+        effects.moment = Some(Moment { now: now.mono, before: self.last.of(this_thread()) });
         let result = f(&mut core, now, effects);
         core.pump(now, effects);
         self.finish_dropped(&mut core, now, effects);
@@ -258,7 +257,7 @@ impl SessionShared {
         {
             let mut core = self.core.lock();
             let _holding = Holding::new();
-            effects.forward();
+            effects.moment = None;
             for (message, reliability) in messages.iter_mut() {
                 result = core.handle_message(now, face, message, *reliability, effects);
                 if result.is_err() {
@@ -326,10 +325,17 @@ impl SessionShared {
         self.timer.arm(core.poll_timeout());
     }
 
-    pub(crate) fn adopt(&self, tasks: impl IntoIterator<Item = AbortHandle>) {
+    /// Runs a task until it ends or the session closes.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let task = self.runtime.spawn(task).abort_handle();
         let mut all = self.tasks.lock();
         all.retain(|task| !task.is_finished());
-        all.extend(tasks);
+        all.push(task);
+    }
+
+    /// The machines, except in a forked child: it inherits locks in an undefined state, and has nothing to end.
+    pub(crate) fn core_here(&self) -> Option<MutexGuard<'_, SessionCore>> {
+        self.birth.is_here().then(|| self.core.lock())
     }
 
     /// Whether a peer that wants in may come in (`zenoh-behaviour` 2.3).
@@ -345,10 +351,10 @@ impl SessionShared {
     }
 
     pub(crate) fn link_down(&self, face: FaceId, link: &Arc<Link>, info: &LinkInfo) {
-        let mut effects = Effects { told: true, ..Effects::default() };
-        let alone = self.with_core(&mut effects, |core, now, _| {
+        let alone = self.with_core(&mut Effects::default(), |core, now, effects| {
+            effects.told = true;
             core.connectivity.down(info, link.end());
-            core.past.link(link);
+            core.past.links.add(link);
             match &mut core.side {
                 Side::Client(slot) => {
                     // A newer link may have taken its place already.
@@ -387,10 +393,7 @@ impl SessionShared {
                         return Err(Error::Interrupted);
                     }
                 }
-                Wait::Samples(queue) => queue.wait_space_blocking(),
-                Wait::Queries(queue) => queue.wait_space_blocking(),
-                Wait::Replies(queue) => queue.wait_space_blocking(),
-                Wait::Misses(queue) => queue.wait_space_blocking(),
+                Wait::Queue(consumer) => consumer.wait_space_blocking(),
             }
         }
         Ok(())
@@ -409,10 +412,7 @@ impl SessionShared {
     /// [`Error::WouldBlock`] to a caller that must not wait.
     pub(crate) fn grace(&self, qos: Qos, bytes: usize, patience: &Patience<'_>) -> Result<(), Error> {
         // A forked child must not wait for a lock that its parent may have held; it is told so next.
-        if qos.congestion() != CongestionControl::Drop
-            || !self.congested.load(Ordering::Acquire)
-            || !self.birth.is_here()
-        {
+        if qos.congestion() != CongestionControl::Drop || !self.is_congested() || !self.birth.is_here() {
             return Ok(());
         }
         self.congested.store(false, Ordering::Release);
@@ -441,8 +441,8 @@ impl SessionShared {
         if !self.birth.is_here() || self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        let mut effects = Effects { told: true, ..Effects::default() };
-        let links = self.with_core(&mut effects, |core, now, effects| {
+        let links = self.with_core(&mut Effects::default(), |core, now, effects| {
+            effects.told = true;
             core.api.close(now);
             core.pump(now, effects);
             let entities: Vec<EntityId> =
@@ -523,8 +523,7 @@ impl QueryHost for SessionShared {
             self.finished.lock().push(query);
             self.some_finished.store(true, Ordering::Release);
         } else {
-            let mut effects = Effects::default();
-            self.with_core(&mut effects, |core, now, _| core.api.finish(now, query));
+            self.with_core(&mut Effects::default(), |core, now, _| core.api.finish(now, query));
         }
     }
 }
@@ -537,9 +536,8 @@ impl Timed for SessionShared {
     }
 
     fn handle_timeouts(self: &Arc<Self>) -> Option<Option<Duration>> {
-        let mut effects = Effects::default();
         self.timer.hold();
-        self.with_core(&mut effects, |core, now, effects| {
+        self.with_core(&mut Effects::default(), |core, now, effects| {
             if core.poll_timeout().is_some_and(|deadline| deadline <= now.mono) {
                 core.handle_timeout(now, effects);
             }

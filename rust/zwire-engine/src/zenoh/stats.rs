@@ -50,10 +50,7 @@ pub(crate) fn collect(core: &SessionCore) -> BTreeMap<String, u64> {
     for link in core.links() {
         links.add(&link);
     }
-    named!(
-        add, "link", links;
-        tx_bytes, tx_messages, tx_writes, tx_dropped, rx_bytes, rx_messages
-    );
+    links.named().iter().for_each(|(name, value)| add(&format!("link.{name}"), *value));
     add("links", core.links().len() as u64);
     add("links.reconnected", core.connectivity.reconnected);
     for (word, count) in LinkEnd::WORDS.iter().zip(core.connectivity.ended) {
@@ -144,7 +141,6 @@ pub(crate) fn report(core: &mut SessionCore) -> Report {
 fn link_report(link: &Link) -> LinkReport {
     let mut totals = LinkTotals::default();
     totals.add(link);
-    let LinkTotals { tx_bytes, tx_messages, tx_writes, tx_dropped, rx_bytes, rx_messages } = totals;
     let remote = (!link.is_group()).then_some(link.params.remote);
     LinkReport {
         zid: remote.map(|remote| remote.zid),
@@ -152,14 +148,7 @@ fn link_report(link: &Link) -> LinkReport {
         src: link.local.clone(),
         dst: link.peer.clone(),
         age: link.age(),
-        counters: [
-            ("tx_bytes", tx_bytes),
-            ("tx_messages", tx_messages),
-            ("tx_writes", tx_writes),
-            ("tx_dropped", tx_dropped),
-            ("rx_bytes", rx_bytes),
-            ("rx_messages", rx_messages),
-        ],
+        counters: totals.named(),
         lanes: link.lanes(),
     }
 }

@@ -1,33 +1,40 @@
 //! Counters of a session beside those of its machines, and kinds of consumers.
 
-use crate::{rt::clock, zenoh::link::Link};
+use crate::{
+    rt::clock,
+    zenoh::link::{Link, LinkStats},
+};
 use core::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 use std::collections::VecDeque;
 
-/// Summed counters of links.
+/// Summed counters of links, named by [`Self::NAMES`].
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LinkTotals {
-    pub(super) tx_bytes: u64,
-    pub(super) tx_messages: u64,
-    pub(super) tx_writes: u64,
-    pub(super) tx_dropped: u64,
-    pub(super) rx_bytes: u64,
-    pub(super) rx_messages: u64,
-}
+pub(crate) struct LinkTotals([u64; Self::NAMES.len()]);
 
 impl LinkTotals {
+    const NAMES: [&'static str; 6] =
+        ["tx_bytes", "tx_messages", "tx_writes", "tx_dropped", "rx_bytes", "rx_messages"];
+
     pub(super) fn add(&mut self, link: &Link) {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let stats = &link.stats;
-        self.tx_bytes += get(&stats.tx_bytes);
-        self.tx_messages += stats.tx_messages.iter().map(get).sum::<u64>();
-        self.tx_writes += get(&stats.tx_writes);
-        self.tx_dropped += stats.tx_dropped.iter().map(get).sum::<u64>();
-        self.rx_bytes += get(&stats.rx_bytes);
-        self.rx_messages += get(&stats.rx_messages);
+        let sum = |lanes: &[AtomicU64]| lanes.iter().map(get).sum::<u64>();
+        let LinkStats { tx_bytes, tx_messages, tx_writes, tx_dropped, rx_bytes, rx_messages } = &link.stats;
+        let more = [
+            get(tx_bytes),
+            sum(tx_messages),
+            get(tx_writes),
+            sum(tx_dropped),
+            get(rx_bytes),
+            get(rx_messages),
+        ];
+        self.0.iter_mut().zip(more).for_each(|(total, more)| *total += more);
+    }
+
+    pub(super) fn named(&self) -> [(&'static str, u64); Self::NAMES.len()] {
+        core::array::from_fn(|at| (Self::NAMES[at], self.0[at]))
     }
 }
 
@@ -40,13 +47,6 @@ pub(crate) struct Past {
     pub(crate) queries_dropped: u64,
     pub(crate) replies_dropped: u64,
     pub(super) rate: Rate,
-}
-
-impl Past {
-    /// Adds the counters of a link that ended.
-    pub(crate) fn link(&mut self, link: &Link) {
-        self.links.add(link);
-    }
 }
 
 /// Rate of a counter, computed from readings.

@@ -1,82 +1,50 @@
-//! [`BarrierWait`] and [`MatchingWait`]: session states that threads and event loops wait for.
+//! [`StateWait`]: session states that threads and event loops wait for.
 
 use crate::{error::Error, rt::watch::Waker, zenoh::shared::SessionShared};
+use core::time::Duration;
 use std::sync::Arc;
 use zwire_proto::zenoh::session::{BarrierEnd, BarrierId, EntityId};
 
-/// Outstanding barrier; see [`Session::barrier`](crate::Session::barrier).
-pub struct BarrierWait {
-    shared: Arc<SessionShared>,
-    id: BarrierId,
-    listener: Option<u64>,
-}
-
-impl BarrierWait {
-    pub(crate) const fn new(shared: Arc<SessionShared>, id: BarrierId) -> Self {
-        Self { shared, id, listener: None }
-    }
-
-    /// Outcome, if the barrier has ended.
-    ///
-    /// # Errors
+/// State of a session to wait for.
+pub(crate) enum Awaited {
     /// See [`Session::barrier`](crate::Session::barrier).
-    #[must_use]
-    pub fn look(&self) -> Option<Result<(), Error>> {
-        let end = self.shared.core.lock().barriers.get(&self.id).copied().flatten()?;
-        Some(match end {
-            BarrierEnd::Passed => Ok(()),
-            BarrierEnd::LinkLost => Err(Error::LinkLost),
-            BarrierEnd::Closed => Err(Error::Closed),
-        })
-    }
-
-    /// Calls `waker` whenever the result of [`Self::look`] may have changed.
-    pub fn listen(&mut self, waker: Waker) {
-        self.listener.get_or_insert_with(|| self.shared.watch.listen(waker));
-    }
+    Barrier(BarrierId),
+    /// At least `n` counterparts; see [`Session::wait_matching`](crate::Session::wait_matching).
+    Matching { id: EntityId, n: usize },
 }
 
-impl Drop for BarrierWait {
-    fn drop(&mut self) {
-        // A forked child inherits locks in an undefined state, and waits for nothing.
-        if !self.shared.birth.is_here() {
-            return;
-        }
-        if let Some(listener) = self.listener {
-            self.shared.watch.forget(listener);
-        }
-        let mut core = self.shared.core.lock();
-        if core.barriers.remove(&self.id) == Some(None) {
-            core.api.forget_barrier(self.id);
-        }
-    }
-}
-
-/// Wait for a number of counterparts; see [`Session::wait_matching`](crate::Session::wait_matching).
-pub struct MatchingWait {
+/// Outstanding wait for a state of a session.
+pub struct StateWait {
     shared: Arc<SessionShared>,
-    id: EntityId,
-    n: usize,
+    awaited: Awaited,
     listener: Option<u64>,
 }
 
-impl MatchingWait {
-    pub(crate) const fn new(shared: Arc<SessionShared>, id: EntityId, n: usize) -> Self {
-        Self { shared, id, n, listener: None }
+impl StateWait {
+    pub(crate) const fn new(shared: Arc<SessionShared>, awaited: Awaited) -> Self {
+        Self { shared, awaited, listener: None }
     }
 
-    /// Success once there are enough counterparts, an error if they cannot come any more.
+    /// Success once the state holds, an error if it cannot hold any more.
     ///
     /// # Errors
-    /// See [`Session::wait_matching`](crate::Session::wait_matching).
+    /// Those of the method that waits for the state.
     #[must_use]
     pub fn look(&self) -> Option<Result<(), Error>> {
-        if self.shared.is_closed() {
-            return Some(Err(Error::Closed));
-        }
-        match self.shared.core.lock().count_matching(self.id) {
-            None => Some(Err(self.shared.undeclared("publisher or querier"))),
-            Some(known) => (known >= self.n).then_some(Ok(())),
+        match self.awaited {
+            Awaited::Barrier(id) => {
+                let end = self.shared.core.lock().barriers.get(&id).copied().flatten()?;
+                Some(match end {
+                    BarrierEnd::Passed => Ok(()),
+                    BarrierEnd::LinkLost => Err(Error::LinkLost),
+                    BarrierEnd::Closed => Err(Error::Closed),
+                })
+            }
+            Awaited::Matching { .. } if self.shared.is_closed() => Some(Err(Error::Closed)),
+            Awaited::Matching { id, n } => match self.shared.core.lock().count_matching(id) {
+                None => Some(Err(self.shared.undeclared("publisher or querier"))),
+                Some(known) => (known >= n).then_some(Ok(())),
+            },
         }
     }
 
@@ -84,13 +52,29 @@ impl MatchingWait {
     pub fn listen(&mut self, waker: Waker) {
         self.listener.get_or_insert_with(|| self.shared.watch.listen(waker));
     }
+
+    /// Waits in the calling thread. `what` names the state in the error of a timeout.
+    pub(crate) fn wait(
+        &self,
+        what: &'static str,
+        timeout: Option<Duration>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<(), Error> {
+        let end = self.shared.watch.wait(timeout, interrupted, || self.look());
+        end.unwrap_or_else(|missed| Err(Error::missed(missed, what, timeout)))
+    }
 }
 
-impl Drop for MatchingWait {
+impl Drop for StateWait {
     fn drop(&mut self) {
-        if let Some(listener) = self.listener
-            && self.shared.birth.is_here()
+        let Some(mut core) = self.shared.core_here() else { return };
+        if let Awaited::Barrier(id) = self.awaited
+            && core.barriers.remove(&id) == Some(None)
         {
+            core.api.forget_barrier(id);
+        }
+        drop(core);
+        if let Some(listener) = self.listener {
             self.shared.watch.forget(listener);
         }
     }

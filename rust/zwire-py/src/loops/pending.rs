@@ -20,21 +20,19 @@ use pyo3::{
     types::{PyDict, PyTuple},
 };
 use std::sync::Arc;
-use zwire_engine::{BarrierWait, Error, MatchingWait, Waker};
+use zwire_engine::{Error, StateWait, Waker};
 use zwire_proto::zenoh::session::Barrier;
 
 /// Condition of a session.
 enum State {
-    Barrier(Mutex<BarrierWait>),
-    Matching(Mutex<MatchingWait>),
+    Session(Mutex<StateWait>),
     Room(Arc<Flag>),
 }
 
 impl State {
     fn look(&self) -> Option<Result<(), Error>> {
         match self {
-            Self::Barrier(wait) => wait.lock().look(),
-            Self::Matching(wait) => wait.lock().look(),
+            Self::Session(wait) => wait.lock().look(),
             Self::Room(flag) => flag.is_ready().then_some(Ok(())),
         }
     }
@@ -47,8 +45,7 @@ impl Ready for State {
 
     fn listen(&self, waker: Waker) {
         match self {
-            Self::Barrier(wait) => wait.lock().listen(waker),
-            Self::Matching(wait) => wait.lock().listen(waker),
+            Self::Session(wait) => wait.lock().listen(waker),
             Self::Room(flag) => flag.listen(waker),
         }
     }
@@ -87,14 +84,14 @@ impl Pending {
     fn declarations(py: Python<'_>, of: &Bound<'_, PyAny>) -> PyResult<Self> {
         let session = session(py, of)?;
         let wait = session.run(py, |engine, _| engine.begin_barrier(Barrier::Declarations))?;
-        Ok(Self::of(State::Barrier(Mutex::new(wait))))
+        Ok(Self::of(State::Session(Mutex::new(wait))))
     }
 
     /// Completed when all neighbours have received the publications of a session.
     #[staticmethod]
     fn everything(py: Python<'_>, of: &Bound<'_, Session>) -> PyResult<Self> {
         let wait = of.get().0.run(py, |engine, _| engine.begin_barrier(Barrier::Everything))?;
-        Ok(Self::of(State::Barrier(Mutex::new(wait))))
+        Ok(Self::of(State::Session(Mutex::new(wait))))
     }
 
     /// Completed when at least `n` counterparts match a publisher or querier.
@@ -104,7 +101,7 @@ impl Pending {
         declared.check(py)?;
         let id = declared.id;
         let wait = declared.session.run(py, |engine, _| engine.begin_matching(id, n))?;
-        Ok(Self::of(State::Matching(Mutex::new(wait))))
+        Ok(Self::of(State::Session(Mutex::new(wait))))
     }
 
     /// Whether the condition holds; raises if it cannot hold any more.

@@ -121,9 +121,7 @@ pub struct Link {
     outbox: Outbox<LinkBacklog>,
     space: Condvar,
     space_async: Notify,
-    lane_bytes: [usize; Priority::COUNT],
-    batching: bool,
-    time_limit: Duration,
+    policy: LinkPolicy,
     blocked: [AtomicBool; Priority::COUNT],
     /// Droppable messages have waited for this lane in vain: until there is room again none does.
     weary: [AtomicBool; Priority::COUNT],
@@ -161,7 +159,7 @@ impl Link {
         io: Io,
         params: LinkParams,
         machine: LinkTx,
-        policy: &LinkPolicy,
+        policy: LinkPolicy,
         tap: Option<TappedConnection>,
         progress: Arc<Watch>,
     ) -> io::Result<Arc<Self>> {
@@ -186,9 +184,7 @@ impl Link {
             outbox: Outbox::new(LinkBacklog::new(machine, pace, outlets), false, progress),
             space: Condvar::new(),
             space_async: Notify::new(),
-            lane_bytes: policy.lane_bytes,
-            batching: policy.batching,
-            time_limit: policy.time_limit,
+            policy,
             blocked: Default::default(),
             weary: Default::default(),
             last_progress_us: Default::default(),
@@ -293,7 +289,7 @@ impl Link {
         if tx.dead {
             return PushOutcome::Dropped;
         }
-        let over = tx.backlog.queued(lane) >= self.lane_bytes[lane as usize];
+        let over = tx.backlog.queued(lane) >= self.policy.lane_bytes[lane as usize];
         if over {
             let drop = match qos.congestion() {
                 CongestionControl::Drop => true,
@@ -302,17 +298,15 @@ impl Link {
                 CongestionControl::BlockFirst => self.blocked[lane as usize].swap(true, Ordering::Relaxed),
             };
             if drop {
-                drop_count(&self.stats.tx_dropped[lane as usize]);
-                return PushOutcome::Dropped;
+                return self.drop_one(lane);
             }
         } else {
             self.refresh_lane(lane);
         }
         if tx.backlog.sender(reliability).push(message, reliability).is_err() {
-            drop_count(&self.stats.tx_dropped[lane as usize]);
-            return PushOutcome::Dropped;
+            return self.drop_one(lane);
         }
-        let full = tx.backlog.queued(lane) >= self.lane_bytes[lane as usize];
+        let full = tx.backlog.queued(lane) >= self.policy.lane_bytes[lane as usize];
         let gathered = collect.is_some_and(|moment| self.gathers(&mut tx, moment));
         // With the lock there is no other writer, and nothing has to be atomic about adding.
         let count = &self.stats.tx_messages[lane as usize];
@@ -326,11 +320,16 @@ impl Link {
         }
     }
 
+    fn drop_one(&self, lane: Priority) -> PushOutcome {
+        self.stats.tx_dropped[lane as usize].fetch_add(1, Ordering::Relaxed);
+        PushOutcome::Dropped
+    }
+
     /// Whether [`Self::settle`] would do nothing for a message that may be coalesced, as for nearly all of a
     /// burst.
     fn gathers(&self, tx: &mut Sending<LinkBacklog>, moment: Moment) -> bool {
         let collected = || {
-            let waits = self.batching && tx.flush_at.is_some();
+            let waits = self.policy.batching && tx.flush_at.is_some();
             waits && !is_alone(tx, moment) && tx.backlog.queued_bytes() < FLUSH_BYTES
         };
         let gathered = tx.is_taken() || collected();
@@ -347,10 +346,10 @@ impl Link {
         tx.last_push = moment.now;
         let at_once = match urgency {
             Urgency::Now => true,
-            Urgency::Batch => alone || !self.batching,
-            Urgency::Later => !self.batching,
+            Urgency::Batch => alone || !self.policy.batching,
+            Urgency::Later => !self.policy.batching,
         };
-        self.outbox.settle(self, tx, moment.now, at_once, self.time_limit)
+        self.outbox.settle(self, tx, moment.now, at_once, self.policy.time_limit)
     }
 
     const fn lane(&self, priority: Priority) -> Priority {
@@ -428,7 +427,7 @@ impl Link {
             tx_messages: self.stats.tx_messages[lane as usize].load(Ordering::Relaxed),
             tx_dropped: self.stats.tx_dropped[lane as usize].load(Ordering::Relaxed),
             waiting_bytes: queued[lane as usize],
-            capacity_bytes: self.lane_bytes[lane as usize],
+            capacity_bytes: self.policy.lane_bytes[lane as usize],
             producers: self.waiting[lane as usize].load(Ordering::Relaxed),
         };
         lanes.map(report).collect()
@@ -490,8 +489,4 @@ impl Link {
 /// Whether a message is no part of a burst.
 fn is_alone(tx: &Sending<LinkBacklog>, Moment { now, before }: Moment) -> bool {
     now.saturating_sub(tx.last_push) >= ALONE && !before.goes_on(now, tx.last_push)
-}
-
-fn drop_count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
 }

@@ -9,24 +9,19 @@ impl Link {
     /// Waiting producers go on when a quarter of the lane is free: waking them for each message would cost more
     /// than sending it.
     pub(super) const fn low_water(&self, lane: Priority) -> usize {
-        let bytes = self.lane_bytes[lane as usize];
+        let bytes = self.policy.lane_bytes[lane as usize];
         bytes - bytes / 4
-    }
-
-    /// Whether the lane of `priority` is over its bound.
-    pub(crate) fn is_over(&self, priority: Priority) -> bool {
-        self.lane_over(&self.outbox.lock(), priority)
     }
 
     /// Whether a message of `priority` would find its lane full.
     #[must_use]
     pub fn is_congested(&self, priority: Priority) -> bool {
-        self.is_over(priority)
+        self.lane_over(&self.outbox.lock(), priority)
     }
 
     fn lane_over(&self, tx: &Sending<LinkBacklog>, priority: Priority) -> bool {
         let lane = self.lane(priority);
-        let over = !tx.dead && tx.backlog.queued(lane) >= self.lane_bytes[lane as usize];
+        let over = !tx.dead && tx.backlog.queued(lane) >= self.policy.lane_bytes[lane as usize];
         if !over {
             self.blocked[lane as usize].store(false, Ordering::Relaxed);
             self.refresh_lane(lane);

@@ -13,6 +13,7 @@ use crate::{
     zenoh::{
         connect::dial::{dial, is_max_links, log},
         core::Side,
+        effects::Effects,
         gate::Ticket,
         link_settings::is_supported,
         shared::SessionShared,
@@ -137,8 +138,7 @@ fn connect_found(shared: &Arc<SessionShared>) {
     }
     for (zid, locators) in due {
         let ticket = shared.config.open.connect_scouted.then(|| shared.gate.ticket());
-        let task = connect_to(Arc::downgrade(shared), zid, targets(shared, &locators), ticket);
-        shared.adopt([shared.runtime.spawn(task).abort_handle()]);
+        shared.spawn(connect_to(Arc::downgrade(shared), zid, targets(shared, &locators), ticket));
     }
 }
 
@@ -202,8 +202,7 @@ pub(crate) fn update_locators(shared: &Arc<SessionShared>) {
         }
         known.clone_from(&locators);
     }
-    let mut effects = crate::zenoh::effects::Effects::default();
-    shared.with_core(&mut effects, |core, now, _| {
+    shared.with_core(&mut Effects::default(), |core, now, _| {
         if let Side::Node(side) = &mut core.side {
             side.node.set_locators(now, locators);
         }
