@@ -140,12 +140,6 @@ impl Connection {
         self.control(|tx| tx.pong(ping));
     }
 
-    /// Number of messages that wait to be written.
-    #[must_use]
-    pub fn queued(&self) -> usize {
-        self.waiting().0
-    }
-
     /// Counters of the connection.
     #[must_use]
     pub fn stats(&self) -> ConnectionStats {

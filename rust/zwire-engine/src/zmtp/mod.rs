@@ -119,11 +119,17 @@ pub trait Owner: Send + Sync + 'static {
     }
 
     /// The handshake is complete. Called before the first [`Self::received`].
-    fn opened(&self, connection: &Arc<Connection>);
+    fn opened(&self, connection: &Arc<Connection>) {
+        let _ = connection;
+    }
 
-    /// Delivers received messages and commands, to be drained from `inbound`. If a `Pause` is returned,
-    /// reading resumes when it is over. PINGs are not delivered.
-    fn received(&self, connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause>;
+    /// Delivers received messages and commands, to be drained from `inbound`; by default they are dropped. If a
+    /// `Pause` is returned, reading resumes when it is over. PINGs are not delivered.
+    fn received(&self, connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause> {
+        let _ = connection;
+        inbound.clear();
+        None
+    }
 
     /// Called after a message was rejected because of a full queue, once about half of the queue is free.
     fn writable(&self, connection: &Arc<Connection>) {
@@ -132,7 +138,9 @@ pub trait Owner: Send + Sync + 'static {
 
     /// Called once for each [`Self::opened`]; and without a connection for each handshake or attempt to
     /// connect that failed.
-    fn closed(&self, connection: Option<&Arc<Connection>>, reason: &CloseReason);
+    fn closed(&self, connection: Option<&Arc<Connection>>, reason: &CloseReason) {
+        let _ = (connection, reason);
+    }
 }
 
 /// Reason why a connection ended, or was not established.

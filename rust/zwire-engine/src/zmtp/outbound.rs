@@ -140,9 +140,6 @@ impl Outbound {
 
     /// As [`Self::try_send`], but makes no system call: a connection that is returned has to be flushed by
     /// [`Connection::flush_deferred`] once the caller has released its locks.
-    ///
-    /// # Errors
-    /// As for [`Self::try_send`].
     pub(crate) fn try_defer(&self, message: Message) -> Result<Option<Arc<Connection>>, Rejected> {
         let Some(connection) = self.connection() else { return self.try_send(message).map(|()| None) };
         match connection.try_defer(message) {
@@ -205,7 +202,7 @@ impl Outbound {
     #[must_use]
     pub fn queued(&self) -> usize {
         let state = self.inner.state.lock();
-        state.waiting.len() + state.connection.as_ref().map_or(0, |connection| connection.queued())
+        state.waiting.len() + state.connection.as_ref().map_or(0, |connection| connection.waiting().0)
     }
 
     /// Free capacity of the queue.

@@ -233,8 +233,6 @@ impl Owner for CollectorOwner {
         self.records.signal();
         None
     }
-
-    fn closed(&self, _connection: Option<&Arc<Connection>>, _reason: &CloseReason) {}
 }
 
 /// A collector that records are sent to.
@@ -269,8 +267,6 @@ impl SenderOwner {
 }
 
 impl Owner for SenderOwner {
-    fn opened(&self, _connection: &Arc<Connection>) {}
-
     fn received(&self, connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause> {
         let mut subscribed = self.0.lock();
         for item in inbound.drain(..) {

@@ -7,7 +7,7 @@ use super::{
     interfaces::{self, Candidate, InterfaceVerdict, Purpose, Selector},
     log,
     options::{self, NodeOptions},
-    shared::{NodeGuard, NodeShared, NodeState, RouterOwner, connection_config},
+    shared::{NodeShared, NodeState, RouterOwner, connection_config},
     tasks,
 };
 use crate::{
@@ -67,7 +67,8 @@ pub struct Doctor {
 
 /// A node of a ZRE network.
 ///
-/// Dropping it stops it, with a goodbye.
+/// Dropping it stops it, with a goodbye. Its methods fail in a forked child, and those that ask or tell the network
+/// fail unless the node runs.
 pub struct Node {
     pub(super) shared: Arc<NodeShared>,
 }
@@ -131,15 +132,16 @@ impl Node {
     /// # Errors
     /// The node has started: peers are told once.
     pub fn set_header(&self, name: &str, value: &str) -> Result<(), Error> {
-        let mut state = self.state()?;
-        let NodeState::Idle { headers, .. } = &mut *state else { return Err(Error::Started) };
-        let mut all = headers.clone();
-        all.retain(|(known, _)| known != name);
-        all.push((name.into(), value.into()));
-        let config = ZreNodeConfig { headers: all.clone(), ..machine_config(&self.shared.options) };
-        Machine::new(Now::default(), trial(config))?;
-        *headers = all;
-        Ok(())
+        self.with_state(|state| {
+            let NodeState::Idle { headers, .. } = state else { return Err(Error::Started) };
+            let mut all = headers.clone();
+            all.retain(|(known, _)| known != name);
+            all.push((name.into(), value.into()));
+            let config = ZreNodeConfig { headers: all.clone(), ..machine_config(&self.shared.options) };
+            Machine::new(Now::default(), trial(config))?;
+            *headers = all;
+            Ok(())
+        })
     }
 
     /// Opens the mailbox, and is found from now on.
@@ -147,9 +149,12 @@ impl Node {
     /// # Errors
     /// It has started before; no port of the mailbox is free; no interface can be used.
     pub fn start(&self) -> Result<(), Error> {
+        self.with_state(|state| self.start_in(state))
+    }
+
+    fn start_in(&self, state: &mut NodeState) -> Result<(), Error> {
+        let NodeState::Idle { groups, headers } = state else { return Err(Error::Started) };
         let shared = &self.shared;
-        let mut state = self.state()?;
-        let NodeState::Idle { groups, headers } = &*state else { return Err(Error::Started) };
         let options = &shared.options;
         let bind = bind_address(&options.bind)?;
         let selectors = match bind {
@@ -173,7 +178,7 @@ impl Node {
         };
         let now = clock::now();
         let mut machine = Machine::new(now, config)?;
-        for group in groups {
+        for group in &*groups {
             machine.join(now, group)?;
         }
         for group in &options.contest {
@@ -194,7 +199,6 @@ impl Node {
         }
         shared.settle(&mut core, now);
         *state = NodeState::Running(Box::new(core));
-        drop(state);
         let weak = || Arc::downgrade(shared);
         let mut running = vec![shared.runtime.spawn(timer::run(weak())).abort_handle()];
         if beacons {
@@ -254,12 +258,10 @@ impl Node {
 
     /// Leaves the network: what is queued may go out for `linger`, then peers hear a goodbye, and everything
     /// is closed. A second time does nothing.
-    ///
-    /// # Errors
-    /// In a forked child.
     pub fn stop(&self, linger: Duration, interrupted: &mut dyn FnMut() -> bool) -> Result<(), Error> {
         let shared = &self.shared;
-        let connections = self.state()?.running().map(|core| core.connections()).unwrap_or_default();
+        let connections =
+            self.with_state(|state| Ok(state.running().map(|core| core.connections()).unwrap_or_default()))?;
         connections.iter().for_each(|connection| connection.flush());
         let written = || connections.iter().all(|c| c.is_closed() || c.is_flushed()).then_some(());
         // Messages that are not written by the end of the linger are given up.
@@ -275,27 +277,25 @@ impl Node {
     }
 
     /// Says goodbye and waits for nothing.
-    ///
-    /// # Errors
-    /// In a forked child.
     pub fn begin_stop(&self) -> Result<(), Error> {
         let now = clock::now();
-        let mut state = self.state()?;
-        match &mut *state {
-            NodeState::Idle { .. } => {
-                *state = NodeState::Stopped;
-                self.shared.events.close();
-            }
-            NodeState::Running(core) => {
-                core.leave_until(now, Duration::MAX);
-                // It may be stopping already.
-                if core.machine.stop(now).is_ok() {
-                    self.shared.settle(core, now);
+        self.with_state(|state| {
+            match state {
+                NodeState::Idle { .. } => {
+                    *state = NodeState::Stopped;
+                    self.shared.events.close();
                 }
+                NodeState::Running(core) => {
+                    core.leave_until(now, Duration::MAX);
+                    // It may be stopping already.
+                    if core.machine.stop(now).is_ok() {
+                        self.shared.settle(core, now);
+                    }
+                }
+                NodeState::Stopped => {}
             }
-            NodeState::Stopped => {}
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Joins a group; `false`: it is in it already.
@@ -304,29 +304,20 @@ impl Node {
     /// A name that peers could not be told; the node is stopped.
     pub fn join(&self, group: &str) -> Result<bool, Error> {
         let group = Text::from(group);
-        let mut state = self.state()?;
-        match &mut *state {
-            NodeState::Idle { groups, .. } => {
-                if groups.contains(&group) {
-                    return Ok(false);
-                }
-                let config = trial(machine_config(&self.shared.options));
-                let mut machine = Machine::new(Now::default(), config)?;
-                for known in &*groups {
-                    machine.join(Now::default(), known)?;
-                }
-                machine.join(Now::default(), &group)?;
-                groups.push(group);
-                Ok(true)
+        self.with_state(|state| {
+            let NodeState::Idle { groups, .. } = state else {
+                return self.command_in(state, |machine, now| machine.join(now, &group));
+            };
+            if groups.contains(&group) {
+                return Ok(false);
             }
-            NodeState::Running(core) => {
-                let now = clock::now();
-                let joined = core.machine.join(now, &group)?;
-                self.shared.settle(core, now);
-                Ok(joined)
+            let mut machine = Machine::new(Now::default(), trial(machine_config(&self.shared.options)))?;
+            for known in groups.iter().chain([&group]) {
+                machine.join(Now::default(), known)?;
             }
-            NodeState::Stopped => Err(Error::Closed),
-        }
+            groups.push(group);
+            Ok(true)
+        })
     }
 
     /// Leaves a group; `false`: it is not in it.
@@ -335,21 +326,14 @@ impl Node {
     /// The node is stopped.
     pub fn leave(&self, group: &str) -> Result<bool, Error> {
         let group = Text::from(group);
-        let mut state = self.state()?;
-        match &mut *state {
-            NodeState::Idle { groups, .. } => {
-                let before = groups.len();
-                groups.retain(|known| *known != group);
-                Ok(groups.len() < before)
-            }
-            NodeState::Running(core) => {
-                let now = clock::now();
-                let left = core.machine.leave(now, &group)?;
-                self.shared.settle(core, now);
-                Ok(left)
-            }
-            NodeState::Stopped => Err(Error::Closed),
-        }
+        self.with_state(|state| {
+            let NodeState::Idle { groups, .. } = state else {
+                return self.command_in(state, |machine, now| machine.leave(now, &group));
+            };
+            let before = groups.len();
+            groups.retain(|known| *known != group);
+            Ok(groups.len() < before)
+        })
     }
 
     /// Sends a content to one peer. With `patience` it waits for room in its queue, at most so long.
@@ -406,12 +390,19 @@ impl Node {
     }
 
     /// Runs a command of the machine, and what the machine asks for then.
-    fn command(&self, f: impl FnOnce(&mut Machine, Now) -> Result<(), NodeError>) -> Result<(), Error> {
-        self.run(|shared, core, now| {
-            f(&mut core.machine, now)?;
-            shared.settle(core, now);
-            Ok(())
-        })
+    fn command<R>(&self, f: impl FnOnce(&mut Machine, Now) -> Result<R, NodeError>) -> Result<R, Error> {
+        self.with_state(|state| self.command_in(state, f))
+    }
+
+    fn command_in<R>(
+        &self,
+        state: &mut NodeState,
+        f: impl FnOnce(&mut Machine, Now) -> Result<R, NodeError>,
+    ) -> Result<R, Error> {
+        let (core, now) = (state.core()?, clock::now());
+        let result = f(&mut core.machine, now)?;
+        self.shared.settle(core, now);
+        Ok(result)
     }
 
     /// Becomes a hub of gossip; the endpoint that it listens on.
@@ -447,7 +438,7 @@ impl Node {
     ) -> Result<Vec<Uuid>, Error> {
         self.shared.birth.check()?;
         let look = || {
-            let mut state = self.shared.lock();
+            let mut state = self.shared.state.lock();
             let Some(core) = state.running() else { return Some(Err(Error::Closed)) };
             let peers: Vec<Uuid> = match group {
                 Some(group) => core.machine.peers_of(group).collect(),
@@ -460,37 +451,27 @@ impl Node {
     }
 
     /// Reads something of the machine.
-    ///
-    /// # Errors
-    /// The node does not run.
     pub fn look<R>(&self, f: impl FnOnce(&Machine) -> R) -> Result<R, Error> {
         self.run(|_, core, _| Ok(f(&core.machine)))
     }
 
     /// The groups that it is in, also before the start.
-    ///
-    /// # Errors
-    /// In a forked child.
     pub fn own_groups(&self) -> Result<Vec<Text>, Error> {
-        Ok(match &mut *self.state()? {
-            NodeState::Idle { groups, .. } => groups.clone(),
-            NodeState::Running(core) => core.machine.own_groups().cloned().collect(),
-            NodeState::Stopped => Vec::new(),
+        self.with_state(|state| {
+            Ok(match state {
+                NodeState::Idle { groups, .. } => groups.clone(),
+                NodeState::Running(core) => core.machine.own_groups().cloned().collect(),
+                NodeState::Stopped => Vec::new(),
+            })
         })
     }
 
     /// Where it listens, as peers are told.
-    ///
-    /// # Errors
-    /// The node does not run.
     pub fn endpoint(&self) -> Result<String, Error> {
         self.look(|machine| String::from_utf8_lossy(&machine.endpoint()).into_owned())
     }
 
     /// Counters.
-    ///
-    /// # Errors
-    /// The node does not run.
     pub fn stats(&self) -> Result<Stats, Error> {
         let events_dropped = self.shared.events.dropped();
         self.run(|_, core, _| {
@@ -500,9 +481,6 @@ impl Node {
     }
 
     /// Why it is, or is not, found.
-    ///
-    /// # Errors
-    /// The node does not run.
     pub fn doctor(&self) -> Result<Doctor, Error> {
         let deaf = self.shared.deaf.lock().clone();
         self.run(|_, core, _| {
@@ -512,9 +490,9 @@ impl Node {
         })
     }
 
-    fn state(&self) -> Result<NodeGuard<'_>, Error> {
+    fn with_state<R>(&self, f: impl FnOnce(&mut NodeState) -> Result<R, Error>) -> Result<R, Error> {
         self.shared.birth.check()?;
-        Ok(self.shared.lock())
+        self.shared.with_state(f)
     }
 
     /// Runs a send of the application; messages of a loop of sends are coalesced.
@@ -536,12 +514,7 @@ impl Node {
         &self,
         f: impl FnOnce(&Arc<NodeShared>, &mut NodeCore, Now) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let mut state = self.state()?;
-        match &mut *state {
-            NodeState::Running(core) => f(&self.shared, core, clock::now()),
-            NodeState::Idle { .. } => Err(Error::NotStarted),
-            NodeState::Stopped => Err(Error::Closed),
-        }
+        self.with_state(|state| f(&self.shared, state.core()?, clock::now()))
     }
 }
 

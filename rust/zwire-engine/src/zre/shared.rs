@@ -21,11 +21,10 @@ use crate::{
 use bytes::Bytes;
 use core::{
     net::SocketAddr,
-    ops::{Deref, DerefMut},
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::{
     collections::HashSet,
     sync::{Arc, Weak},
@@ -57,10 +56,16 @@ pub(crate) enum NodeState {
 }
 
 impl NodeState {
-    pub(crate) fn running(&mut self) -> Option<&mut NodeCore> {
+    pub(super) fn running(&mut self) -> Option<&mut NodeCore> {
+        self.core().ok()
+    }
+
+    /// The core of a node that runs.
+    pub(super) fn core(&mut self) -> Result<&mut NodeCore, Error> {
         match self {
-            Self::Running(core) => Some(core),
-            Self::Idle { .. } | Self::Stopped => None,
+            Self::Running(core) => Ok(core),
+            Self::Idle { .. } => Err(Error::NotStarted),
+            Self::Stopped => Err(Error::Closed),
         }
     }
 }
@@ -83,9 +88,16 @@ pub(crate) struct NodeShared {
 }
 
 impl NodeShared {
-    /// Takes the lock of the node. When the guard is dropped, the writes that are due are done.
-    pub(crate) fn lock(&self) -> NodeGuard<'_> {
-        NodeGuard::new(self.state.lock(), &self.presence)
+    /// Works on the state under the lock of the node, and then performs the writes that are due.
+    pub(super) fn with_state<R>(&self, f: impl FnOnce(&mut NodeState) -> R) -> R {
+        let mut state = self.state.lock();
+        let result = f(&mut state);
+        let effects = state.running().map(|core| core::mem::take(&mut core.effects));
+        drop(state);
+        if let Some(effects) = effects {
+            effects.perform(&self.presence);
+        }
+        result
     }
 
     /// Closes everything after the goodbyes.
@@ -135,42 +147,6 @@ impl Drop for NodeShared {
         self.end_tasks();
         if let NodeState::Running(core) = self.state.get_mut() {
             core.close();
-        }
-    }
-}
-
-/// State of a node under its lock. The effects of its machine are performed when the lock is released.
-pub(crate) struct NodeGuard<'a> {
-    state: Option<MutexGuard<'a, NodeState>>,
-    presence: &'a Watch,
-}
-
-impl<'a> NodeGuard<'a> {
-    pub(super) const fn new(state: MutexGuard<'a, NodeState>, presence: &'a Watch) -> Self {
-        Self { state: Some(state), presence }
-    }
-}
-
-impl Deref for NodeGuard<'_> {
-    type Target = NodeState;
-
-    fn deref(&self) -> &NodeState {
-        self.state.as_ref().expect("the lock is held until the guard is dropped")
-    }
-}
-
-impl DerefMut for NodeGuard<'_> {
-    fn deref_mut(&mut self) -> &mut NodeState {
-        self.state.as_mut().expect("the lock is held until the guard is dropped")
-    }
-}
-
-impl Drop for NodeGuard<'_> {
-    fn drop(&mut self) {
-        let effects = self.running().map(|core| core::mem::take(&mut core.effects));
-        drop(self.state.take());
-        if let Some(effects) = effects {
-            effects.perform(self.presence);
         }
     }
 }
@@ -294,13 +270,15 @@ impl NodeShared {
         Outbound::connect(&self.runtime, &endpoint, config, RECONNECT, owner)
     }
 
-    /// Tells the machine of a running node something, and does what it wants then.
-    pub(super) fn with_core(self: &Arc<Self>, f: impl FnOnce(&mut NodeCore, Now)) {
+    /// Tells the machine of a running node something, and does what it wants then. `None`: it does not run.
+    pub(super) fn with_core<R>(self: &Arc<Self>, f: impl FnOnce(&mut NodeCore, Now) -> R) -> Option<R> {
         let now = clock::now();
-        let mut state = self.lock();
-        let Some(core) = state.running() else { return };
-        f(core, now);
-        self.settle_gossip(core, now);
+        self.with_state(|state| {
+            let core = state.running()?;
+            let result = f(core, now);
+            self.settle_gossip(core, now);
+            Some(result)
+        })
     }
 }
 
@@ -314,23 +292,25 @@ impl Timed for NodeShared {
     fn handle_timeouts(self: &Arc<Self>) -> Option<Option<Duration>> {
         let now = clock::now();
         self.timer.hold();
-        let mut state = self.lock();
-        let core = state.running()?;
-        if core.poll_timeout().is_some_and(|at| at <= now.mono) {
-            core.machine.handle_timeout(now);
-            core.gossip.handle_timeout(now);
-            core.leave_until(now, now.mono);
-            self.settle_gossip(core, now);
+        let next = self.with_state(|state| {
+            let core = state.running()?;
+            if core.poll_timeout().is_some_and(|at| at <= now.mono) {
+                core.machine.handle_timeout(now);
+                core.gossip.handle_timeout(now);
+                core.leave_until(now, now.mono);
+                self.settle_gossip(core, now);
+            }
+            let next = (!core.machine.is_stopped()).then(|| core.poll_timeout());
+            if let Some(next) = next {
+                self.timer.set(next);
+            }
+            Some(next)
+        })?;
+        if next.is_none() {
+            // The goodbyes are written, and only now the connections are closed.
+            self.stopped();
         }
-        if !core.machine.is_stopped() {
-            let next = core.poll_timeout();
-            self.timer.set(next);
-            return Some(next);
-        }
-        // The goodbyes are written when the lock is released, and only then the connections are closed.
-        drop(state);
-        self.stopped();
-        None
+        next
     }
 }
 
@@ -412,11 +392,6 @@ impl Owner for DealerOwner {
         shared.with_core(|core, now| core.machine.handle_dealer_connected(now, self.dealer));
     }
 
-    fn received(&self, _connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause> {
-        inbound.clear();
-        None
-    }
-
     /// A connection that broke may have lost messages, and one that is refused for good will not come
     /// about: in both cases the machine knows what to do. Other attempts go on by themselves.
     fn closed(&self, connection: Option<&Arc<Connection>>, reason: &CloseReason) {
@@ -457,44 +432,44 @@ impl Owner for RouterOwner {
     /// The newest connection speaks for an identity; the one before it is closed (`zre` 3, `zmtp` 12.1), and a
     /// goodbye that waited for its last words is over before the next session begins.
     fn opened(&self, connection: &Arc<Connection>) {
-        let Some(shared) = self.shared.upgrade() else { return connection.close() };
-        let now = clock::now();
-        let mut state = shared.lock();
-        let Some(core) = state.running() else { return connection.close() };
-        // Each peer has one connection; messages of a peer without an identity are dropped.
-        let identity = connection.peer.identity.clone();
-        if core.inbound.len() >= core.machine.config().max_peers && !core.inbound.contains_key(&identity) {
-            return connection.close();
-        }
-        if let Some(old) = core.inbound.insert(identity, connection.clone()) {
-            core.taken_over += 1;
-            core.leave(now, old.id);
-            shared.settle(core, now);
-            old.close();
+        let admitted = self.shared.upgrade().and_then(|shared| {
+            shared.with_core(|core, now| {
+                // Each peer has one connection; messages of a peer without an identity are dropped.
+                let identity = connection.peer.identity.clone();
+                let is_new = !core.inbound.contains_key(&identity);
+                if is_new && core.inbound.len() >= core.machine.config().max_peers {
+                    return false;
+                }
+                if let Some(old) = core.inbound.insert(identity, connection.clone()) {
+                    core.taken_over += 1;
+                    core.leave(now, old.id);
+                    old.close();
+                }
+                true
+            })
+        });
+        if admitted != Some(true) {
+            connection.close();
         }
     }
 
     fn received(&self, connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause> {
         let shared = self.shared.upgrade()?;
-        let now = clock::now();
-        let mut state = shared.lock();
-        let core = state.running()?;
-        if !core.speaks(connection) {
-            inbound.clear();
-            return None;
-        }
-        if let Some(leaving) = core.leaving.get_mut(&connection.id) {
-            leaving.at = (now.mono + LEAVING).min(leaving.until);
-        }
-        let identity = connection.peer.identity.clone();
-        let key = as_key(&connection.peer.user_id);
-        for item in inbound.drain(..) {
-            if let Inbound::Message(message) = item {
-                core.machine.handle_message_by(now, &identity, key.as_ref(), message.frames());
+        shared.with_core(|core, now| {
+            if !core.speaks(connection) {
+                return inbound.clear();
             }
-        }
-        shared.settle(core, now);
-        drop(state);
+            if let Some(leaving) = core.leaving.get_mut(&connection.id) {
+                leaving.at = (now.mono + LEAVING).min(leaving.until);
+            }
+            let identity = connection.peer.identity.clone();
+            let key = as_key(&connection.peer.user_id);
+            for item in inbound.drain(..) {
+                if let Inbound::Message(message) = item {
+                    core.machine.handle_message_by(now, &identity, key.as_ref(), message.frames());
+                }
+            }
+        })?;
         if shared.events.has_space() {
             return None;
         }

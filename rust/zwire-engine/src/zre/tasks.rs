@@ -65,9 +65,10 @@ pub(crate) async fn run_interfaces(shared: Weak<NodeShared>, selectors: Vec<Sele
         tokio::time::sleep(LOOK).await;
         let Some(strong) = shared.upgrade() else { return };
         match interfaces::list(Purpose::Broadcast, &selectors) {
-            Ok(candidates) => strong.with_core(|core, now| {
-                core.look_at_interfaces(now, candidates, strong.options.beacon_port);
-            }),
+            Ok(candidates) => {
+                let port = strong.options.beacon_port;
+                strong.with_core(|core, now| core.look_at_interfaces(now, candidates, port));
+            }
             Err(error) => tracing::debug!(%error, "the interfaces cannot be listed"),
         }
     }

@@ -293,9 +293,6 @@ impl Socket {
     }
 
     /// Waits for the next message.
-    ///
-    /// # Errors
-    /// Reason why there is none.
     pub fn recv(
         &self,
         timeout: Option<Duration>,
@@ -321,18 +318,12 @@ impl Socket {
         &self.shared.events
     }
 
-    /// Checks that the socket can be used.
-    ///
-    /// # Errors
-    /// The socket is closed, or belongs to another process.
+    /// Checks that the socket is open and was made in this process.
     pub fn check(&self) -> Result<(), SocketError> {
         self.shared.check()
     }
 
     /// Checks that the socket was made in this process.
-    ///
-    /// # Errors
-    /// It was made in another process.
     pub fn look(&self) -> Result<(), SocketError> {
         Ok(self.shared.birth.check()?)
     }
@@ -581,7 +572,7 @@ impl Pipe {
     fn queued(&self) -> usize {
         match (&self.outbound, &self.connection) {
             (Some(outbound), _) => outbound.queued(),
-            (None, Some(connection)) => connection.queued(),
+            (None, Some(connection)) => connection.waiting().0,
             (None, None) => 0,
         }
     }

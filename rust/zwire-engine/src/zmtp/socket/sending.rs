@@ -63,9 +63,6 @@ impl Pipe {
 impl Socket {
     /// Sends a message; a ROUTER takes its first frame as the identity. `timeout` limits the wait for
     /// room (`None`: no limit); a PUB, and a ROUTER that is not mandatory, never wait.
-    ///
-    /// # Errors
-    /// Reason of the rejection.
     pub fn send(
         &self,
         message: Message,
@@ -80,18 +77,12 @@ impl Socket {
     }
 
     /// Sends a message if that needs no waiting; otherwise returns it for [`Self::send_again`].
-    ///
-    /// # Errors
-    /// The socket cannot be used.
     pub fn try_send(&self, message: Message) -> Result<Option<Unsent>, SocketError> {
         self.shared.check()?;
         Ok(self.shared.try_send(message).err())
     }
 
     /// As [`Self::send`], for a message returned by [`Self::try_send`].
-    ///
-    /// # Errors
-    /// Reason of the rejection.
     pub fn send_again(
         &self,
         unsent: Unsent,
