@@ -35,7 +35,7 @@ pub use zenoh::{
     effects::Replies,
     link,
     origins::Origins,
-    query::{InboundQuery, Query},
+    query::Query,
     scouting,
     session::{Full, Handler, LINGER, Session},
     stats,

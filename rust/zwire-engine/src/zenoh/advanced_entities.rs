@@ -93,7 +93,8 @@ impl SessionCore {
         }
         let at = publishing.machine.poll_timeout();
         rearm(&mut self.advanced.deadlines, &mut publishing.armed, id, at);
-        self.publish(now, id, body, stamps, effects)
+        let (api, mut sink) = self.outwards(now, effects);
+        api.publish_to(now, id, body, stamps, &mut sink)
     }
 
     /// Drives the machines that are due.
@@ -107,11 +108,12 @@ impl SessionCore {
             let told = publishing.machine.handle_timeout(now);
             let at = publishing.machine.poll_timeout();
             rearm(&mut self.advanced.deadlines, &mut publishing.armed, id, at);
-            if let (Some(payload), Some(heartbeat)) = (told, publishing.heartbeat)
-                && let Err(error) =
-                    self.publish(now, heartbeat, PushBody::Put(Put::new(payload)), None, effects)
-            {
-                tracing::debug!(%error, "sending a heartbeat failed");
+            if let (Some(payload), Some(heartbeat)) = (told, publishing.heartbeat) {
+                let (api, mut sink) = self.outwards(now, effects);
+                let body = PushBody::Put(Put::new(payload));
+                if let Err(error) = api.publish_to(now, heartbeat, body, None, &mut sink) {
+                    tracing::debug!(%error, "sending a heartbeat failed");
+                }
             }
         }
     }
@@ -189,7 +191,7 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::NoTimestamps`] if timestamps have to identify the publications and the session gives
-    /// none; see [`Error`].
+    /// none.
     pub fn declare_advanced_publisher(
         &self,
         key: KeyExpr,
@@ -262,9 +264,6 @@ impl Session {
     }
 
     /// Publishes or deletes with the key and options of an advanced publisher.
-    ///
-    /// # Errors
-    /// See [`Error`].
     pub fn publish_advanced(
         &self,
         publisher: EntityId,
@@ -281,35 +280,9 @@ impl Session {
         })
     }
 
-    /// Declares an advanced subscriber; its samples arrive in the queue returned.
-    ///
-    /// # Errors
-    /// See [`Error`].
+    /// Declares an advanced subscriber; its samples arrive in the queue returned. With `known` it delivers every
+    /// sample, for a log for example, and does not query samples that are known already.
     pub fn declare_advanced_subscriber(
-        &self,
-        key: KeyExpr,
-        options: AdvancedSubscriberOptions,
-        handler: Handler,
-    ) -> Result<(EntityId, Arc<Queue<Sample>>), Error> {
-        self.follow(key, options, handler, None)
-    }
-
-    /// Declares a subscriber that delivers every sample, for a log for example, and does not query
-    /// samples that are `Known` already; otherwise as [`Self::declare_advanced_subscriber`].
-    ///
-    /// # Errors
-    /// See [`Error`].
-    pub fn declare_keeping_subscriber(
-        &self,
-        key: KeyExpr,
-        options: AdvancedSubscriberOptions,
-        handler: Handler,
-        known: &Known,
-    ) -> Result<(EntityId, Arc<Queue<Sample>>), Error> {
-        self.follow(key, options, handler, Some(known))
-    }
-
-    fn follow(
         &self,
         key: KeyExpr,
         options: AdvancedSubscriberOptions,
@@ -357,9 +330,6 @@ impl Session {
     }
 
     /// Registers a listener: misses of an advanced subscriber arrive in the queue returned.
-    ///
-    /// # Errors
-    /// See [`Error`].
     pub fn miss_listener(&self, subscriber: EntityId, handler: Handler) -> Result<Arc<Queue<Miss>>, Error> {
         let queue = Queue::new(self.bounds(handler));
         self.declare(|core, _| {

@@ -1,4 +1,5 @@
-//! [`Contacts`]: nodes with which there is a session, for the tasks that open and accept them.
+//! [`Contacts`]: nodes with which there is a session, for the tasks that open and accept them. [`Dials`]: nodes to
+//! connect to.
 
 use crate::error::ConnectReason;
 use parking_lot::Mutex;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use zwire_proto::zenoh::{
     Remote, ZenohId,
-    discovery::{Claim, Contacts as Machine},
+    discovery::{Candidates, Claim, Contacts as Machine},
     link::HandshakeError,
     wire::CloseReason,
 };
@@ -24,6 +25,13 @@ pub(crate) struct Contact {
     contacts: Arc<Contacts>,
     zid: ZenohId,
     claim: Claim,
+}
+
+/// Nodes that were found, and the attempts to connect to them.
+#[derive(Default)]
+pub(crate) struct Dials {
+    pub(super) candidates: Mutex<Candidates>,
+    pub(super) changed: Notify,
 }
 
 impl Contacts {

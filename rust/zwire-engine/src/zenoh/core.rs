@@ -5,10 +5,10 @@ use crate::{
     zenoh::{
         advanced::Advanced,
         connectivity::Connectivity,
-        effects::{Effects, Garbage, Heard, Replies, Wait, give},
+        effects::{Effects, Garbage, Replies, Wait, give},
         link::{Link, PeerFault, PushOutcome, Urgency},
         origins::Origins,
-        query::{InboundQuery, Query, QueryHost},
+        query::{Query, QueryHost},
         totals::{ConsumerKind, Past},
     },
 };
@@ -25,11 +25,8 @@ use zwire_proto::{
         KeyExpr, Qos, Reliability,
         intercept::refusal,
         node::{FaceId, Node, NodeEvent},
-        session::{
-            BarrierEnd, BarrierId, DataSink, EntityId, Event, GetId, Locality, Publication, Published,
-            Sample, Session, SessionError, Stamps,
-        },
-        wire::{NetworkMessage, PushBody, ResponseFinal},
+        session::{BarrierEnd, BarrierId, DataSink, EntityId, Event, GetId, Sample, Session},
+        wire::{NetworkMessage, ResponseFinal},
     },
 };
 
@@ -75,19 +72,12 @@ impl NodeSide {
     /// Takes the events of the node about other nodes.
     fn hear(&mut self, effects: &mut Effects) {
         while let Some(event) = self.node.poll_event() {
-            match event {
-                NodeEvent::Ready { face } => {
-                    let link = self.links.get(&face);
-                    effects.events.extend(link.map(|l| Heard::Ready(l.params.remote.zid)));
-                }
-                NodeEvent::Discovered { zid, whatami, locators } => {
-                    effects.events.push(Heard::Of { zid, whatami, locators });
-                }
-                NodeEvent::ClockAhead { clock, face, ahead, dropped } => {
-                    let via = self.node.remote(face).map(|remote| remote.zid);
-                    effects.events.push(Heard::Ahead { clock, via, ahead, dropped });
-                }
-            }
+            let neighbour = match &event {
+                NodeEvent::Ready { face } => self.links.get(face).map(|link| link.params.remote.zid),
+                NodeEvent::ClockAhead { face, .. } => self.node.remote(*face).map(|remote| remote.zid),
+                NodeEvent::Discovered { .. } => None,
+            };
+            effects.events.push((event, neighbour));
         }
     }
 
@@ -212,48 +202,16 @@ impl SessionCore {
         }
     }
 
-    /// Publishes; see [`Session::put_to`].
+    /// The session of the application, and the sink that its publications go to.
     #[inline]
-    pub(crate) fn put(
-        &mut self,
+    pub(crate) fn outwards<'a>(
+        &'a mut self,
         now: Now,
-        publication: Publication,
-        effects: &mut Effects,
-    ) -> Result<Published, SessionError> {
+        effects: &'a mut Effects,
+    ) -> (&'a mut Session, Outwards<'a>) {
         let Self { api, side, samples, advanced, .. } = self;
         let subscribers = ToSubscribers { now, samples, advanced, effects };
-        api.put_to(now, publication, &mut Outwards { now, side, subscribers })
-    }
-
-    /// Publishes a message that stays with the caller; see [`Session::put_message_to`].
-    #[inline]
-    pub(crate) fn put_message(
-        &mut self,
-        now: Now,
-        key: &KeyExpr,
-        message: &mut NetworkMessage,
-        (reliability, destination): (Reliability, Locality),
-        effects: &mut Effects,
-    ) -> Result<Published, SessionError> {
-        let Self { api, side, samples, advanced, .. } = self;
-        let subscribers = ToSubscribers { now, samples, advanced, effects };
-        let mut sink = Outwards { now, side, subscribers };
-        api.put_message_to(now, key, message, reliability, destination, &mut sink)
-    }
-
-    /// Publishes; see [`Session::publish_to`].
-    #[inline]
-    pub(crate) fn publish(
-        &mut self,
-        now: Now,
-        publisher: EntityId,
-        body: PushBody,
-        stamps: Option<Box<Stamps>>,
-        effects: &mut Effects,
-    ) -> Result<Published, SessionError> {
-        let Self { api, side, samples, advanced, .. } = self;
-        let subscribers = ToSubscribers { now, samples, advanced, effects };
-        api.publish_to(now, publisher, body, stamps, &mut Outwards { now, side, subscribers })
+        (api, Outwards { now, side, subscribers })
     }
 
     /// Drains every output of the machines.
@@ -341,29 +299,7 @@ impl SessionCore {
                 let Self { samples, advanced, .. } = self;
                 ToSubscribers { now, samples, advanced, effects }.sample(subscriber, sample);
             }
-            Event::Query {
-                queryable,
-                id,
-                key,
-                parameters,
-                body,
-                attachment,
-                source_info,
-                qos,
-                accept_any_key,
-                stamps,
-            } => {
-                let query = InboundQuery {
-                    id,
-                    key,
-                    parameters,
-                    body,
-                    attachment,
-                    source_info,
-                    qos,
-                    accept_any_key,
-                    stamps,
-                };
+            Event::Query { queryable, query } => {
                 let query = Query::new(self.host.clone(), query);
                 match self.queries.get(&queryable) {
                     Some(queue) => {
@@ -512,7 +448,7 @@ impl ToSubscribers<'_> {
 }
 
 /// Publications of our own session to the links that want them.
-struct Outwards<'a> {
+pub(crate) struct Outwards<'a> {
     now: Now,
     side: &'a mut Side,
     subscribers: ToSubscribers<'a>,

@@ -13,14 +13,12 @@ use std::{
     collections::VecDeque,
     sync::{Arc, OnceLock},
 };
-use zwire_proto::{
-    Text,
-    zenoh::{
-        Priority, WhatAmI, ZenohId,
-        advanced::{AdvancedPublisher, AdvancedSubscriber, Miss},
-        session::{GetEnd, Reply, Sample},
-        wire::PushBody,
-    },
+use zwire_proto::zenoh::{
+    Priority, ZenohId,
+    advanced::{AdvancedPublisher, AdvancedSubscriber, Miss},
+    node::NodeEvent,
+    session::{GetEnd, Reply, Sample},
+    wire::PushBody,
 };
 
 impl Weigh for Sample {
@@ -63,8 +61,8 @@ pub(crate) struct Effects {
     /// Samples of a link for one subscriber, which go into its queue together.
     pub(super) staged: VecDeque<Sample>,
     pub(super) staged_for: Option<Arc<Queue<Sample>>>,
-    /// Events of the node about other nodes.
-    pub(crate) events: Vec<Heard>,
+    /// Events of the node about other nodes, with the neighbour at the face of the event.
+    pub(super) events: Vec<(NodeEvent, Option<ZenohId>)>,
     /// A lane was full.
     pub(crate) congested: bool,
     /// A change happened that a [`Watch`](crate::Watch) may wait for.
@@ -155,16 +153,6 @@ impl Effects {
             wait.wait(patience).await;
         }
     }
-}
-
-/// Event of the node about another node.
-pub(crate) enum Heard {
-    /// Its initial declarations are complete.
-    Ready(ZenohId),
-    /// Timestamps of its clock lie too far in the future; they came from a neighbour, or from this node.
-    Ahead { clock: ZenohId, via: Option<ZenohId>, ahead: Duration, dropped: bool },
-    /// A neighbour announced it.
-    Of { zid: ZenohId, whatami: WhatAmI, locators: Vec<Text> },
 }
 
 macro_rules! consumers {

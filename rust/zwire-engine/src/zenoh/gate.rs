@@ -51,35 +51,31 @@ impl Gate {
     /// There is a session with `zid`: `ticket` is held until that node is ready.
     pub(crate) fn wait_for(&self, zid: ZenohId, ticket: Option<Ticket>) {
         let Some(ticket) = ticket else { return };
-        let mut state = self.state.lock();
-        if self.declares && !state.closed && !state.ready.contains(&zid) {
+        self.change(|state| {
+            if !self.declares || state.closed || state.ready.contains(&zid) {
+                return Some(ticket);
+            }
             state.waiting.entry(zid).or_default().push(ticket);
-        } else {
-            // The lock is released before the ticket is dropped, because its drop takes the lock.
-            drop(state);
-            drop(ticket);
-        }
+            None
+        });
     }
 
     /// Records that a node has sent its initial declarations.
     pub(crate) fn ready(&self, zid: ZenohId) {
-        let mut state = self.state.lock();
-        if state.closed {
-            return;
-        }
-        state.ready.insert(zid);
-        let tickets = state.waiting.remove(&zid);
-        drop(state);
-        drop(tickets);
+        self.change(|state| {
+            if !state.closed {
+                state.ready.insert(zid);
+            }
+            state.waiting.remove(&zid)
+        });
     }
 
     /// Records that the session with a node is over.
     pub(crate) fn gone(&self, zid: ZenohId) {
-        let mut state = self.state.lock();
-        state.ready.remove(&zid);
-        let tickets = state.waiting.remove(&zid);
-        drop(state);
-        drop(tickets);
+        self.change(|state| {
+            state.ready.remove(&zid);
+            state.waiting.remove(&zid)
+        });
     }
 
     /// Returns once at least one connection has begun and none is outstanding.
@@ -100,12 +96,17 @@ impl Gate {
 
     /// Closes the gate: `open` has returned.
     pub(crate) fn close(&self) {
-        let mut state = self.state.lock();
-        state.closed = true;
-        state.ready.clear();
-        let tickets = core::mem::take(&mut state.waiting);
-        drop(state);
-        drop(tickets);
+        self.change(|state| {
+            state.closed = true;
+            state.ready.clear();
+            core::mem::take(&mut state.waiting)
+        });
+    }
+
+    /// Drops what `change` takes out once the lock is released, because the drop of a ticket takes it.
+    fn change<T>(&self, change: impl FnOnce(&mut GateState) -> T) {
+        let taken = change(&mut self.state.lock());
+        drop(taken);
     }
 }
 

@@ -97,7 +97,7 @@ pub(crate) fn start_link(shared: &Arc<SessionShared>, established: Established) 
     let weak = Arc::downgrade(shared);
     shared.spawn(link.clone().run_tx());
     shared.spawn(receive(weak, link.clone(), (face, contact, info), rx, framer, rest));
-    if let Some(at) = link.io().expires() {
+    if let Some(at) = link.io.expires() {
         shared.spawn(end_with_certificate(link.clone(), at));
     }
     Ok(link)
@@ -170,7 +170,7 @@ async fn receive_loop(
     let sleep = tokio::time::sleep(Duration::ZERO);
     tokio::pin!(sleep);
     let (mut armed, mut closed) = (false, false);
-    let several = link.io().ways().is_some();
+    let several = link.io.ways().is_some();
     let (read_bytes, most, mut share) = {
         let shared = shared.upgrade()?;
         let read_bytes = shared.config.link.rx_buffer_size.max(READ_BYTES);
@@ -246,7 +246,7 @@ async fn receive_loop(
         loop {
             buf.reserve(read_bytes);
             let before = buf.len();
-            match link.io().try_read(buf) {
+            match link.io.try_read(buf) {
                 Ok(0) => {
                     link.note_end(LinkEnd::Lost);
                     return None;
@@ -270,7 +270,7 @@ async fn receive_loop(
                 armed = true;
             }
             tokio::select! {
-                ready = link.io().readable() => if ready.is_err() { return None },
+                ready = link.io.readable() => if ready.is_err() { return None },
                 () = &mut sleep => {
                     armed = false;
                     if rx.handle_timeout(clock::now()) {

@@ -177,7 +177,7 @@ impl Ears {
 
     async fn hear(&mut self) -> Option<()> {
         let link = self.link.clone();
-        let Io::Group(sockets) = link.io() else { return None };
+        let Io::Group(sockets) = &link.io else { return None };
         let mut buf = BytesMut::new();
         let mut messages = Vec::new();
         let mut effects = Effects::default();
@@ -222,7 +222,10 @@ impl Ears {
                 }
             }
             self.deliver(speaker, &mut messages, &mut effects)?;
-            self.settle(&mut effects).await?;
+            let shared = self.shared.upgrade()?;
+            shared.settle(&mut effects);
+            effects.wait_all(patience(&shared.config)).await;
+            drop(shared);
             if let Some(at) = self.rx.poll_timeout() {
                 sleep.as_mut().reset(clock::instant(at));
             }
@@ -264,13 +267,6 @@ impl Ears {
             }
             None => messages.clear(),
         }
-        Some(())
-    }
-
-    async fn settle(&self, effects: &mut Effects) -> Option<()> {
-        let shared = self.shared.upgrade()?;
-        shared.settle(effects);
-        effects.wait_all(patience(&shared.config)).await;
         Some(())
     }
 

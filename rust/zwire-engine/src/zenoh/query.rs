@@ -5,7 +5,6 @@ use crate::{
     rt::queue::Weigh,
     zenoh::caller::{Caller, Patience},
 };
-use bytes::Bytes;
 use std::{
     ops::Deref,
     sync::{
@@ -13,37 +12,10 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
-use zwire_proto::{
-    Text,
-    zenoh::{
-        KeyExpr, Qos, Timestamp,
-        session::{QueryId, QueryReply, Stamps},
-        wire::{QueryBody, SourceInfo},
-    },
+use zwire_proto::zenoh::{
+    Timestamp,
+    session::{InboundQuery, QueryId, QueryReply},
 };
-
-/// Content of a query.
-#[derive(Clone, Debug)]
-pub struct InboundQuery {
-    /// Id that replies refer to.
-    pub(crate) id: QueryId,
-    /// Key expression that is asked for.
-    pub key: KeyExpr,
-    /// Parameters: the part of the selector after the `?`.
-    pub parameters: Text,
-    /// Value that came with the query.
-    pub body: Option<QueryBody>,
-    /// Attachment of the user.
-    pub attachment: Option<Bytes>,
-    /// Entity that asks.
-    pub source_info: Option<SourceInfo>,
-    /// QoS of the request; replies copy it.
-    pub qos: Qos,
-    /// Whether replies on other keys are accepted.
-    pub accept_any_key: bool,
-    /// Time stamps of its way, if its sender asked for them.
-    pub stamps: Option<Box<Stamps>>,
-}
 
 /// Session that queries are answered through.
 pub(crate) trait QueryHost: Send + Sync {

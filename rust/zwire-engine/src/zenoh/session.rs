@@ -127,9 +127,7 @@ impl Session {
             Tap::create(path).map(Arc::new).map_err(failed)
         });
         let tap = tap.transpose()?;
-        let shared = SessionShared::new(config, runtime, zid, tap);
-        // Set once, before there is a neighbour.
-        let _ = shared.on_gossip.set(scouting::gossiped);
+        let shared = SessionShared::new(config, runtime, zid, tap, scouting::gossiped);
         let session = Self { owner: Arc::new(SessionOwner(Arc::downgrade(&shared))), shared };
         session.start(interrupted)?;
         tracing::info!(zid = %session.shared.zid, mode = %session.shared.config.mode, "session opened");
@@ -395,7 +393,10 @@ impl Session {
         let how = (&mut publication.reliability, &mut publication.destination);
         self.overwrite(&publication.key, &mut publication.qos, how);
         let (qos, bytes) = (publication.qos, weight(&publication.body));
-        self.send(qos, bytes, caller, |core, now, effects| core.put(now, publication, effects))
+        self.send(qos, bytes, caller, |core, now, effects| {
+            let (api, mut sink) = core.outwards(now, effects);
+            api.put_to(now, publication, &mut sink)
+        })
     }
 
     /// Publishes or deletes with the key and options of a publisher.
@@ -409,7 +410,8 @@ impl Session {
         caller: &mut (impl Caller + ?Sized),
     ) -> Result<Published, Error> {
         self.send(qos, weight(&body), caller, |core, now, effects| {
-            core.publish(now, publisher, body, stamps, effects)
+            let (api, mut sink) = core.outwards(now, effects);
+            api.publish_to(now, publisher, body, stamps, &mut sink)
         })
     }
 
@@ -456,54 +458,54 @@ impl Session {
     /// The first refused message ends the batch.
     pub fn put_many(
         &self,
-        fill: impl FnMut(&mut Option<KeyExpr>, &mut Qos, &mut PushBody) + Send,
-        each: impl FnMut(Published) + Send,
+        mut fill: impl FnMut(&mut Option<KeyExpr>, &mut Qos, &mut PushBody) + Send,
+        mut each: impl FnMut(Published) + Send,
         caller: &mut (impl Caller + ?Sized),
-    ) -> Result<(), Error> {
-        caller.aside(|patience| self.put_all(fill, each, patience))
-    }
-
-    fn put_all(
-        &self,
-        mut fill: impl FnMut(&mut Option<KeyExpr>, &mut Qos, &mut PushBody),
-        mut each: impl FnMut(Published),
-        patience: &mut Patience<'_>,
     ) -> Result<(), Error> {
         /// Enough messages that lock and clock cost little for each, few enough that other threads get
         /// the lock.
         const AT_ONCE: usize = 256;
-        let mut message = NetworkMessage::Push(Push::new(WireExpr::EMPTY, PushBody::Put(Put::default())));
-        let mut key = None;
-        let mut next = |key: &mut Option<KeyExpr>, message: &mut NetworkMessage| match message {
-            NetworkMessage::Push(push) => fill(key, &mut push.qos, &mut push.body),
-            // Not reached: the message stays a `Push`.
-            _ => *key = None,
-        };
-        next(&mut key, &mut message);
-        while key.is_some() {
-            if let NetworkMessage::Push(push) = &message {
-                self.shared.grace(push.qos, weight(&push.body), patience)?;
-            }
-            self.command(patience, |core, now, effects| {
-                let mut left = AT_ONCE;
-                effects.many = true;
-                while let Some(to) = &key {
-                    let (mut reliability, mut destination) = (Reliability::Reliable, Locality::Any);
-                    if let NetworkMessage::Push(push) = &mut message {
-                        self.overwrite(to, &mut push.qos, (&mut reliability, &mut destination));
-                    }
-                    let how = (reliability, destination);
-                    each(core.put_message(now, to, &mut message, how, effects)?);
-                    next(&mut key, &mut message);
-                    left -= 1;
-                    if left == 0 || effects.congested || !effects.waits.is_empty() {
-                        break;
-                    }
+        caller.aside(|patience| {
+            let mut message = NetworkMessage::Push(Push::new(WireExpr::EMPTY, PushBody::Put(Put::default())));
+            let mut key = None;
+            let mut next = |key: &mut Option<KeyExpr>, message: &mut NetworkMessage| match message {
+                NetworkMessage::Push(push) => fill(key, &mut push.qos, &mut push.body),
+                // Not reached: the message stays a `Push`.
+                _ => *key = None,
+            };
+            next(&mut key, &mut message);
+            while key.is_some() {
+                if let NetworkMessage::Push(push) = &message {
+                    self.shared.grace(push.qos, weight(&push.body), patience)?;
                 }
-                Ok(())
-            })?;
-        }
-        Ok(())
+                self.command(patience, |core, now, effects| {
+                    let mut left = AT_ONCE;
+                    effects.many = true;
+                    while let Some(to) = &key {
+                        let (mut reliability, mut destination) = (Reliability::Reliable, Locality::Any);
+                        if let NetworkMessage::Push(push) = &mut message {
+                            self.overwrite(to, &mut push.qos, (&mut reliability, &mut destination));
+                        }
+                        let (api, mut sink) = core.outwards(now, effects);
+                        each(api.put_message_to(
+                            now,
+                            to,
+                            &mut message,
+                            reliability,
+                            destination,
+                            &mut sink,
+                        )?);
+                        next(&mut key, &mut message);
+                        left -= 1;
+                        if left == 0 || effects.congested || !effects.waits.is_empty() {
+                            break;
+                        }
+                    }
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        })
     }
 
     /// Sends a query to queryables.

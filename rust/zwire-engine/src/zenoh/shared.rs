@@ -18,14 +18,13 @@ use crate::{
     zenoh::{
         caller::Patience,
         connectivity::LinkInfo,
-        contacts::{Contact, Contacts},
+        contacts::{Contact, Contacts, Dials},
         core::{NodeSide, SessionCore, Side},
-        effects::{Effects, Heard, Wait},
+        effects::{Effects, Wait},
         gate::Gate,
         link::{Link, LinkEnd, PeerFault},
         query::QueryHost,
         reassembly::Pool,
-        scouting::dials::Dials,
     },
 };
 use core::{
@@ -36,14 +35,14 @@ use core::{
 use parking_lot::{Mutex, MutexGuard};
 use std::{
     collections::HashMap,
-    sync::{Arc, OnceLock, Weak},
+    sync::{Arc, Weak},
 };
 use tokio::{runtime::Handle, task::AbortHandle};
 use zwire_proto::{
     Now, Text,
     zenoh::{
         CongestionControl, Qos, Reliability, Remote, Timestamp, WhatAmI, ZenohId,
-        node::{FaceId, GossipConfig, Node, NodeConfig as RoutingConfig, NodeMode},
+        node::{FaceId, GossipConfig, Node, NodeConfig as RoutingConfig, NodeEvent, NodeMode},
         session::{EntityId, QueryId, QueryReply, Session as Api, SessionConfig},
         wire::{CloseReason, NetworkMessage},
     },
@@ -109,7 +108,7 @@ pub(crate) struct SessionShared {
     /// Nodes that were found.
     pub(crate) dials: Arc<Dials>,
     /// Called for each node that a neighbour tells of.
-    pub(crate) on_gossip: OnceLock<OnGossip>,
+    on_gossip: OnGossip,
     me: Weak<Self>,
 }
 
@@ -124,7 +123,13 @@ pub(crate) struct Listening {
 
 impl SessionShared {
     /// The machines of a node that is not connected to anything yet.
-    pub(crate) fn new(config: NodeConfig, runtime: Handle, zid: ZenohId, tap: Option<Arc<Tap>>) -> Arc<Self> {
+    pub(crate) fn new(
+        config: NodeConfig,
+        runtime: Handle,
+        zid: ZenohId,
+        tap: Option<Arc<Tap>>,
+        on_gossip: OnGossip,
+    ) -> Arc<Self> {
         let users = config.usrpwd.dictionary.as_ref().map(|users| {
             let pairs = users.iter().map(|(user, password)| (user.as_str().into(), password.reveal().into()));
             Arc::new(pairs.collect::<HashMap<Text, Text>>())
@@ -139,14 +144,8 @@ impl SessionShared {
                 max_drift: config.timestamping.max_drift,
                 ..SessionConfig::new(zid)
             });
-            let side = match config.mode {
-                WhatAmI::Client => None,
-                WhatAmI::Peer => Some(NodeMode::Peer),
-                WhatAmI::Router => Some(NodeMode::Router),
-            };
-            let side = match side {
-                None => Side::Client(None),
-                Some(mode) => Side::Node(Box::new(NodeSide::new(Node::new(RoutingConfig {
+            let node = |mode| {
+                Side::Node(Box::new(NodeSide::new(Node::new(RoutingConfig {
                     timestamping: config.timestamping.enabled,
                     drop_future_timestamp: config.timestamping.drop_future,
                     max_drift: config.timestamping.max_drift,
@@ -159,7 +158,12 @@ impl SessionShared {
                         target: config.scouting.gossip.target.mask(),
                     },
                     ..RoutingConfig::new(zid, mode)
-                })))),
+                }))))
+            };
+            let side = match config.mode {
+                WhatAmI::Client => Side::Client(None),
+                WhatAmI::Peer => node(NodeMode::Peer),
+                WhatAmI::Router => node(NodeMode::Router),
             };
             SessionShared {
                 birth: Birth::here(),
@@ -184,7 +188,7 @@ impl SessionShared {
                 listening: Mutex::new(Vec::new()),
                 locators: Mutex::new(Vec::new()),
                 dials: Arc::default(),
-                on_gossip: OnceLock::new(),
+                on_gossip,
                 me: weak.clone(),
             }
         })
@@ -284,17 +288,19 @@ impl SessionShared {
     fn handle_events(&self, effects: &mut Effects) {
         for event in effects.events.drain(..) {
             match event {
-                Heard::Ready(zid) => self.gate.ready(zid),
-                Heard::Ahead { clock, via, ahead, dropped } => tracing::warn!(
+                (NodeEvent::Ready { .. }, neighbour) => {
+                    neighbour.into_iter().for_each(|zid| self.gate.ready(zid))
+                }
+                (NodeEvent::ClockAhead { clock, ahead, dropped, .. }, via) => tracing::warn!(
                     %clock,
                     via = via.map(tracing::field::display),
                     ?ahead,
                     "time stamps of a clock lie in the future: they are {}",
                     if dropped { "dropped" } else { "replaced" }
                 ),
-                Heard::Of { zid, whatami, locators } => {
-                    if let (Some(shared), Some(found)) = (self.me.upgrade(), self.on_gossip.get()) {
-                        found(&shared, zid, whatami, locators);
+                (NodeEvent::Discovered { zid, whatami, locators }, _) => {
+                    if let Some(shared) = self.me.upgrade() {
+                        (self.on_gossip)(&shared, zid, whatami, locators);
                     }
                 }
             }

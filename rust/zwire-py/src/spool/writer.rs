@@ -107,7 +107,7 @@ impl SpoolWriter {
         let known = py.detach(|| self.0.known(history)).map_err(|error| failed(py, error))?;
         let (declared, engine_handler) = (key.clone(), handler.engine());
         let (id, queue) = session.run(py, move |engine, _| {
-            engine.declare_keeping_subscriber(declared, options, engine_handler, &known)
+            engine.declare_advanced_subscriber(declared, options, engine_handler, Some(&known))
         })?;
         Subscriber::new(py, session, id, key, queue, handler)
     }

@@ -61,8 +61,9 @@ pub(crate) fn declare_advanced_subscriber(
         detection: subscriber_detection.unwrap_or(false),
     };
     let (declared, engine_handler) = (key.clone(), handler.engine());
-    let (id, queue) = session
-        .run(py, move |engine, _| engine.declare_advanced_subscriber(declared, options, engine_handler))?;
+    let (id, queue) = session.run(py, move |engine, _| {
+        engine.declare_advanced_subscriber(declared, options, engine_handler, None)
+    })?;
     let base = Receiver::new(py, (session, id, "subscriber"), key, queue.clone(), handler)?;
     Py::new(py, (AdvancedSubscriber { queue }, base))
 }

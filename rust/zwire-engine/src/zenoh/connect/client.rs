@@ -2,8 +2,8 @@
 //! loss.
 
 use super::{
-    dial::{dial, error_of, log},
-    keep::{Next, Pauses, lost, next},
+    dial::{dial, error_of},
+    keep::{Pauses, keep, lost, next},
 };
 use crate::{
     config::{Budget, ConnectRules, Target},
@@ -53,39 +53,21 @@ pub(crate) async fn supervise_client(shared: Weak<SessionShared>, link: Option<A
         Some(link) => lost(&link, &mut pauses).await,
         None => pauses.soon().await,
     }
+    if !targets.is_empty() {
+        return keep(shared, &targets, PREFERENCE, pauses, (None, None)).await;
+    }
     loop {
         let Some(strong) = shared.upgrade() else { return };
         if strong.is_closed() {
             return;
         }
-        if targets.is_empty() {
-            let found = scouting::find(&strong, None).await;
-            drop(strong);
-            match found {
-                Ok(link) => lost(&link, &mut pauses).await,
-                Err(error) => {
-                    tracing::info!(%error, "not connected, trying again");
-                    pauses.pause().await;
-                }
-            }
-            continue;
-        }
-        match dial(&strong, &targets, None, PREFERENCE).await {
-            Ok(link) => {
-                drop(strong);
-                lost(&link, &mut pauses).await;
-            }
-            Err(failures) => {
-                let contacts = strong.contacts.clone();
-                drop(strong);
-                log(&failures);
-                match next(&failures) {
-                    Next::Wait(zid) => {
-                        contacts.gone(zid).await;
-                        pauses.soon().await;
-                    }
-                    next => pauses.after(&next).await,
-                }
+        let found = scouting::find(&strong, None).await;
+        drop(strong);
+        match found {
+            Ok(link) => lost(&link, &mut pauses).await,
+            Err(error) => {
+                tracing::info!(%error, "not connected, trying again");
+                pauses.pause().await;
             }
         }
     }

@@ -40,28 +40,20 @@ pub(crate) async fn dial(
 }
 
 /// As [`dial`], but does not make a link yet.
-///
-/// # Errors
-/// As for [`dial`].
 pub(crate) async fn attempt_all<'a>(
     shared: &Arc<SessionShared>,
     targets: &'a [Target],
     expected: Option<ZenohId>,
     stagger: Duration,
 ) -> Result<(&'a Target, Established), Failures> {
-    let attempts: Vec<_> = targets.iter().map(|target| attempt(shared, target, expected)).collect();
+    let attempt = |target: &'a Target| async move {
+        match connect(shared, target, expected).await {
+            Ok(established) => Ok((target, established)),
+            Err(reason) => Err((target.endpoint.as_str().to_owned(), reason)),
+        }
+    };
+    let attempts: Vec<_> = targets.iter().map(attempt).collect();
     race(attempts, stagger).await
-}
-
-async fn attempt<'a>(
-    shared: &Arc<SessionShared>,
-    target: &'a Target,
-    expected: Option<ZenohId>,
-) -> Result<(&'a Target, Established), (String, ConnectReason)> {
-    match connect(shared, target, expected).await {
-        Ok(established) => Ok((target, established)),
-        Err(reason) => Err((target.endpoint.as_str().to_owned(), reason)),
-    }
 }
 
 /// Whether the other side refused because it has a session with this node already.

@@ -128,15 +128,23 @@ pub(crate) async fn keep_connected(
     first: oneshot::Sender<Result<(), Failures>>,
 ) {
     let Some(rules) = targets.first().map(|target| target.rules) else { return };
-    let mut pauses = Pauses::new(rules);
-    let (mut first, mut ticket) = (Some(first), Some(ticket));
+    keep(shared, &targets, STAGGER, Pauses::new(rules), (Some(ticket), Some(first))).await;
+}
+
+/// As [`keep_connected`]; without a receiver of the first outcome there is no budget.
+pub(super) async fn keep(
+    shared: Weak<SessionShared>,
+    targets: &[Target],
+    stagger: Duration,
+    mut pauses: Pauses,
+    (mut ticket, mut first): (Option<Ticket>, Option<oneshot::Sender<Result<(), Failures>>>),
+) {
     loop {
         let Some(strong) = shared.upgrade() else { return };
         if strong.is_closed() {
             return;
         }
-        let result = dial(&strong, &targets, None, STAGGER).await;
-        match result {
+        match dial(&strong, targets, None, stagger).await {
             Ok(link) => {
                 strong.gate.wait_for(link.params.remote.zid, ticket.take());
                 drop(strong);

@@ -1,26 +1,32 @@
 //! [`LinkEnd`]: reasons why links end.
 
-use core::fmt;
 use std::io;
 use thiserror::Error;
 use zwire_proto::zenoh::{link::LinkError, node::FaceError, session::NorthError, wire::CloseReason};
 
 /// Reason for the end of a link.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LinkEnd {
     /// Closed locally.
+    #[error("closed here")]
     Closed,
     /// The peer closed it.
+    #[error("closed by the peer: {0}")]
     ByPeer(CloseReason),
     /// The connection ended without a CLOSE message.
+    #[error("the connection ended without a goodbye")]
     Lost,
     /// The operating system reported an error.
+    #[error("{0}")]
     Io(String),
     /// No data was received within the lease that the peer had announced.
+    #[error("the lease of the peer expired")]
     Silent,
     /// The peer violated the protocol.
+    #[error("{0}")]
     Protocol(PeerFault),
     /// The peer did not take the data sent to it in time.
+    #[error("the peer did not take what was sent to it")]
     Unresponsive,
 }
 
@@ -77,20 +83,6 @@ impl LinkEnd {
             Self::Silent => "silent",
             Self::Protocol(_) => "protocol",
             Self::Unresponsive => "unresponsive",
-        }
-    }
-}
-
-impl fmt::Display for LinkEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Closed => f.write_str("closed here"),
-            Self::ByPeer(reason) => write!(f, "closed by the peer: {reason}"),
-            Self::Lost => f.write_str("the connection ended without a goodbye"),
-            Self::Io(error) => f.write_str(error),
-            Self::Silent => f.write_str("the lease of the peer expired"),
-            Self::Protocol(fault) => fault.fmt(f),
-            Self::Unresponsive => f.write_str("the peer did not take what was sent to it"),
         }
     }
 }

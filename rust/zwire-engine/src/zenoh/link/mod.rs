@@ -106,7 +106,7 @@ pub struct LaneReport {
 
 /// Established connection with a node or a multicast group.
 pub struct Link {
-    io: Io,
+    pub(crate) io: Io,
     /// Parameters of the handshake.
     pub params: LinkParams,
     /// Our end, as a locator.
@@ -199,10 +199,6 @@ impl Link {
         }))
     }
 
-    pub(crate) const fn io(&self) -> &Io {
-        &self.io
-    }
-
     /// The name by which the peer has proved itself: that of its certificate, or its user name.
     #[must_use]
     pub fn auth_identifier(&self) -> Option<&str> {
@@ -238,7 +234,7 @@ impl Link {
             zid,
             interfaces: &interfaces,
             protocol: self.local.split_once('/').map_or("", |(protocol, _)| protocol),
-            common_name: self.io().name(),
+            common_name: self.io.name(),
             username: self.params.user.as_ref().map(zwire_proto::Text::as_str),
         };
         Guard::of(policy, &facts)

@@ -57,7 +57,7 @@ pub(crate) async fn find(shared: &Arc<SessionShared>, limit: Option<Duration>) -
             .map_err(|e| Error::Connect { endpoint: String::new(), reason: ConnectReason::Io(Arc::new(e)) }),
         None => Err(Error::NobodyFound {
             group: multicast.address,
-            interfaces: station.interfaces().join(", "),
+            interfaces: station.sockets.names().join(", "),
             after: limit.unwrap_or_default(),
             failures,
         }),

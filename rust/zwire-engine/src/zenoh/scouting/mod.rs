@@ -10,7 +10,6 @@
 //! | `listing` | listing of nodes, for people and programs |
 
 mod client;
-pub(crate) mod dials;
 mod listing;
 mod node;
 mod sockets;

@@ -1,7 +1,6 @@
 //! Scouting of a node: it answers SCOUT messages, and connects to the nodes that it finds.
 
 use super::{
-    dials::Via,
     sockets::reachable,
     station::{Station, StationEvent, until},
 };
@@ -28,6 +27,15 @@ use zwire_proto::{
         discovery::{DialOutcome, ScoutingConfig, address},
     },
 };
+
+/// Way in which a node was found.
+#[derive(Debug)]
+enum Via {
+    /// By its answer to a SCOUT.
+    Multicast,
+    /// By gossip of a neighbour.
+    Gossip,
+}
 
 /// Delay after a refusal with `MAX_LINKS` the crossing connection of the other side should have
 /// arrived.
@@ -56,14 +64,11 @@ pub(crate) async fn run(shared: Weak<SessionShared>, mut station: Option<Station
     let mut look = tokio::time::interval(Duration::from_secs(2));
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
-        let due = {
+        let (due, dials) = {
             let Some(shared) = shared.upgrade() else { return };
             connect_found(&shared);
-            shared.dials.candidates.lock().poll_timeout(clock::now())
-        };
-        let dials = match shared.upgrade() {
-            Some(shared) => shared.dials.clone(),
-            None => return,
+            let due = shared.dials.candidates.lock().poll_timeout(clock::now());
+            (due, shared.dials.clone())
         };
         let event = async {
             match &mut station {

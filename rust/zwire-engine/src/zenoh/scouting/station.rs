@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_secs(2);
 
 /// Station that sends SCOUT, receives answers and answers others.
 pub(crate) struct Station {
-    sockets: Sockets,
+    pub(super) sockets: Sockets,
     machine: Scouting,
     look: tokio::time::Interval,
 }
@@ -79,11 +79,6 @@ impl Station {
     /// Whether there is an interface to send on.
     pub(crate) fn works(&self) -> bool {
         self.sockets.works()
-    }
-
-    /// The names of the interfaces on which it asks.
-    pub(crate) fn interfaces(&self) -> Vec<String> {
-        self.sockets.names()
     }
 }
 

@@ -44,9 +44,9 @@ pub use sample::{Sample, SampleKind};
 pub use stamps::{Stamper, Stamps};
 pub use stats::{SessionDrops, SessionStats};
 pub use types::{
-    Barrier, BarrierEnd, BarrierId, EntityId, Event, Get, GetEnd, GetId, Locality, Matches, Publication,
-    Published, PublisherOptions, QuerierOptions, QueryId, QueryReply, QueryReplyBody, QueryableOptions,
-    Reply, ReplyError, SessionConfig, SubscriberOptions,
+    Barrier, BarrierEnd, BarrierId, EntityId, Event, Get, GetEnd, GetId, InboundQuery, Locality, Matches,
+    Publication, Published, PublisherOptions, QuerierOptions, QueryId, QueryReply, QueryReplyBody,
+    QueryableOptions, Reply, ReplyError, SessionConfig, SubscriberOptions,
 };
 
 use core::time::Duration;

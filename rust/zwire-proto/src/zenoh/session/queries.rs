@@ -6,7 +6,10 @@ use super::{
     limits::MAX_PENDING_QUERIES,
     pending::{Asked, Asker, OpenQuery, ids_of},
     sample::Sample,
-    types::{EntityId, Event, Get, GetId, Locality, QueryId, QueryReply, QueryReplyBody, Reply, ReplyError},
+    types::{
+        EntityId, Event, Get, GetId, InboundQuery, Locality, QueryId, QueryReply, QueryReplyBody, Reply,
+        ReplyError,
+    },
 };
 use crate::{
     Now,
@@ -80,8 +83,7 @@ impl Session {
             let id = QueryId(self.queries.next());
             let key = query.key.clone();
             self.queries.asked.insert(id, Asked { asker, queryable, key, any_key: accept_any_key, qos });
-            self.events.push_back(Event::Query {
-                queryable,
+            let query = InboundQuery {
                 id,
                 key: query.key.clone(),
                 parameters: query.parameters.clone(),
@@ -91,7 +93,8 @@ impl Session {
                 qos,
                 accept_any_key,
                 stamps: query.stamps.clone(),
-            });
+            };
+            self.events.push_back(Event::Query { queryable, query });
         }
     }
 

@@ -344,6 +344,29 @@ pub enum GetEnd {
     Cancelled,
 }
 
+/// Query to a queryable of this session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InboundQuery {
+    /// Id for `reply` and `finish`.
+    pub id: QueryId,
+    /// Key expression that is asked for.
+    pub key: KeyExpr,
+    /// Parameters: the part behind the `?` of the selector.
+    pub parameters: Text,
+    /// Value sent with the query.
+    pub body: Option<QueryBody>,
+    /// Attachment of the user.
+    pub attachment: Option<Bytes>,
+    /// Id and sequence number of the querier.
+    pub source_info: Option<SourceInfo>,
+    /// QoS of the request; replies copy it.
+    pub qos: Qos,
+    /// Whether replies on other keys are accepted.
+    pub accept_any_key: bool,
+    /// Times at nodes on its way, if the sender requested them.
+    pub stamps: Option<Box<Stamps>>,
+}
+
 /// Event for the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "samples are what nearly all events are")]
@@ -359,24 +382,8 @@ pub enum Event {
     Query {
         /// The queryable.
         queryable: EntityId,
-        /// Id for `reply` and `finish`.
-        id: QueryId,
-        /// Key expression of the query.
-        key: KeyExpr,
-        /// Parameters: the part behind the `?` of the selector.
-        parameters: Text,
-        /// Value sent with the query.
-        body: Option<QueryBody>,
-        /// Attachment of the user.
-        attachment: Option<Bytes>,
-        /// Id and sequence number of the querier.
-        source_info: Option<SourceInfo>,
-        /// QoS of the request; replies copy it.
-        qos: Qos,
-        /// Whether replies on other keys are accepted.
-        accept_any_key: bool,
-        /// Times at nodes on its way, if the sender requested them.
-        stamps: Option<Box<Stamps>>,
+        /// The query.
+        query: InboundQuery,
     },
     /// A reply to a get.
     Reply {

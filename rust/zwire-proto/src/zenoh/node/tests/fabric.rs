@@ -4,7 +4,7 @@
 use super::*;
 use crate::zenoh::{
     KeyExpr,
-    session::{Event, GetId, QueryReply, QueryReplyBody, Session, SessionConfig},
+    session::{Event, GetId, InboundQuery, QueryReply, QueryReplyBody, Session, SessionConfig},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -257,7 +257,7 @@ impl Fabric {
                 let payload = String::from_utf8_lossy(&sample.payload).into_owned();
                 *self.samples.entry((payload, session, subscriber.0)).or_default() += 1;
             }
-            Event::Query { id, queryable, .. } => {
+            Event::Query { queryable, query: InboundQuery { id, .. } } => {
                 let now = self.time();
                 let asked = &mut self.sessions[session];
                 let key = asked.key_of(queryable).cloned();

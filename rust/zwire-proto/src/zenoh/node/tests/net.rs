@@ -8,8 +8,8 @@ use crate::{
     zenoh::{
         KeyExpr,
         session::{
-            Event, Get, GetEnd, Publication, PublisherOptions, QueryReply, QueryReplyBody, QueryableOptions,
-            Reply, Session, SessionConfig, SubscriberOptions,
+            Event, Get, GetEnd, InboundQuery, Publication, PublisherOptions, QueryReply, QueryReplyBody,
+            QueryableOptions, Reply, Session, SessionConfig, SubscriberOptions,
         },
     },
 };
@@ -177,7 +177,7 @@ impl Net {
                 Event::GetDone { reason, .. } => format!("{reason:?}"),
                 Event::Matching { matching, .. } => format!("matching {matching}"),
                 Event::Passed { end, .. } => format!("{end:?}"),
-                Event::Query { key, .. } => format!("query {key}"),
+                Event::Query { query, .. } => format!("query {}", query.key),
             });
         }
         events
@@ -188,7 +188,7 @@ impl Net {
         let mut answered = 0;
         let now = self.now();
         while let Some(event) = self.sessions[session].poll_event() {
-            let Event::Query { id, key, .. } = event else { continue };
+            let Event::Query { query: InboundQuery { id, key, .. }, .. } = event else { continue };
             let body = QueryReplyBody::Sample { key, body: value(payload) };
             self.sessions[session].reply(now, id, QueryReply { body, express: None, stamps: None }).unwrap();
             self.sessions[session].finish(now, id);

@@ -129,7 +129,7 @@ fn show_event(event: &Event) -> String {
     };
     match event {
         Event::Sample { subscriber, sample: s } => format!("{}: {}", subscriber.0, sample(s)),
-        Event::Query { queryable, id, key, .. } => format!("{}: QUERY {} {key}", queryable.0, id.0),
+        Event::Query { queryable, query } => format!("{}: QUERY {} {}", queryable.0, query.id.0, query.key),
         Event::Reply { get, reply } => match &reply.result {
             Ok(s) => format!("{}: REPLY {}", get.0, sample(s)),
             Err(error) => format!("{}: ERR {}", get.0, String::from_utf8_lossy(&error.payload)),

@@ -104,8 +104,7 @@ fn the_event_holds_all_of_the_query() {
         ..Query::default()
     };
     rig.hears(NetworkMessage::Request(Request::new(1, WireExpr::full("q"), query)));
-    let expected = Event::Query {
-        queryable,
+    let query = InboundQuery {
         id: QueryId(2),
         key: key("q"),
         parameters: "a=1;_anyke".into(),
@@ -116,7 +115,7 @@ fn the_event_holds_all_of_the_query() {
         accept_any_key: true,
         stamps: None,
     };
-    assert_eq!(rig.session.poll_event(), Some(expected));
+    assert_eq!(rig.session.poll_event(), Some(Event::Query { queryable, query }));
     // For that reason any key is accepted.
     rig.sent();
     rig.reply(2, "anything", put("x")).unwrap();
