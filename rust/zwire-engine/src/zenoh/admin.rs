@@ -94,16 +94,18 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// Whether the query can select a key below `path`.
+    /// The key below the prefix, if the query can select it.
+    fn selected(&self, path: &str) -> Option<KeyExpr> {
+        let key = KeyExpr::new(format!("{}{path}", self.prefix)).ok();
+        key.filter(|key| key.intersects(&self.query.key))
+    }
+
     fn wants(&self, path: &str) -> bool {
-        KeyExpr::new(format!("{}{path}", self.prefix)).is_ok_and(|key| key.intersects(&self.query.key))
+        self.selected(path).is_some()
     }
 
     fn reply(&self, path: &str, encoding: Encoding, payload: Vec<u8>) {
-        let Ok(key) = KeyExpr::new(format!("{}{path}", self.prefix)) else { return };
-        if !key.intersects(&self.query.key) {
-            return;
-        }
+        let Some(key) = self.selected(path) else { return };
         let body = PushBody::Put(Put { encoding, ..Put::new(payload) });
         let body = QueryReplyBody::Sample { key, body };
         // The reply fails if the asker is gone or the session is closed; no answer is needed then.

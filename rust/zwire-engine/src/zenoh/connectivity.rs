@@ -177,12 +177,10 @@ impl Connectivity {
             for (_, listener) in &self.listeners {
                 match listener {
                     ConnectivityListener::Transports(queue) if turn && transport => {
-                        queue.push(TransportEvent { change: change.clone(), link: link.clone() });
-                        queue.signal();
+                        give(queue, TransportEvent { change: change.clone(), link: link.clone() });
                     }
                     ConnectivityListener::Links(queue) if !turn => {
-                        queue.push(LinkEvent { change: change.clone(), link: link.clone() });
-                        queue.signal();
+                        give(queue, LinkEvent { change: change.clone(), link: link.clone() });
                     }
                     _ => {}
                 }
@@ -192,19 +190,15 @@ impl Connectivity {
 
     pub(crate) fn listen_transports(&mut self, queue: Arc<Queue<TransportEvent>>, history: bool) -> u64 {
         let mut told = HashSet::new();
-        for link in self.links.iter().filter(|_| history) {
-            if told.insert(link.zid) {
-                queue.push(TransportEvent { change: Change::Connected, link: link.clone() });
-                queue.signal();
-            }
+        for link in self.links.iter().filter(|link| history && told.insert(link.zid)) {
+            give(&queue, TransportEvent { change: Change::Connected, link: link.clone() });
         }
         self.listen(ConnectivityListener::Transports(queue))
     }
 
     pub(crate) fn listen_links(&mut self, queue: Arc<Queue<LinkEvent>>, history: bool) -> u64 {
         for link in self.links.iter().filter(|_| history) {
-            queue.push(LinkEvent { change: Change::Connected, link: link.clone() });
-            queue.signal();
+            give(&queue, LinkEvent { change: Change::Connected, link: link.clone() });
         }
         self.listen(ConnectivityListener::Links(queue))
     }
@@ -226,6 +220,11 @@ impl Connectivity {
     pub(crate) fn close(&mut self) {
         self.listeners.drain(..).for_each(|(_, listener)| end(listener));
     }
+}
+
+fn give<T: Weigh>(queue: &Queue<T>, event: T) {
+    queue.push(event);
+    queue.signal();
 }
 
 fn end(listener: ConnectivityListener) {

@@ -13,8 +13,7 @@ use zwire_proto::zenoh::ZenohId;
 ///
 /// After `open` has returned the gate is closed and keeps no state.
 pub(crate) struct Gate {
-    state: Arc<Mutex<GateState>>,
-    changed: Arc<Notify>,
+    shared: Arc<GateShared>,
     /// Whether to wait for declarations as well, not only for sessions.
     declares: bool,
 }
@@ -30,22 +29,25 @@ struct GateState {
 }
 
 /// A connection that has begun. Dropped when it need not be waited for any more.
-pub(crate) struct Ticket {
-    state: Arc<Mutex<GateState>>,
-    changed: Arc<Notify>,
+pub(crate) struct Ticket(Arc<GateShared>);
+
+#[derive(Default)]
+struct GateShared {
+    state: Mutex<GateState>,
+    changed: Notify,
 }
 
 impl Gate {
     pub(crate) fn new(declares: bool) -> Self {
-        Self { state: Arc::default(), changed: Arc::default(), declares }
+        Self { shared: Arc::default(), declares }
     }
 
     /// Registers a connection that begins.
     pub(crate) fn ticket(&self) -> Ticket {
-        let mut state = self.state.lock();
+        let mut state = self.shared.state.lock();
         state.begun += 1;
         state.outstanding += 1;
-        Ticket { state: self.state.clone(), changed: self.changed.clone() }
+        Ticket(self.shared.clone())
     }
 
     /// There is a session with `zid`: `ticket` is held until that node is ready.
@@ -81,11 +83,11 @@ impl Gate {
     /// Returns once at least one connection has begun and none is outstanding.
     pub(crate) async fn passed(&self) {
         loop {
-            let changed = self.changed.notified();
+            let changed = self.shared.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
             {
-                let state = self.state.lock();
+                let state = self.shared.state.lock();
                 if state.begun > 0 && state.outstanding == 0 {
                     return;
                 }
@@ -105,15 +107,15 @@ impl Gate {
 
     /// Drops what `change` takes out once the lock is released, because the drop of a ticket takes it.
     fn change<T>(&self, change: impl FnOnce(&mut GateState) -> T) {
-        let taken = change(&mut self.state.lock());
+        let taken = change(&mut self.shared.state.lock());
         drop(taken);
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.state.lock().outstanding -= 1;
-        self.changed.notify_waiters();
+        self.0.state.lock().outstanding -= 1;
+        self.0.changed.notify_waiters();
     }
 }
 

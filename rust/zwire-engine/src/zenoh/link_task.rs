@@ -253,7 +253,7 @@ async fn receive_loop(
                 }
                 Ok(n) => {
                     link.stats.rx_bytes.fetch_add(n as u64, Ordering::Relaxed);
-                    link.tap_received(&buf[before..]);
+                    link.tap.iter().for_each(|tap| tap.received(&buf[before..]));
                     break;
                 }
                 Err(_) if closed => return None,

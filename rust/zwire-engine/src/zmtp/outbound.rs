@@ -155,13 +155,6 @@ impl Outbound {
         }
     }
 
-    /// Writes the gathered messages now.
-    pub fn flush(&self) {
-        if let Some(connection) = self.connection() {
-            connection.flush();
-        }
-    }
-
     /// Queues messages until one is rejected. Returns the number of accepted ones, and the rejected one.
     pub fn try_send_many(&self, messages: &mut dyn Iterator<Item = Message>) -> (usize, Option<Rejected>) {
         let inner = &self.inner;

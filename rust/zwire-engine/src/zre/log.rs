@@ -98,13 +98,7 @@ impl LogCollector {
     /// is replaced by that of the first suitable interface, and in the HELLO of a node of this process by
     /// that of the interface by which the receiver is reached.
     ///
-    /// # Errors
-    /// The endpoint cannot be listened on.
-    pub fn bind(endpoint: &str, advertise: Option<&str>) -> Result<Self, Error> {
-        Self::bind_bounded(endpoint, advertise, RECORDS)
-    }
-
-    /// As [`Self::bind`], with bounds for the waiting records. Senders never wait, whatever the bounds.
+    /// Senders never wait for the waiting records, whatever their bounds.
     ///
     /// # Errors
     /// The endpoint cannot be listened on.

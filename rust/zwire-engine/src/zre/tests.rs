@@ -1,6 +1,6 @@
 //! Sentences of 20/ZRE about sockets; `docs/zre-conformance.md` names these tests.
 
-use super::{LogCollector, Node, NodeOptions, interfaces::Selector};
+use super::{LogCollector, Node, NodeOptions, RECORDS, interfaces::Selector};
 use core::{net::Ipv4Addr, time::Duration};
 use zwire_proto::zre::Uuid;
 
@@ -31,7 +31,8 @@ fn a_mailbox_has_a_dynamic_port() {
 fn a_collector_has_a_dynamic_port() {
     for endpoint in ["tcp://127.0.0.1:*", "tcp://127.0.0.1:0"] {
         // Several at once: a port that is taken is passed over.
-        let all: Vec<_> = (0..4).map(|_| LogCollector::bind(endpoint, None).unwrap()).collect();
+        let all: Vec<_> =
+            (0..4).map(|_| LogCollector::bind_bounded(endpoint, None, RECORDS).unwrap()).collect();
         for collector in &all {
             assert!(DYNAMIC.contains(&port(collector.endpoint())), "{}", collector.endpoint());
         }

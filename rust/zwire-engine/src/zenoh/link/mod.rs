@@ -136,7 +136,7 @@ pub struct Link {
     end: OnceLock<LinkEnd>,
     /// The log has heard of it.
     end_told: AtomicBool,
-    tap: Option<TappedConnection>,
+    pub(crate) tap: Option<TappedConnection>,
     /// Set before the first message.
     guard: OnceLock<Guard>,
 }
@@ -209,12 +209,6 @@ impl Link {
     #[must_use]
     pub fn is_reliable(&self) -> bool {
         self.io.is_reliable()
-    }
-
-    pub(crate) fn tap_received(&self, bytes: &[u8]) {
-        if let Some(tap) = &self.tap {
-            tap.received(bytes);
-        }
     }
 
     /// Applies the policy of the node to this link. `zid`: the node at the other end; `None` for the members of a
