@@ -3,7 +3,7 @@
 //! `zwire-columns` makes the columns. No Python object is made per row, and pyarrow is not needed: the reader of the
 //! capsules (pyarrow, polars, nanoarrow) is chosen and imported by the program.
 
-use crate::loops::{interrupt::Interrupt, timeout::seconds};
+use crate::loops::{interrupt::waiting, timeout::seconds};
 use arrow_array::{
     Array, ArrayRef, RecordBatch, RecordBatchIterator, StructArray,
     ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi},
@@ -31,6 +31,13 @@ const STREAM_NAME: &CStr = c"arrow_array_stream";
 #[pyclass(module = "zwire", frozen)]
 pub(crate) struct ArrowBatch(RecordBatch);
 
+attributes! { ArrowBatch, |this|
+    /// The names of the columns.
+    column_names: Vec<String> = this.0.schema().fields().iter().map(|f| f.name().clone()).collect();
+    /// The number of rows.
+    num_rows: usize = this.0.num_rows();
+}
+
 #[pymethods]
 impl ArrowBatch {
     /// The Arrow C interface: a pair of capsules, schema and array.
@@ -57,18 +64,6 @@ impl ArrowBatch {
     /// The Arrow C interface: a capsule with the schema.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         PyCapsule::new_with_value(py, self.schema()?, SCHEMA_NAME)
-    }
-
-    /// The names of the columns.
-    #[getter]
-    fn column_names(&self) -> Vec<String> {
-        self.0.schema().fields().iter().map(|f| f.name().clone()).collect()
-    }
-
-    /// The number of rows.
-    #[getter]
-    fn num_rows(&self) -> usize {
-        self.0.num_rows()
     }
 
     fn __len__(&self) -> usize {
@@ -135,9 +130,8 @@ pub(crate) fn take_batch<T: Weigh + Send>(
     failed: impl Fn(RecvError) -> PyErr,
 ) -> PyResult<ArrowBatch> {
     let wait = seconds(timeout)?;
-    let mut interrupt = Interrupt::default();
-    let batch = py.detach(|| {
-        let items = match queue.wait_readable(wait, &mut || interrupt.check()) {
+    let batch = waiting(py, |interrupted| {
+        let items = match queue.wait_readable(wait, interrupted) {
             Ok(()) => queue.take_many(max_rows, MAX_BATCH_BYTES, ALONE_BYTES),
             Err(RecvError::Timeout) => VecDeque::new(),
             Err(error) => return Err(error),
@@ -146,8 +140,7 @@ pub(crate) fn take_batch<T: Weigh + Send>(
         queue.give_back(items);
         Ok(batch)
     });
-    interrupt.raise()?;
-    let batch = batch.map_err(failed)?;
+    let batch = batch?.map_err(failed)?;
     Ok(ArrowBatch(batch.map_err(PyValueError::new_err)?))
 }
 

@@ -1,6 +1,6 @@
 //! `Config`: the configuration of a session.
 
-use crate::errors;
+use crate::errors::{self, OrRaise};
 use parking_lot::Mutex;
 use pyo3::{
     prelude::*,
@@ -53,7 +53,7 @@ fn to_json(value: &Bound<'_, PyAny>) -> PyResult<String> {
 }
 
 fn checked<T>(py: Python<'_>, result: Result<T, ConfigError>) -> PyResult<T> {
-    result.map_err(|error| errors::config(py, &error))
+    result.or_raise(py)
 }
 
 /// Every key with its default for each mode, as a JSON object by path.
@@ -67,6 +67,8 @@ impl PyConfig {
         Self(Mutex::new(config))
     }
 }
+
+pickled! { PyConfig by from_json5, |this, _py| (this.__str__(),) }
 
 #[pymethods]
 impl PyConfig {
@@ -173,9 +175,5 @@ impl PyConfig {
         // Locked one after the other: both may be the same object.
         let other = other.0.lock().clone();
         *self.0.lock() == other
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
-        Ok((slf.get_type().getattr("from_json5")?, (slf.get().__str__(),)))
     }
 }

@@ -29,46 +29,12 @@ use zwire_proto::{
 };
 use zwire_spool::{Error as SpoolError, Shard};
 
-macro_rules! classes {
-    ($($function:ident = $name:literal),+ $(,)?) => {
-        $(fn $function(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-            static CLASS: Once<Py<PyType>> = Once::new();
-            CLASS.class(py, "zwire.errors", $name)
-        })+
-    };
-}
-
-classes! {
-    config_error = "ConfigError",
-    usage_error = "UsageError",
-    session_closed = "SessionClosed",
-    invalid_value = "InvalidValue",
-    key_expr_error = "KeyExprError",
-    row_error = "RowError",
-    local_protocol_error = "LocalProtocolError",
-    decode_error = "DecodeError",
-    transport_error = "TransportError",
-    connect_error = "ConnectError",
-    timed_out = "TimedOut",
-    queue_full = "QueueFull",
-    unreachable_peer = "Unreachable",
-    handshake_error = "HandshakeError",
-    authentication_error = "AuthenticationError",
-    link_closed = "LinkClosed",
-    unknown_peer = "UnknownPeer",
-    spool_error = "SpoolError",
-    spool_corrupt = "SpoolCorrupt",
-    spool_locked = "SpoolLocked",
-    spool_mismatch = "SpoolMismatch",
-    offset_out_of_range = "OffsetOutOfRange",
-}
-
-/// An instance of a class of `zwire.errors`, or the error that kept it from being made.
-fn raise(class: PyResult<&Bound<'_, PyType>>, message: String, fields: Option<Bound<'_, PyDict>>) -> PyErr {
-    match class.and_then(|class| class.call((message,), fields.as_ref())) {
-        Ok(instance) => PyErr::from_value(instance),
-        Err(error) => error,
-    }
+/// A class of `zwire.errors`.
+macro_rules! class {
+    ($py:expr, $name:ident) => {{
+        static CLASS: Once<Py<PyType>> = Once::new();
+        CLASS.class($py, "zwire.errors", stringify!($name))
+    }};
 }
 
 /// Attributes of an exception.
@@ -81,6 +47,45 @@ macro_rules! fields {
     }};
 }
 
+/// An instance of a class of `zwire.errors`, or the error that kept it from being made.
+fn instance(
+    class: PyResult<&Bound<'_, PyType>>,
+    message: String,
+    fields: Option<Bound<'_, PyDict>>,
+) -> PyErr {
+    match class.and_then(|class| class.call((message,), fields.as_ref())) {
+        Ok(instance) => PyErr::from_value(instance),
+        Err(error) => error,
+    }
+}
+
+/// An instance of a class named here, with its attributes.
+macro_rules! raise {
+    ($py:expr, $class:ident, $message:expr) => {
+        instance(class!($py, $class), $message, None)
+    };
+    ($py:expr, $class:ident, $message:expr, $($fields:tt)+) => {
+        instance(class!($py, $class), $message, fields!($py, $($fields)+))
+    };
+}
+
+/// Conversion of a failure to its exception.
+pub(crate) trait OrRaise<T> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+macro_rules! raised_by {
+    ($($error:ty: $convert:ident),+) => {
+        $(impl<T> OrRaise<T> for Result<T, $error> {
+            fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+                self.map_err(|error| $convert(py, &error))
+            }
+        })+
+    };
+}
+
+raised_by! { Error: engine, SocketError: socket, SpoolError: spool, ConfigError: config, KeyExprError: key_expr }
+
 /// Converts an error of the engine.
 pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
     if matches!(error, Error::Closed) {
@@ -89,34 +94,32 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
     let message = error.to_string();
     match error {
         Error::Runtime { .. } => PyRuntimeError::new_err(message),
-        Error::Closed => raise(session_closed(py), message, None),
+        Error::Closed => raise!(py, SessionClosed, message),
         Error::Forked { .. }
         | Error::NotStarted
         | Error::Started
         | Error::NoTimestamps
-        | Error::Undeclared { .. } => raise(usage_error(py), message, None),
+        | Error::Undeclared { .. } => raise!(py, UsageError, message),
         Error::WouldBlock => PyBlockingIOError::new_err(message),
         Error::Config(error) => config(py, error),
-        Error::Endpoint(_) => raise(invalid_value(py), message, None),
+        Error::Endpoint(_) => raise!(py, InvalidValue, message),
         Error::Connect { endpoint, reason } | Error::Bind { endpoint, reason } => {
             no_link(py, message, Some(endpoint), reason)
         }
-        Error::Listen { endpoint, .. } => raise(connect_error(py), message, fields!(py, endpoint = endpoint)),
+        Error::Listen { endpoint, .. } => raise!(py, ConnectError, message, endpoint = endpoint),
         Error::NobodyFound { failures, .. } => match failures.last() {
             Some((endpoint, reason)) => no_link(py, message, Some(endpoint), reason),
-            None => raise(connect_error(py), message, fields!(py, endpoint = None::<&str>)),
+            None => raise!(py, ConnectError, message, endpoint = None::<&str>),
         },
-        Error::TimedOut { after, .. } => {
-            raise(timed_out(py), message, fields!(py, seconds = after.as_secs_f64()))
-        }
-        Error::LinkLost => raise(link_closed(py), message, fields!(py, reason = "link-lost", by_peer = true)),
+        Error::TimedOut { after, .. } => raise!(py, TimedOut, message, seconds = after.as_secs_f64()),
+        Error::LinkLost => raise!(py, LinkClosed, message, reason = "link-lost", by_peer = true),
         // The check that asked to stop has an exception pending, which its caller raises instead.
         Error::Interrupted => PyKeyboardInterrupt::new_err(()),
         Error::Key(error) => key_expr(py, error),
         Error::Command(error) => command(py, error),
-        Error::NoCurve => raise(config_error(py), message, None),
+        Error::NoCurve => raise!(py, ConfigError, message),
         Error::Node(error) => node(py, error),
-        Error::Tap { .. } => raise(transport_error(py), message, None),
+        Error::Tap { .. } => raise!(py, TransportError, message),
     }
 }
 
@@ -124,15 +127,15 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
 fn no_link(py: Python<'_>, message: String, endpoint: Option<&str>, reason: &ConnectReason) -> PyErr {
     let (class, word) = match reason {
         ConnectReason::TlsSettings(error) => {
-            return raise(config_error(py), message, fields!(py, path = error.path()));
+            return raise!(py, ConfigError, message, path = error.path());
         }
         ConnectReason::Tls(failure) if failure.is_authentication() => {
-            (authentication_error(py), failure.word())
+            (class!(py, AuthenticationError), failure.word())
         }
-        ConnectReason::Tls(failure) => (handshake_error(py), failure.word()),
-        ConnectReason::WebSocket(_) => (handshake_error(py), "not-understood"),
+        ConnectReason::Tls(failure) => (class!(py, HandshakeError), failure.word()),
+        ConnectReason::WebSocket(_) => (class!(py, HandshakeError), "not-understood"),
         ConnectReason::Handshake(OpenError::Auth(failure)) => (
-            authentication_error(py),
+            class!(py, AuthenticationError),
             match failure {
                 AuthFailure::NotAsked => "not-asked",
                 AuthFailure::Missing | AuthFailure::MaybeDemanded => "demanded",
@@ -140,7 +143,7 @@ fn no_link(py: Python<'_>, message: String, endpoint: Option<&str>, reason: &Con
             },
         ),
         ConnectReason::Handshake(error) => (
-            handshake_error(py),
+            class!(py, HandshakeError),
             match error {
                 OpenError::Closed { .. } | OpenError::Refused(_) => "refused",
                 OpenError::WrongNode { .. } => "wrong-node",
@@ -168,10 +171,10 @@ fn no_link(py: Python<'_>, message: String, endpoint: Option<&str>, reason: &Con
         | ConnectReason::Protocol(_)
         | ConnectReason::Connected(_)
         | ConnectReason::NoEndpoint => {
-            return raise(connect_error(py), message, fields!(py, endpoint = endpoint));
+            return raise!(py, ConnectError, message, endpoint = endpoint);
         }
     };
-    raise(class, message, fields!(py, endpoint = endpoint, reason = word))
+    instance(class, message, fields!(py, endpoint = endpoint, reason = word))
 }
 
 /// Converts an error of a ZeroMQ socket.
@@ -179,15 +182,15 @@ pub(crate) fn socket(py: Python<'_>, error: &SocketError) -> PyErr {
     let message = error.to_string();
     match error {
         SocketError::Engine(error) => engine(py, error),
-        SocketError::Full | SocketError::Nobody => raise(queue_full(py), message, None),
+        SocketError::Full | SocketError::Nobody => raise!(py, QueueFull, message),
         SocketError::Unreachable { identity } => {
-            raise(unreachable_peer(py), message, fields!(py, identity = PyBytes::new(py, identity)))
+            raise!(py, Unreachable, message, identity = PyBytes::new(py, identity))
         }
         SocketError::NotConnected { endpoint, reason } => close_reason(py, endpoint, reason),
         SocketError::NoIdentity | SocketError::NoSuchEndpoint(_) | SocketError::Subscriptions(_) => {
-            raise(invalid_value(py), message, None)
+            raise!(py, InvalidValue, message)
         }
-        SocketError::Unsupported { .. } => raise(usage_error(py), message, None),
+        SocketError::Unsupported { .. } => raise!(py, UsageError, message),
     }
 }
 
@@ -244,13 +247,13 @@ pub(crate) fn close_reason(py: Python<'_>, endpoint: &str, reason: &CloseReason)
         CloseReason::Local | CloseReason::Peer | CloseReason::Silent | CloseReason::Protocol(_) => {
             let by_peer = matches!(reason, CloseReason::Peer);
             let fields = fields!(py, reason = close_word(reason), by_peer = by_peer);
-            return raise(link_closed(py), reason.to_string(), fields);
+            return instance(class!(py, LinkClosed), reason.to_string(), fields);
         }
         // A status of ZAP; other words are about the sockets.
         CloseReason::Handshake(ZmtpHandshakeError::Peer { reason })
             if reason.iter().all(u8::is_ascii_digit) =>
         {
-            authentication_error(py)
+            class!(py, AuthenticationError)
         }
         CloseReason::Handshake(
             ZmtpHandshakeError::Denied(_)
@@ -258,26 +261,26 @@ pub(crate) fn close_reason(py: Python<'_>, endpoint: &str, reason: &CloseReason)
             | ZmtpHandshakeError::Vouch
             | ZmtpHandshakeError::ServerKey
             | ZmtpHandshakeError::WeakKey { .. },
-        ) => authentication_error(py),
+        ) => class!(py, AuthenticationError),
         CloseReason::ClosedInHandshake { mechanism, .. } if *mechanism != Mechanism::NULL => {
-            authentication_error(py)
+            class!(py, AuthenticationError)
         }
-        CloseReason::Handshake(_) | CloseReason::ClosedInHandshake { .. } => handshake_error(py),
+        CloseReason::Handshake(_) | CloseReason::ClosedInHandshake { .. } => class!(py, HandshakeError),
         CloseReason::Io(_)
         | CloseReason::Unresolved
         | CloseReason::HandshakeTimeout(_)
         | CloseReason::TooMany => {
             let message = format!("could not connect to {endpoint}: {reason}");
-            return raise(connect_error(py), message, fields!(py, endpoint = endpoint));
+            return raise!(py, ConnectError, message, endpoint = endpoint);
         }
     };
     let fields = fields!(py, endpoint = endpoint, reason = close_word(reason));
-    raise(class, format!("not connected to {endpoint}: {reason}"), fields)
+    instance(class, format!("not connected to {endpoint}: {reason}"), fields)
 }
 
 /// Error for an invalid option; `path` names it.
 pub(crate) fn option(py: Python<'_>, name: &str, problem: &str) -> PyErr {
-    raise(config_error(py), format!("{name}: {problem}"), fields!(py, path = name))
+    raise!(py, ConfigError, format!("{name}: {problem}"), path = name)
 }
 
 /// Converts the reason why a queue returned no item.
@@ -285,11 +288,11 @@ pub(crate) fn recv(py: Python<'_>, error: RecvError, seconds: Option<f64>) -> Py
     match error {
         RecvError::Timeout => {
             let message = format!("nothing came within {} s", seconds.unwrap_or_default());
-            raise(timed_out(py), message, fields!(py, seconds = seconds))
+            raise!(py, TimedOut, message, seconds = seconds)
         }
         RecvError::Closed => {
             ending::stay_at_exit(py);
-            raise(session_closed(py), "closed, and all that came is taken".to_owned(), None)
+            raise!(py, SessionClosed, "closed, and all that came is taken".to_owned())
         }
         RecvError::Interrupted => PyKeyboardInterrupt::new_err(()),
     }
@@ -302,18 +305,18 @@ pub(crate) fn config(py: Python<'_>, error: &ConfigError) -> PyErr {
     } else {
         error.path().and_then(|path| fields!(py, path = path))
     };
-    raise(config_error(py), error.to_string(), fields)
+    instance(class!(py, ConfigError), error.to_string(), fields)
 }
 
 /// Converts the refusal of a command.
 pub(crate) fn command(py: Python<'_>, error: &SessionError) -> PyErr {
     match error {
         SessionError::Namespace { error, .. } => key_expr(py, error),
-        SessionError::Closed => raise(session_closed(py), error.to_string(), None),
-        SessionError::ReplyKey { .. } => raise(local_protocol_error(py), error.to_string(), None),
+        SessionError::Closed => raise!(py, SessionClosed, error.to_string()),
+        SessionError::ReplyKey { .. } => raise!(py, LocalProtocolError, error.to_string()),
         SessionError::UnknownEntity { .. }
         | SessionError::QueryOver { .. }
-        | SessionError::TooMany { .. } => raise(usage_error(py), error.to_string(), None),
+        | SessionError::TooMany { .. } => raise!(py, UsageError, error.to_string()),
     }
 }
 
@@ -321,25 +324,23 @@ pub(crate) fn command(py: Python<'_>, error: &SessionError) -> PyErr {
 fn node(py: Python<'_>, error: &NodeError) -> PyErr {
     let message = error.to_string();
     match error {
-        NodeError::UnknownPeer { peer } => {
-            raise(unknown_peer(py), message, fields!(py, peer = peer.to_string()))
-        }
-        NodeError::Stopped | NodeError::NotInGroup { .. } => raise(usage_error(py), message, None),
+        NodeError::UnknownPeer { peer } => raise!(py, UnknownPeer, message, peer = peer.to_string()),
+        NodeError::Stopped | NodeError::NotInGroup { .. } => raise!(py, UsageError, message),
         NodeError::NoAddress
         | NodeError::Endpoint { .. }
         | NodeError::EndpointKey { .. }
         | NodeError::NoGeneration
         | NodeError::SecureLegacy
-        | NodeError::KeyBeginsWithZero => raise(config_error(py), message, None),
+        | NodeError::KeyBeginsWithZero => raise!(py, ConfigError, message),
         NodeError::TooManyEndpoints { .. } | NodeError::Encode(_) | NodeError::NotResponding { .. } => {
-            raise(invalid_value(py), message, None)
+            raise!(py, InvalidValue, message)
         }
     }
 }
 
 /// Converts an illegal key expression.
 pub(crate) fn key_expr(py: Python<'_>, error: &KeyExprError) -> PyErr {
-    raise(key_expr_error(py), error.to_string(), fields!(py, offset = error.offset))
+    raise!(py, KeyExprError, error.to_string(), offset = error.offset)
 }
 
 /// Error for a row of a batch that cannot be published.
@@ -348,7 +349,7 @@ pub(crate) fn row(py: Python<'_>, row: usize, key: Option<&str>, problem: &str) 
         Some(key) => format!("row {row}, key {key:?}: {problem}"),
         None => format!("row {row}: {problem}"),
     };
-    raise(row_error(py), message, fields!(py, row = row, key = key, reason = problem))
+    raise!(py, RowError, message, row = row, key = key, reason = problem)
 }
 
 /// Converts the refusal of a batch of the program.
@@ -362,19 +363,19 @@ pub(crate) fn columns(error: zwire_columns::Error) -> PyErr {
 /// Error for bytes that cannot be decoded, or for a file that is no capture.
 pub(crate) fn capture(py: Python<'_>, error: &DecodeError, path: Option<&Path>) -> PyErr {
     let message = path.map_or_else(|| error.to_string(), |path| format!("{}: {error}", path.display()));
-    raise(decode_error(py), message, fields!(py, reading = error.reading, offset = error.offset))
+    raise!(py, DecodeError, message, reading = error.reading, offset = error.offset)
 }
 
 /// Converts an error of a spool.
 pub(crate) fn spool(py: Python<'_>, error: &SpoolError) -> PyErr {
     let class = match error {
         SpoolError::Corrupt { .. } | SpoolError::Missing { .. } | SpoolError::BadFile { .. } => {
-            spool_corrupt(py)
+            class!(py, SpoolCorrupt)
         }
-        SpoolError::OutOfRange { .. } => offset_out_of_range(py),
-        SpoolError::Locked { .. } => spool_locked(py),
-        SpoolError::Mismatch { .. } => spool_mismatch(py),
-        SpoolError::Io { .. } | SpoolError::Row { .. } | SpoolError::Usage(_) => spool_error(py),
+        SpoolError::OutOfRange { .. } => class!(py, OffsetOutOfRange),
+        SpoolError::Locked { .. } => class!(py, SpoolLocked),
+        SpoolError::Mismatch { .. } => class!(py, SpoolMismatch),
+        SpoolError::Io { .. } | SpoolError::Row { .. } | SpoolError::Usage(_) => class!(py, SpoolError),
     };
     let shard = error.shard().map(|shard| match shard {
         Shard::Data(number) => i64::from(number),
@@ -384,7 +385,7 @@ pub(crate) fn spool(py: Python<'_>, error: &SpoolError) -> PyErr {
         Some(resumes) => fields!(py, shard = shard, offset = error.offset(), resumes = resumes),
         None => fields!(py, shard = shard, offset = error.offset()),
     };
-    raise(class, error.to_string(), fields)
+    instance(class, error.to_string(), fields)
 }
 
 /// Error for a file that cannot be read.
@@ -403,12 +404,12 @@ pub(crate) fn file(error: std::io::Error, path: Option<&Path>) -> PyErr {
 
 /// Error for an invalid text, number or id.
 pub(crate) fn invalid(py: Python<'_>, message: String) -> PyErr {
-    raise(invalid_value(py), message, None)
+    raise!(py, InvalidValue, message)
 }
 
 /// Error for a wrong use that the binding detects.
 pub(crate) fn usage(py: Python<'_>, message: &str) -> PyErr {
-    raise(usage_error(py), message.to_owned(), None)
+    raise!(py, UsageError, message.to_owned())
 }
 
 /// Error for an argument of the wrong type.
@@ -417,7 +418,7 @@ pub(crate) fn wrong_type(wanted: &str, got: &Bound<'_, PyAny>) -> PyErr {
     PyTypeError::new_err(format!("expected {wanted}, not {got}"))
 }
 
-/// Error for an item of a list, called `name`, whose type is not accepted.
+/// Error for an item of the wrong type in the list called `name`.
 pub(crate) fn wrong_item(name: &str, at: usize, wanted: &str, got: &Bound<'_, PyAny>) -> PyErr {
     let got = got.get_type().name().map_or_else(|_| "?".to_owned(), |name| name.to_string());
     PyTypeError::new_err(format!("{name}[{at}]: expected {wanted}, not {got}"))

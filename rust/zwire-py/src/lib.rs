@@ -1,5 +1,8 @@
 //! The compiled Python module `zwire._zwire`.
 
+#[macro_use]
+mod classes;
+
 mod arrow;
 mod capture;
 mod columns;

@@ -2,16 +2,12 @@
 //!
 //! Files are read and decoded without the interpreter's lock; Python gets finished record batches and finished text.
 
-use crate::{
-    arrow::{ArrowBatch, schema_capsule, stream_capsule},
-    errors,
-    loops::interrupt::Interrupt,
-    zenoh::zbytes,
-};
+use crate::{errors, loops::interrupt::Interrupt, zenoh::zbytes};
+use arrow_array::RecordBatch;
 use parking_lot::Mutex;
 use pyo3::{
     prelude::*,
-    types::{PyBytes, PyCapsule, PyString},
+    types::{PyBytes, PyString},
 };
 use std::{
     collections::VecDeque,
@@ -47,6 +43,11 @@ pub(crate) struct Decoder {
     size: Option<u64>,
 }
 
+attributes! { Decoder, |this|
+    /// Bytes of the sources read so far; for compressed sources, compressed bytes.
+    position: u64 = this.position.load(Ordering::Relaxed);
+}
+
 #[pymethods]
 impl Decoder {
     #[new]
@@ -74,20 +75,6 @@ impl Decoder {
         Ok(Self { captures: Arc::new(Mutex::new(captures)), position, size })
     }
 
-    /// Bytes of the sources read so far; for compressed sources, compressed bytes.
-    #[getter]
-    fn position(&self) -> u64 {
-        self.position.load(Ordering::Relaxed)
-    }
-
-    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
-    }
-
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<ArrowBatch>> {
-        Ok(self.run(py, Captures::batch)?.map(ArrowBatch::new))
-    }
-
     /// The next piece of about a megabyte of JSON Lines; empty at the end.
     fn jsonl<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let text = self.run(py, |captures, stop| captures.text(write_jsonl, stop))?;
@@ -99,40 +86,27 @@ impl Decoder {
         let text = self.run(py, |captures, stop| captures.text(write_text, stop))?;
         Ok(PyBytes::new(py, &text))
     }
-
-    /// The Arrow C interface: a capsule with the stream of all remaining batches.
-    #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_stream__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        // The protocol allows to ignore a requested schema.
-        let _ = requested_schema;
-        let captures = self.captures.clone();
-        // Signals are not checked here: the reader may be written in another language.
-        let next = move || captures.lock().batch(&mut || false).transpose();
-        stream_capsule(py, capture::schema(), move || {
-            next().map(|batch| batch.map_err(|error| ArrowError::ExternalError(error.to_string().into())))
-        })
-    }
-
-    /// The Arrow C interface: a capsule with the schema.
-    #[staticmethod]
-    fn schema(py: Python<'_>) -> PyResult<Bound<'_, PyCapsule>> {
-        schema_capsule(py, &capture::schema())
-    }
-
-    /// The Arrow C interface: a capsule with the schema.
-    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        Self::schema(py)
-    }
 }
 
 /// Most keys: each handshake is tried with each of them, which costs some 50 µs.
 const MAX_KEYS: usize = 1024;
 
+record_batches! { Decoder, capture::schema() }
+
 impl Decoder {
+    fn next(&self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
+        self.run(py, Captures::batch)
+    }
+
+    fn stream(&self) -> impl FnMut() -> Option<Result<RecordBatch, ArrowError>> + Send + use<> {
+        let captures = self.captures.clone();
+        // Signals are not checked here: the reader may be written in another language.
+        move || {
+            let batch = captures.lock().batch(&mut || false).transpose()?;
+            Some(batch.map_err(|error| ArrowError::ExternalError(error.to_string().into())))
+        }
+    }
+
     fn run<T: Send>(
         &self,
         py: Python<'_>,

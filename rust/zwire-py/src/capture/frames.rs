@@ -2,11 +2,7 @@
 //!
 //! Frames are taken from a Python iterator some at a time, and decoded without the interpreter's lock.
 
-use crate::{
-    arrow::{ArrowBatch, schema_capsule, stream_capsule},
-    errors,
-    zenoh::zbytes,
-};
+use crate::{errors, zenoh::zbytes};
 use arrow_array::RecordBatch;
 use core::{
     sync::atomic::{AtomicBool, Ordering},
@@ -15,7 +11,7 @@ use core::{
 use parking_lot::Mutex;
 use pyo3::{
     prelude::*,
-    types::{PyCapsule, PyIterator, PyTuple},
+    types::{PyIterator, PyTuple},
 };
 use std::sync::Arc;
 use zwire_columns::{
@@ -168,39 +164,20 @@ impl FrameDecoder {
         let (rows, busy) = (Mutex::new(FrameRows::new(framing, limits)), AtomicBool::new(false));
         Ok(Self { inner: Arc::new(Inner { frames: frames.try_iter()?.unbind(), rows, busy }) })
     }
+}
 
-    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
+record_batches! { FrameDecoder, capture::schema() }
+
+impl FrameDecoder {
+    fn next(&self, py: Python<'_>) -> PyResult<Option<RecordBatch>> {
+        self.inner.next(py)
     }
 
-    fn __next__(&self, py: Python<'_>) -> PyResult<Option<ArrowBatch>> {
-        Ok(self.inner.next(py)?.map(ArrowBatch::new))
-    }
-
-    /// The Arrow C interface: a capsule with the stream of all remaining batches.
-    #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_stream__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyCapsule>> {
-        // The protocol allows to ignore a requested schema.
-        let _ = requested_schema;
+    fn stream(&self) -> impl FnMut() -> Option<Result<RecordBatch, ArrowError>> + Send + use<> {
         let inner = self.inner.clone();
-        stream_capsule(py, capture::schema(), move || {
+        move || {
             let batch = Python::attach(|py| inner.next(py));
             batch.map_err(|error| ArrowError::ExternalError(error.to_string().into())).transpose()
-        })
-    }
-
-    /// The Arrow C interface: a capsule with the schema.
-    #[staticmethod]
-    fn schema(py: Python<'_>) -> PyResult<Bound<'_, PyCapsule>> {
-        schema_capsule(py, &capture::schema())
-    }
-
-    /// The Arrow C interface: a capsule with the schema.
-    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        Self::schema(py)
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! [`Inbox`]: a channel for an event loop.
 
 use crate::{
-    errors,
+    errors::OrRaise,
     loops::waking::{Door, Wakeups},
     zenoh::{
         handle::SessionRef,
@@ -36,7 +36,7 @@ impl Inbox {
 
     /// The next item, or None if none is waiting; `StopAsyncIteration` at the end.
     fn take(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.birth.check().map_err(|error| errors::engine(py, &error))?;
+        self.birth.check().or_raise(py)?;
         match self.channel.try_recv(py)? {
             Ok(item) => Ok(item),
             Err(_) => Err(PyStopAsyncIteration::new_err(())),
@@ -52,7 +52,7 @@ impl Inbox {
 
     /// Registers a wakeup, see `Wakeups`.
     fn bind(&self, py: Python<'_>, wakeups: &Bound<'_, Wakeups>, token: u64) -> PyResult<()> {
-        self.birth.check().map_err(|error| errors::engine(py, &error))?;
+        self.birth.check().or_raise(py)?;
         self.door.bind(py, &*self.channel, wakeups, token)
     }
 

@@ -1,6 +1,6 @@
 //! Interruption of waiting engine calls, by Ctrl-C or by another thread.
 
-use crate::{errors, loops::ending};
+use crate::{errors::OrRaise, loops::ending};
 use core::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 use pyo3::{exceptions::PyInterruptedError, prelude::*};
@@ -40,6 +40,16 @@ fn flag(_py: Python<'_>) -> Option<Arc<AtomicBool>> {
     all.iter().rev().find(|(thread, _)| *thread == this).map(|(_, flag)| flag.clone())
 }
 
+/// Runs work that may wait, without the interpreter lock; raises the exception that ended its wait.
+pub(crate) fn waiting<R: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(&mut dyn FnMut() -> bool) -> R + Send,
+) -> PyResult<R> {
+    let mut interrupt = Interrupt::default();
+    let result = py.detach(|| work(&mut || interrupt.check()));
+    interrupt.raise().map(|()| result)
+}
+
 /// Check for waiting engine calls, which hold no lock meanwhile; stores the exception that Python raised.
 #[derive(Default)]
 pub(crate) struct Interrupt {
@@ -74,7 +84,7 @@ impl Interrupt {
         if matches!(result, Err(Error::Interrupted)) {
             self.raise()?;
         }
-        result.map_err(|error| errors::engine(py, &error))
+        result.or_raise(py)
     }
 }
 

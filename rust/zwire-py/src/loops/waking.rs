@@ -4,7 +4,7 @@
 //! A [`Bell`] is registered at a queue, or at a condition. It notifies its loop once if it is armed,
 //! which it is while a coroutine waits, so a busy consumer costs its producer one atomic load.
 
-use crate::{errors, loops::ending};
+use crate::{errors::OrRaise, loops::ending};
 use core::{
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
@@ -196,7 +196,7 @@ impl Door {
         token: u64,
     ) -> PyResult<()> {
         let wakeups = wakeups.get();
-        wakeups.birth.check().map_err(|error| errors::engine(py, &error))?;
+        wakeups.birth.check().or_raise(py)?;
         let bell = Bell { to: Arc::downgrade(&wakeups.inner), token, armed: AtomicBool::new(false) };
         let bell = Arc::new(bell);
         *self.0.lock() = Some(bell.clone());

@@ -3,7 +3,8 @@
 use crate::{
     arrow::import,
     columns::{check_name, deprecated},
-    spool::{failed, settings::Settings},
+    errors::OrRaise,
+    spool::settings::Settings,
 };
 use bytes::Bytes;
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
@@ -62,7 +63,7 @@ pub(crate) struct SpoolAppender(Appender);
 impl SpoolAppender {
     /// Checks that rows may have a column of this name, and warns of a former name.
     fn check(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        self.0.check_column(name).map_err(|error| failed(py, error))?;
+        self.0.check_column(name).or_raise(py)?;
         check_name(py, self.0.layout().table.rows, name)
     }
 
@@ -71,7 +72,7 @@ impl SpoolAppender {
         py: Python<'_>,
         f: impl FnOnce(&Appender) -> zwire_recorder::Result<R> + Send,
     ) -> PyResult<R> {
-        py.detach(|| f(&self.0)).map_err(|error| failed(py, error))
+        py.detach(|| f(&self.0)).or_raise(py)
     }
 }
 
@@ -81,7 +82,7 @@ impl SpoolAppender {
     fn new(py: Python<'_>, dir: PathBuf, settings: Settings) -> PyResult<Self> {
         let (wanted, options) = settings.parse(py)?;
         let appender = py.detach(|| Appender::open(&dir, &wanted, &options, Clock::default()));
-        appender.map(Self).map_err(|error| failed(py, error))
+        appender.map(Self).or_raise(py)
     }
 
     /// Appends a row.

@@ -1,6 +1,8 @@
 //! Ranges of a spool over a network: the server, and the receiver that makes rows of the answers.
 
-use crate::{arrow::ArrowBatch, columns::check_name, errors, spool::view::shard, zenoh::zbytes::PyZBytes};
+use crate::{
+    arrow::ArrowBatch, columns::check_name, errors::OrRaise, spool::view::shard, zenoh::zbytes::PyZBytes,
+};
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 use bytes::Bytes;
@@ -21,7 +23,7 @@ pub(crate) struct SpoolServer(Arc<RangeServer>);
 impl SpoolServer {
     #[new]
     fn new(py: Python<'_>, dir: PathBuf) -> PyResult<Self> {
-        py.detach(|| RangeServer::open(&dir)).map(Self).map_err(|error| errors::spool(py, &error))
+        py.detach(|| RangeServer::open(&dir)).map(Self).or_raise(py)
     }
 
     /// Returns the blocks with the rows of a range, or the first of them with about `max_bytes`.
@@ -34,7 +36,7 @@ impl SpoolServer {
         max_bytes: u64,
     ) -> PyResult<SpoolAnswer> {
         let answer = py.detach(|| self.0.answer(self::shard(shard), start, stop, max_bytes));
-        answer.map(SpoolAnswer).map_err(|error| errors::spool(py, &error))
+        answer.map(SpoolAnswer).or_raise(py)
     }
 
     /// Closes open segments; the blocks of a deleted file are not freed until then.
@@ -54,7 +56,7 @@ impl SpoolAnswer {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<(PyZBytes, PyZBytes)>> {
-        let next = py.detach(|| self.0.next_block()).map_err(|error| errors::spool(py, &error))?;
+        let next = py.detach(|| self.0.next_block()).or_raise(py)?;
         Ok(next.map(|(label, block)| {
             (Bytes::copy_from_slice(&label.encode()).into(), Bytes::from_owner(Shared(block)).into())
         }))
@@ -73,6 +75,11 @@ impl AsRef<[u8]> for Shared {
 /// Receiver that makes batches of answers.
 #[pyclass(module = "zwire._zwire", frozen)]
 pub(crate) struct SpoolReceiver(Mutex<Receiver>);
+
+attributes! { SpoolReceiver, |this|
+    /// Offset of the first row not received yet.
+    next: u64 = this.0.lock().next();
+}
 
 #[pymethods]
 impl SpoolReceiver {
@@ -96,13 +103,7 @@ impl SpoolReceiver {
             check_name(py, zwire_spool::wire::rows(table, shard), name)?;
         }
         let receiver = Receiver::new(origin, (table, &kept), shard, range, names.as_deref(), limits);
-        receiver.map(|receiver| Self(Mutex::new(receiver))).map_err(|error| errors::spool(py, &error))
-    }
-
-    /// Offset of the first row not received yet.
-    #[getter]
-    fn next(&self) -> u64 {
-        self.0.lock().next()
+        receiver.map(|receiver| Self(Mutex::new(receiver))).or_raise(py)
     }
 
     /// End of the answer that a label belongs to; `None` if it is not a label.
@@ -119,12 +120,12 @@ impl SpoolReceiver {
     /// A completed batch; `None` if more blocks are needed first, or the range is complete.
     fn next_batch(&self, py: Python<'_>) -> PyResult<Option<ArrowBatch>> {
         let batch = py.detach(|| self.0.lock().next_batch());
-        batch.map(|batch| batch.map(ArrowBatch::new)).map_err(|error| errors::spool(py, &error))
+        batch.map(|batch| batch.map(ArrowBatch::new)).or_raise(py)
     }
 
     /// Makes a batch of the rows received so far.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.0.lock().finish()).map_err(|error| errors::spool(py, &error))
+        py.detach(|| self.0.lock().finish()).or_raise(py)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     arrow::{ArrowBatch, schema_capsule},
     columns::check_name,
-    errors,
+    errors::OrRaise,
     spool::range::SpoolReceiver,
 };
 use arrow_schema::SchemaRef;
@@ -33,7 +33,7 @@ impl SpoolView {
         py: Python<'_>,
         f: impl FnOnce(&Spool) -> zwire_spool::Result<R> + Send,
     ) -> PyResult<R> {
-        py.detach(|| f(&self.0)).map_err(|error| errors::spool(py, &error))
+        py.detach(|| f(&self.0)).or_raise(py)
     }
 }
 
@@ -48,29 +48,25 @@ fn mark_to_dict<'py>(py: Python<'py>, mark: &Mark) -> PyResult<Bound<'py, PyDict
     Ok(dict)
 }
 
+attributes! { SpoolView, |this|
+    /// Id of the spool, 32 hexadecimal digits.
+    id: String = this.0.meta().id_text();
+    /// The name of the table.
+    table: &'static str = this.0.meta().layout.table.name;
+    /// Number of shards.
+    shard_count: u32 = this.0.meta().shards;
+    /// Time of its creation, in microseconds since 1970.
+    created: i64 = this.0.meta().created;
+    /// Columns of the rows.
+    columns: Vec<&'static str> =
+        this.0.meta().layout.read_columns().iter().map(|column| column.name).collect();
+}
+
 #[pymethods]
 impl SpoolView {
     #[new]
     fn new(py: Python<'_>, dir: PathBuf) -> PyResult<Self> {
-        py.detach(|| Spool::open(&dir)).map(Self).map_err(|error| errors::spool(py, &error))
-    }
-
-    /// Id of the spool, 32 hexadecimal digits.
-    #[getter]
-    fn id(&self) -> String {
-        self.0.meta().id_text()
-    }
-
-    /// The name of the table.
-    #[getter]
-    fn table(&self) -> &'static str {
-        self.0.meta().layout.table.name
-    }
-
-    /// Number of shards.
-    #[getter]
-    fn shard_count(&self) -> u32 {
-        self.0.meta().shards
+        py.detach(|| Spool::open(&dir)).map(Self).or_raise(py)
     }
 
     /// Key expressions of its shards; `None` if the checksum of the key selects the shard.
@@ -80,18 +76,6 @@ impl SpoolView {
             Rule::Hash => None,
             Rule::Keys(keys) => Some(keys.clone()),
         }
-    }
-
-    /// Time of its creation, in microseconds since 1970.
-    #[getter]
-    fn created(&self) -> i64 {
-        self.0.meta().created
-    }
-
-    /// Columns of the rows.
-    #[getter]
-    fn columns(&self) -> Vec<&'static str> {
-        self.0.meta().layout.read_columns().iter().map(|column| column.name).collect()
     }
 
     /// Earliest offset, and the one after the last, of each shard and finally of the gap log.
@@ -219,7 +203,7 @@ impl SpoolRows {
             }
             batch
         });
-        match batch.map_err(|error| errors::spool(py, &error))? {
+        match batch.or_raise(py)? {
             Some(batch) => Ok(Some(Py::new(py, ArrowBatch::new(batch))?.into_any())),
             None => Ok(None),
         }

@@ -1,13 +1,10 @@
 //! `SpoolWriter`: a recorder that Python starts, feeds and closes.
 
 use crate::{
-    errors,
-    loops::interrupt::Interrupt,
-    spool::{
-        failed,
-        settings::{Settings, micros},
-    },
-    zenoh::{handlers::HandlerArg, keyexpr, session::Session, subscriber::Subscriber},
+    errors::{self, OrRaise},
+    loops::interrupt::waiting,
+    spool::settings::{Settings, micros},
+    zenoh::{keyexpr, session::Session, subscriber::Subscriber},
     zre::{log::LogCollector, node::Node},
 };
 use pyo3::{prelude::*, types::PyDict};
@@ -35,6 +32,14 @@ fn clamped(seconds: f64) -> Duration {
 #[pyclass(module = "zwire._zwire", frozen)]
 pub(crate) struct SpoolWriter(Recorder);
 
+attributes! { SpoolWriter, |this|
+    /// Receive time of the last row that the spool had when it was opened, in microseconds since 1970; None if it
+    /// had no rows.
+    last: Option<i64> = this.0.last();
+    /// The id of the spool.
+    id: &str = this.0.id();
+}
+
 #[pymethods]
 impl SpoolWriter {
     #[new]
@@ -59,14 +64,7 @@ impl SpoolWriter {
             clock: Clock::default(),
         };
         let recorder = py.detach(|| Recorder::open(&dir, &wanted, &options, recording));
-        recorder.map(Self).map_err(|error| failed(py, error))
-    }
-
-    /// Receive time of the last row that the spool had when it was opened, in microseconds since 1970; None if it
-    /// had no rows.
-    #[getter]
-    const fn last(&self) -> Option<i64> {
-        self.0.last()
+        recorder.map(Self).or_raise(py)
     }
 
     /// Records the items that a subscriber, a node or a collector receives from now on.
@@ -80,7 +78,7 @@ impl SpoolWriter {
             Feed::Node(node) => self.0.record_events(node.queue(py)?),
             Feed::Log(log) => self.0.record_log(log.queue()),
         };
-        fed.map_err(|error| failed(py, error))
+        fed.or_raise(py)
     }
 
     /// Declares a subscriber that queries the caches of publishers for missed samples, and with `history` at the
@@ -98,24 +96,14 @@ impl SpoolWriter {
         max_age: Option<f64>,
     ) -> PyResult<Py<Subscriber>> {
         self.check(py)?;
-        let session = session.get().0.clone();
-        let key = keyexpr::extract(key_expr)?;
-        let handler = HandlerArg::parse(py, Some(handler))?;
+        let (session, key) = (&session.get().0, keyexpr::extract(key_expr)?);
         let max_age = max_age.map(Duration::try_from_secs_f64).transpose();
         let max_age = max_age.map_err(|error| errors::option(py, "history", &error.to_string()))?;
         let options = Recorder::subscriber_options(history.then_some(max_age));
-        let known = py.detach(|| self.0.known(history)).map_err(|error| failed(py, error))?;
-        let (declared, engine_handler) = (key.clone(), handler.engine());
-        let (id, queue) = session.run(py, move |engine, _| {
-            engine.declare_advanced_subscriber(declared, options, engine_handler, Some(&known))
-        })?;
-        Subscriber::new(py, session, id, key, queue, handler)
-    }
-
-    /// The id of the spool.
-    #[getter]
-    fn id(&self) -> &str {
-        self.0.id()
+        let known = py.detach(|| self.0.known(history)).or_raise(py)?;
+        Subscriber::declare(py, session, key, Some(handler), move |engine, key, handler| {
+            engine.declare_advanced_subscriber(key, options, handler, Some(&known))
+        })
     }
 
     /// Counters of received items and their outcomes, by name.
@@ -137,15 +125,12 @@ impl SpoolWriter {
 
     /// Waits until readers see everything received before the call; `False` if the timeout expires first.
     fn flush(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {
-        let mut interrupt = Interrupt::default();
-        let flushed = py.detach(|| self.0.flush(clamped(timeout), &mut || interrupt.check()));
-        interrupt.raise()?;
-        flushed.map_err(|error| failed(py, error))
+        waiting(py, |interrupted| self.0.flush(clamped(timeout), interrupted))?.or_raise(py)
     }
 
     /// Writes a row into the gap log.
     fn gap(&self, py: Python<'_>, kind: &str, detail: &str) -> PyResult<()> {
-        py.detach(|| self.0.gap(kind, detail)).map_err(|error| failed(py, error))
+        py.detach(|| self.0.gap(kind, detail)).or_raise(py)
     }
 
     /// Announces that the subscribers will end now, so that their end is not reported as a problem.
@@ -155,12 +140,12 @@ impl SpoolWriter {
 
     /// Writes the queued items, ends the segments and releases the spool. A second call does nothing.
     fn close(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
-        py.detach(|| self.0.close(clamped(timeout))).map_err(|error| failed(py, error))
+        py.detach(|| self.0.close(clamped(timeout))).or_raise(py)
     }
 }
 
 impl SpoolWriter {
     fn check(&self, py: Python<'_>) -> PyResult<()> {
-        self.0.check().map_err(|error| failed(py, error))
+        self.0.check().or_raise(py)
     }
 }

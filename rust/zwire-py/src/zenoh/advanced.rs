@@ -148,20 +148,15 @@ impl RecoveryConfig {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct PyMiss(Miss);
 
+attributes! { PyMiss, |this|
+    /// Publisher of the missed samples.
+    source: PyEntityGlobalId = PyEntityGlobalId::of(this.0.source.zid, this.0.source.eid);
+    /// Number of missed samples.
+    nb: u64 = this.0.count;
+}
+
 #[pymethods]
 impl PyMiss {
-    /// Publisher of the missed samples.
-    #[getter]
-    fn source(&self) -> PyEntityGlobalId {
-        PyEntityGlobalId::of(self.0.source.zid, self.0.source.eid)
-    }
-
-    /// Number of missed samples.
-    #[getter]
-    const fn nb(&self) -> u64 {
-        self.0.count
-    }
-
     fn __repr__(&self) -> String {
         format!("<Miss {} of {}/{}>", self.0.count, self.0.source.zid, self.0.source.eid)
     }

@@ -92,26 +92,18 @@ impl AdvancedPublisher {
     }
 }
 
+attributes! { AdvancedPublisher, |this|
+    /// Default encoding of its values.
+    encoding: encoding::PyEncoding = encoding::PyEncoding(this.encoding.clone());
+    /// Congestion control of its publications: the policy for a full queue.
+    congestion_control: enums::PyCongestionControl =
+        enums::PyCongestionControl(this.options.qos.congestion());
+    /// Priority of its publications.
+    priority: enums::PyPriority = enums::PyPriority(this.options.qos.priority());
+}
+
 #[pymethods]
 impl AdvancedPublisher {
-    /// Default encoding of its values.
-    #[getter]
-    fn encoding(&self) -> encoding::PyEncoding {
-        encoding::PyEncoding(self.encoding.clone())
-    }
-
-    /// Congestion control of its publications: the policy for a full queue.
-    #[getter]
-    fn congestion_control(&self) -> enums::PyCongestionControl {
-        enums::PyCongestionControl(self.options.qos.congestion())
-    }
-
-    /// Priority of its publications.
-    #[getter]
-    fn priority(&self) -> enums::PyPriority {
-        enums::PyPriority(self.options.qos.priority())
-    }
-
     /// Publishes a value.
     #[pyo3(
         signature = (

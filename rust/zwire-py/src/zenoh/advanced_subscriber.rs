@@ -1,13 +1,12 @@
 //! `AdvancedSubscriber`: past samples, in order, with missed ones recovered from the caches of publishers.
 
 use crate::{
-    errors,
+    errors::OrRaise,
     zenoh::{
         advanced::{HistoryConfig, RecoveryConfig},
         bodies::locality,
         enums,
         handle::Handle,
-        handlers::HandlerArg,
         keyexpr,
         listener::Listener,
         receiver::Receiver,
@@ -51,22 +50,21 @@ pub(crate) fn declare_advanced_subscriber(
     recovery: Option<&Bound<'_, RecoveryConfig>>,
     subscriber_detection: Option<bool>,
 ) -> PyResult<Py<AdvancedSubscriber>> {
-    let session = session.get().0.clone();
-    let key = keyexpr::extract(key_expr)?;
-    let handler = HandlerArg::parse(py, handler)?;
+    let (session, key) = (&session.get().0, keyexpr::extract(key_expr)?);
     let options = AdvancedSubscriberOptions {
         origin: locality(allowed_origin),
         history: history.map(|history| history.get().0),
         recovery: recovery.map(|recovery| recovery.get().0),
         detection: subscriber_detection.unwrap_or(false),
     };
-    let (declared, engine_handler) = (key.clone(), handler.engine());
-    let (id, queue) = session.run(py, move |engine, _| {
-        engine.declare_advanced_subscriber(declared, options, engine_handler, None)
-    })?;
-    let base = Receiver::new(py, (session, id, "subscriber"), key, queue.clone(), handler)?;
+    let (base, queue) =
+        Receiver::declare(py, (session, "subscriber"), key, handler, move |engine, key, handler| {
+            engine.declare_advanced_subscriber(key, options, handler, None)
+        })?;
     Py::new(py, (AdvancedSubscriber { queue }, base))
 }
+
+receives_many! { AdvancedSubscriber, "samples", |slf, py| slf.as_super().get().channel(py)?.get() }
 
 #[pymethods]
 impl AdvancedSubscriber {
@@ -93,20 +91,8 @@ impl AdvancedSubscriber {
         history: Option<bool>,
     ) -> PyResult<Py<Subscriber>> {
         let Receiver { declared, key, .. } = slf.as_super().get();
-        let key = keys::of_all_publishers(key).map_err(|error| errors::key_expr(py, &error))?;
+        let key = keys::of_all_publishers(key).or_raise(py)?;
         Subscriber::of_tokens(py, &declared.session, key, handler, history)
-    }
-
-    /// Takes up to `max_items` samples at once; waits for the first one only, and returns an empty list at the
-    /// timeout.
-    #[pyo3(signature = (max_items, timeout=None))]
-    fn recv_many(
-        slf: &Bound<'_, Self>,
-        py: Python<'_>,
-        max_items: usize,
-        timeout: Option<f64>,
-    ) -> PyResult<Vec<Py<PyAny>>> {
-        slf.as_super().get().channel(py)?.get().recv_many(py, max_items, timeout)
     }
 
     /// Takes up to `max_rows` samples as an Arrow record batch; see `Subscriber.recv_batch`.

@@ -64,6 +64,15 @@ pub(crate) fn add_predefined(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
+attributes! { PyEncoding, |this, py|
+    /// The number on the wire; 65535 for a custom encoding.
+    id: u16 = this.0.id;
+    /// The schema on the wire, `None` if there is none; for a custom encoding its whole text.
+    schema: Option<Bound<'py, PyBytes>> = this.0.schema.as_ref().map(|schema| PyBytes::new(py, schema));
+}
+
+pickled! { PyEncoding by from_id, |this, py| (this.0.id, this.schema(py)) }
+
 #[pymethods]
 impl PyEncoding {
     #[new]
@@ -91,18 +100,6 @@ impl PyEncoding {
         checked(py, Encoding { id, schema: zbytes::extract_option(schema)?.map(Box::new) }).map(Self)
     }
 
-    /// The number on the wire; 65535 for a custom encoding.
-    #[getter]
-    fn id(&self) -> u16 {
-        self.0.id
-    }
-
-    /// The schema on the wire, `None` if there is none; for a custom encoding its whole text.
-    #[getter]
-    fn schema<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        self.0.schema.as_ref().map(|schema| PyBytes::new(py, schema))
-    }
-
     fn __str__(&self) -> String {
         self.0.to_string()
     }
@@ -125,13 +122,5 @@ impl PyEncoding {
             return Ok(py.NotImplemented());
         };
         Ok(equal.into_pyobject(py)?.to_owned().into_any().unbind())
-    }
-
-    #[allow(clippy::type_complexity, reason = "what __reduce__ returns")]
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, (u16, Option<Bound<'py, PyBytes>>))> {
-        let this = slf.get();
-        Ok((slf.get_type().getattr("from_id")?, (this.0.id, this.schema(slf.py()))))
     }
 }

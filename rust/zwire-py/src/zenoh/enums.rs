@@ -2,7 +2,7 @@
 //! pickle and can be dictionary keys; the types here convert from and to them.
 
 use crate::{errors, loops::once::Once};
-use pyo3::{Borrowed, prelude::*, types::PyType};
+use pyo3::{Borrowed, prelude::*};
 use zwire_proto::zenoh::{
     CongestionControl, Priority, Reliability, SetIntersectionLevel, WhatAmI,
     session::{Locality, SampleKind},
@@ -132,6 +132,13 @@ pub(crate) fn consolidation(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Consolid
     }
 }
 
+attributes! { PyQueryConsolidation, |this|
+    /// The mode.
+    mode: PyConsolidationMode = PyConsolidationMode(this.0);
+}
+
+pickled! { PyQueryConsolidation, |this, _py| (this.mode(),) }
+
 #[pymethods]
 impl PyQueryConsolidation {
     /// Chosen by the session: latest, or none if the query selects a time.
@@ -146,18 +153,8 @@ impl PyQueryConsolidation {
         Self(mode.0)
     }
 
-    /// The mode.
-    #[getter]
-    fn mode(&self) -> PyConsolidationMode {
-        PyConsolidationMode(self.0)
-    }
-
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(format!("QueryConsolidation({})", self.mode().into_pyobject(py)?.repr()?))
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (PyConsolidationMode,)) {
-        (slf.get_type(), (slf.get().mode(),))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `EntityGlobalId`: the id of a session or of one of its declarations.
 
 use crate::zenoh::zid::PyZenohId;
-use pyo3::{prelude::*, types::PyType};
+use pyo3::prelude::*;
 use zwire_proto::zenoh::ZenohId;
 
 /// The id of a session, publisher, subscriber, queryable or querier.
@@ -18,6 +18,15 @@ impl PyEntityGlobalId {
     }
 }
 
+attributes! { PyEntityGlobalId, |this|
+    /// The id of the node.
+    zid: PyZenohId = PyZenohId(this.zid);
+    /// The number within the node.
+    eid: u32 = this.eid;
+}
+
+pickled! { PyEntityGlobalId, |this, _py| (this.zid(), this.eid) }
+
 #[pymethods]
 impl PyEntityGlobalId {
     #[new]
@@ -25,23 +34,7 @@ impl PyEntityGlobalId {
         Self { zid: zid.0, eid }
     }
 
-    /// The id of the node.
-    #[getter]
-    fn zid(&self) -> PyZenohId {
-        PyZenohId(self.zid)
-    }
-
-    /// The number within the node.
-    #[getter]
-    fn eid(&self) -> u32 {
-        self.eid
-    }
-
     pub(crate) fn __repr__(&self) -> String {
         format!("EntityGlobalId(zid={}, eid={})", self.zid, self.eid)
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (PyZenohId, u32)) {
-        (slf.get_type(), (slf.get().zid(), slf.get().eid))
     }
 }

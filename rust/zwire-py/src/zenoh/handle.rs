@@ -1,7 +1,7 @@
 //! [`Handle`]: the reference to a session that its declarations share.
 
 use crate::{
-    errors,
+    errors::OrRaise,
     loops::{
         calling::Group,
         interrupt::Interrupt,
@@ -65,7 +65,7 @@ impl Handle {
     /// The engine's session, for reading its state: an error in a forked child, but not if it is closed.
     pub(crate) fn look(&self, py: Python<'_>) -> PyResult<&Engine> {
         let engine = &self.0.engine;
-        engine.birth().check().map_err(|error| errors::engine(py, &error))?;
+        engine.birth().check().or_raise(py)?;
         Ok(engine)
     }
 

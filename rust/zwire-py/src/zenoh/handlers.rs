@@ -2,10 +2,10 @@
 //! to Python.
 
 use crate::{
-    errors,
+    errors::{self, OrRaise},
     loops::{
         calling::{self, Called, Life},
-        interrupt::Interrupt,
+        interrupt::waiting,
         item::Item,
         timeout::{seconds, seconds_of},
         waking::Ready,
@@ -112,17 +112,16 @@ impl Channel {
 #[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
 pub(crate) struct LatestChannel(usize);
 
+attributes! { LatestChannel, |this|
+    /// Maximum number of keys.
+    capacity: usize = this.0;
+}
+
 #[pymethods]
 impl LatestChannel {
     #[new]
     fn new(py: Python<'_>, capacity: usize) -> PyResult<Self> {
         some(py, "capacity", capacity).map(Self)
-    }
-
-    /// Maximum number of keys.
-    #[getter]
-    const fn capacity(&self) -> usize {
-        self.0
     }
 }
 
@@ -367,10 +366,7 @@ impl<T: Item> Source for Arc<Queue<T>> {
             Ok(None) => {}
             Err(error) => return Ok(Err(error)),
         }
-        let mut interrupt = Interrupt::default();
-        let result = py.detach(|| Queue::recv(self, timeout, &mut || interrupt.check()));
-        interrupt.raise()?;
-        match result {
+        match waiting(py, |interrupted| Queue::recv(self, timeout, interrupted))? {
             Ok(item) => item.into_py(py).map(Ok),
             Err(error) => Ok(Err(error)),
         }
@@ -459,7 +455,7 @@ impl Handler {
     }
 
     fn check(&self, py: Python<'_>) -> PyResult<()> {
-        self.birth.check().map_err(|error| errors::engine(py, &error))
+        self.birth.check().or_raise(py)
     }
 
     pub(crate) fn next(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
@@ -470,6 +466,24 @@ impl Handler {
             Err(error) => Err(self.error(py, error, None)),
         }
     }
+}
+
+attributes! { Handler, |this|
+    /// Outcome of the get that fills the channel; None while it continues, and for other channels.
+    ///
+    /// `completed`, `no_queryable`, `budget_spent`, `timed_out`, `link_lost` or `cancelled`.
+    end: Option<&'static str> = Some(match this.end.as_ref()?.get()? {
+        GetEnd::Completed => "completed",
+        GetEnd::NoQueryable => "no_queryable",
+        GetEnd::BudgetSpent => "budget_spent",
+        GetEnd::TimedOut => "timed_out",
+        GetEnd::LinkLost => "link_lost",
+        GetEnd::Cancelled => "cancelled",
+    });
+    /// Number of items dropped because the channel was full.
+    dropped: u64 = this.channel.dropped();
+    /// Number of items replaced by newer ones of their key, in a `LatestChannel`.
+    replaced: u64 = this.channel.replaced();
 }
 
 #[pymethods]
@@ -510,33 +524,6 @@ impl Handler {
         let mut items = vec![first];
         items.extend(self.channel.recv_many(py, max_items - 1)?);
         Ok(items)
-    }
-
-    /// Outcome of the get that fills the channel; None while it continues, and for other channels.
-    ///
-    /// `completed`, `no_queryable`, `budget_spent`, `timed_out`, `link_lost` or `cancelled`.
-    #[getter]
-    fn end(&self) -> Option<&'static str> {
-        Some(match self.end.as_ref()?.get()? {
-            GetEnd::Completed => "completed",
-            GetEnd::NoQueryable => "no_queryable",
-            GetEnd::BudgetSpent => "budget_spent",
-            GetEnd::TimedOut => "timed_out",
-            GetEnd::LinkLost => "link_lost",
-            GetEnd::Cancelled => "cancelled",
-        })
-    }
-
-    /// Number of items dropped because the channel was full.
-    #[getter]
-    fn dropped(&self) -> u64 {
-        self.channel.dropped()
-    }
-
-    /// Number of items replaced by newer ones of their key, in a `LatestChannel`.
-    #[getter]
-    fn replaced(&self) -> u64 {
-        self.channel.replaced()
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {

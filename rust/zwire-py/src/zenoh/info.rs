@@ -93,38 +93,21 @@ impl Transport {
     }
 }
 
+attributes! { Transport, |this|
+    /// Id of the other node.
+    zid: PyZenohId = PyZenohId(this.zid);
+    /// Role of the other node.
+    whatami: PyWhatAmI = PyWhatAmI(this.whatami);
+    /// Whether each priority is a channel of its own.
+    is_qos: bool = this.qos;
+    /// Whether it is a multicast group.
+    is_multicast: bool = this.multicast;
+    /// Whether messages use shared memory: not supported, always False.
+    is_shm: bool = false;
+}
+
 #[pymethods]
 impl Transport {
-    /// Id of the other node.
-    #[getter]
-    fn zid(&self) -> PyZenohId {
-        PyZenohId(self.zid)
-    }
-
-    /// Role of the other node.
-    #[getter]
-    fn whatami(&self) -> PyWhatAmI {
-        PyWhatAmI(self.whatami)
-    }
-
-    /// Whether each priority is a channel of its own.
-    #[getter]
-    const fn is_qos(&self) -> bool {
-        self.qos
-    }
-
-    /// Whether it is a multicast group.
-    #[getter]
-    const fn is_multicast(&self) -> bool {
-        self.multicast
-    }
-
-    /// Whether messages use shared memory: not supported, always False.
-    #[getter]
-    const fn is_shm(&self) -> bool {
-        false
-    }
-
     pub(crate) fn __repr__(&self) -> String {
         // The format of eclipse-zenoh, because programs print it.
         format!(
@@ -149,68 +132,31 @@ impl Link {
     }
 }
 
+attributes! { Link, |this|
+    /// Id of the other node.
+    zid: PyZenohId = PyZenohId(this.0.zid);
+    /// Local end, as a locator.
+    src: &str = &this.0.src;
+    /// Remote end, as a locator.
+    dst: &str = &this.0.dst;
+    /// Multicast group, as a locator; None for other links.
+    group: Option<&str> = this.0.group.as_deref();
+    /// The largest batch, in bytes.
+    mtu: u16 = this.0.mtu;
+    /// Whether it is a byte stream.
+    is_streamed: bool = this.0.streamed;
+    /// Names of the interfaces that have the local address; empty if the link has no address.
+    interfaces: Vec<String> = this.0.interfaces.clone();
+    /// User name with which the peer has authenticated itself.
+    auth_identifier: Option<&str> = this.0.user.as_deref();
+    /// First and last priority that the link carries, 0 (control) to 7; None without priorities.
+    priorities: Option<(u8, u8)> = this.0.priorities.map(|(first, last)| (first as u8, last as u8));
+    /// Whether messages arrive unless the link ends.
+    reliability: PyReliability = PyReliability(this.0.reliability);
+}
+
 #[pymethods]
 impl Link {
-    /// Id of the other node.
-    #[getter]
-    fn zid(&self) -> PyZenohId {
-        PyZenohId(self.0.zid)
-    }
-
-    /// Local end, as a locator.
-    #[getter]
-    fn src(&self) -> &str {
-        &self.0.src
-    }
-
-    /// Remote end, as a locator.
-    #[getter]
-    fn dst(&self) -> &str {
-        &self.0.dst
-    }
-
-    /// Multicast group, as a locator; None for other links.
-    #[getter]
-    fn group(&self) -> Option<&str> {
-        self.0.group.as_deref()
-    }
-
-    /// The largest batch, in bytes.
-    #[getter]
-    const fn mtu(&self) -> u16 {
-        self.0.mtu
-    }
-
-    /// Whether it is a byte stream.
-    #[getter]
-    const fn is_streamed(&self) -> bool {
-        self.0.streamed
-    }
-
-    /// Names of the interfaces that have the local address; empty if the link has no address.
-    #[getter]
-    fn interfaces(&self) -> Vec<String> {
-        self.0.interfaces.clone()
-    }
-
-    /// User name with which the peer has authenticated itself.
-    #[getter]
-    fn auth_identifier(&self) -> Option<&str> {
-        self.0.user.as_deref()
-    }
-
-    /// First and last priority that the link carries, 0 (control) to 7; None without priorities.
-    #[getter]
-    fn priorities(&self) -> Option<(u8, u8)> {
-        self.0.priorities.map(|(first, last)| (first as u8, last as u8))
-    }
-
-    /// Whether messages arrive unless the link ends.
-    #[getter]
-    const fn reliability(&self) -> PyReliability {
-        PyReliability(self.0.reliability)
-    }
-
     pub(crate) fn __repr__(&self) -> String {
         let LinkInfo { zid, src, dst, mtu, streamed, interfaces, priorities, .. } = &self.0;
         let group = self.0.group.as_deref().map_or("None".to_owned(), |group| format!("Some({group})"));

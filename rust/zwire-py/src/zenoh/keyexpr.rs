@@ -1,6 +1,9 @@
 //! `KeyExpr`: a canonical key expression.
 
-use crate::{errors, zenoh::enums::PySetIntersectionLevel};
+use crate::{
+    errors::{self, OrRaise},
+    zenoh::enums::PySetIntersectionLevel,
+};
 use pyo3::{
     basic::CompareOp,
     prelude::*,
@@ -28,7 +31,7 @@ pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<KeyExpr> {
     let Ok(text) = obj.cast::<PyString>() else {
         return Err(errors::wrong_type("a KeyExpr or str", obj));
     };
-    text.to_str()?.parse().map_err(|error| errors::key_expr(obj.py(), &error))
+    text.to_str()?.parse::<KeyExpr>().or_raise(obj.py())
 }
 
 /// Text of a part of a key expression, which need not be a key expression itself.
@@ -41,6 +44,8 @@ fn text<'a>(obj: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
         Err(_) => Err(errors::wrong_type("a KeyExpr or str", obj)),
     }
 }
+
+pickled! { PyKeyExpr, |this, _py| (this.0.to_string(),) }
 
 #[pymethods]
 impl PyKeyExpr {
@@ -55,7 +60,7 @@ impl PyKeyExpr {
     ///     KeyExprError: The text has no canonical form.
     #[classmethod]
     fn autocanonize(cls: &Bound<'_, PyType>, key_expr: &str) -> PyResult<Self> {
-        KeyExpr::autocanonize(key_expr).map(Self).map_err(|error| errors::key_expr(cls.py(), &error))
+        KeyExpr::autocanonize(key_expr).map(Self).or_raise(cls.py())
     }
 
     /// Whether there is a key that both match.
@@ -78,7 +83,7 @@ impl PyKeyExpr {
     /// Raises:
     ///     KeyExprError: The result is no key expression.
     fn join(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        self.0.join(text(other)?).map(Self).map_err(|error| errors::key_expr(py, &error))
+        self.0.join(text(other)?).map(Self).or_raise(py)
     }
 
     /// Concatenates this and the other one without a slash. In most cases :meth:`join` is the right one.
@@ -86,7 +91,7 @@ impl PyKeyExpr {
     /// Raises:
     ///     KeyExprError: The result is no canonical key expression.
     fn concat(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
-        self.0.concat(text(other)?).map(Self).map_err(|error| errors::key_expr(py, &error))
+        self.0.concat(text(other)?).map(Self).or_raise(py)
     }
 
     fn __truediv__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -94,8 +99,8 @@ impl PyKeyExpr {
     }
 
     fn __rtruediv__(&self, py: Python<'_>, other: &str) -> PyResult<Self> {
-        let first: KeyExpr = other.parse().map_err(|error| errors::key_expr(py, &error))?;
-        first.join(self.0.as_str()).map(Self).map_err(|error| errors::key_expr(py, &error))
+        let first = other.parse::<KeyExpr>().or_raise(py)?;
+        first.join(self.0.as_str()).map(Self).or_raise(py)
     }
 
     fn __str__(&self) -> &str {
@@ -120,9 +125,5 @@ impl PyKeyExpr {
             return Ok(py.NotImplemented());
         };
         Ok(op.matches(order).into_pyobject(py)?.to_owned().into_any().unbind())
-    }
-
-    fn __reduce__<'a, 'py>(slf: &'a Bound<'py, Self>) -> (Bound<'py, PyType>, (&'a str,)) {
-        (slf.get_type(), (slf.get().0.as_str(),))
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     zenoh::{handle::Handle, handlers::HandlerArg, receiver::Source},
 };
 use core::sync::atomic::{AtomicBool, Ordering};
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::prelude::*;
 use std::sync::Arc;
 use zwire_engine::{Handler, Queue, Session as Engine};
 
@@ -53,49 +53,23 @@ impl Listener {
     }
 }
 
+attributes! { Listener, |this, py|
+    /// The channel, or the handler given with the callback.
+    handler: Py<PyAny> = this.handler.clone_ref(py);
+}
+
+receives! { Listener, "item", |this, py| Source::of(py, &this.handler)? }
+
+context_manager! { Listener, |this, py| this.end(py) }
+
 #[pymethods]
 impl Listener {
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _args: &Bound<'_, PyAny>,
-        _kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<()> {
-        self.end(py)
-    }
-
-    /// The channel, or the handler given with the callback.
-    #[getter]
-    fn handler(&self, py: Python<'_>) -> Py<PyAny> {
-        self.handler.clone_ref(py)
-    }
-
     /// Undeclares the listener. A second call is an error.
     fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         if !self.live.load(Ordering::Acquire) {
             return Err(errors::usage(py, &format!("the {} is undeclared", self.what)));
         }
         self.end(py)
-    }
-
-    /// The next item, or None if none is waiting.
-    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        Source::of(py, &self.handler)?.try_recv(py)
-    }
-
-    /// Waits for the next item. Raises `TimedOut` after `timeout` seconds, if given.
-    #[pyo3(signature = (timeout=None))]
-    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
-        Source::of(py, &self.handler)?.recv(py, timeout)
-    }
-
-    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Source::of(py, &self.handler)?.iter()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
         subscriber::Subscriber,
     },
 };
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::prelude::*;
 
 /// Liveliness tokens of this session and of others.
 #[pyclass(module = "zwire.zenoh", frozen)]
@@ -67,22 +67,10 @@ pub(crate) struct LivelinessToken {
     pub(crate) declared: Declared,
 }
 
+context_manager! { LivelinessToken, |this, py| this.declared.exit(py) }
+
 #[pymethods]
 impl LivelinessToken {
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _args: &Bound<'_, PyAny>,
-        _kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<()> {
-        self.declared.exit(py)
-    }
-
     /// Waits until all neighbours know the token: messages that they send from then on can arrive. Raises
     /// `TimedOut` after `timeout` seconds, if given.
     #[pyo3(signature = (timeout=None))]

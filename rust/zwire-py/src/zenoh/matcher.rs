@@ -37,6 +37,8 @@ fn parse(py: Python<'_>, text: &str) -> PyResult<u8> {
     names.try_fold(0, |mask, name| Ok(mask | role(py, name)?.to_mask()))
 }
 
+pickled! { PyWhatAmIMatcher, |this, _py| (this.__str__(),) }
+
 #[pymethods]
 impl PyWhatAmIMatcher {
     #[new]
@@ -91,9 +93,5 @@ impl PyWhatAmIMatcher {
 
     fn __repr__(&self) -> String {
         format!("WhatAmIMatcher('{}')", self.__str__())
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (String,)) {
-        (slf.get_type(), (slf.get().__str__(),))
     }
 }

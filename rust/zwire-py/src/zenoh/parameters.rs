@@ -4,7 +4,7 @@ use crate::errors;
 use parking_lot::Mutex;
 use pyo3::{
     prelude::*,
-    types::{PyDict, PyList, PyString, PyType},
+    types::{PyDict, PyList, PyString},
 };
 use zwire_proto::zenoh::Parameters;
 
@@ -51,6 +51,8 @@ impl PyParameters {
         self.0.lock().clone()
     }
 }
+
+pickled! { PyParameters, |this, _py| (this.__str__(),) }
 
 #[pymethods]
 impl PyParameters {
@@ -130,9 +132,5 @@ impl PyParameters {
 
     fn __eq__(&self, other: &Self) -> bool {
         self.copy() == other.copy()
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (String,)) {
-        (slf.get_type(), (slf.get().__str__(),))
     }
 }

@@ -112,32 +112,20 @@ impl Publisher {
     }
 }
 
+attributes! { Publisher, |this|
+    /// Default encoding of its values.
+    encoding: encoding::PyEncoding = encoding::PyEncoding(this.encoding.clone());
+    /// Congestion control of its publications: the policy for a full queue.
+    congestion_control: enums::PyCongestionControl =
+        enums::PyCongestionControl(this.options.qos.congestion());
+    /// Priority of its publications.
+    priority: enums::PyPriority = enums::PyPriority(this.options.qos.priority());
+    /// Reliability of its publications.
+    reliability: enums::PyReliability = enums::PyReliability(this.options.reliability);
+}
+
 #[pymethods]
 impl Publisher {
-    /// Default encoding of its values.
-    #[getter]
-    fn encoding(&self) -> encoding::PyEncoding {
-        encoding::PyEncoding(self.encoding.clone())
-    }
-
-    /// Congestion control of its publications: the policy for a full queue.
-    #[getter]
-    fn congestion_control(&self) -> enums::PyCongestionControl {
-        enums::PyCongestionControl(self.options.qos.congestion())
-    }
-
-    /// Priority of its publications.
-    #[getter]
-    fn priority(&self) -> enums::PyPriority {
-        enums::PyPriority(self.options.qos.priority())
-    }
-
-    /// Reliability of its publications.
-    #[getter]
-    fn reliability(&self) -> enums::PyReliability {
-        enums::PyReliability(self.options.reliability)
-    }
-
     /// Whether there are subscribers for its publications.
     #[getter]
     fn matching_status(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<MatchingStatus> {

@@ -39,14 +39,13 @@ impl Querier {
     }
 }
 
+attributes! { Querier, |this|
+    /// Keys on which it accepts replies.
+    accept_replies: enums::PyReplyKeyExpr = reply_key(this.options.accept_any_key);
+}
+
 #[pymethods]
 impl Querier {
-    /// Keys on which it accepts replies.
-    #[getter]
-    fn accept_replies(&self) -> enums::PyReplyKeyExpr {
-        reply_key(self.options.accept_any_key)
-    }
-
     /// Whether there is a matching queryable.
     #[getter]
     fn matching_status(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<MatchingStatus> {

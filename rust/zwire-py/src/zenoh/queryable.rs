@@ -1,7 +1,7 @@
 //! `Queryable` and `Query`: queries to this session.
 
 use crate::{
-    errors,
+    errors::{self, OrRaise},
     loops::{
         item::Item,
         turn::{Call, Turn},
@@ -9,8 +9,6 @@ use crate::{
     zenoh::{
         bodies::{del_body, put_body, reply_key},
         encoding, enums,
-        handle::Handle,
-        handlers::HandlerArg,
         keyexpr::{self, PyKeyExpr},
         open_query::{End, Handed, OpenQuery},
         parameters::PyParameters,
@@ -21,12 +19,12 @@ use crate::{
         zbytes::{self, PyZBytes},
     },
 };
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::prelude::*;
 use std::sync::Arc;
-use zwire_engine::{Query as Engine, Queue, runtime::Birth};
+use zwire_engine::{Query as Engine, runtime::Birth};
 use zwire_proto::zenoh::{
     Encoding, KeyExpr, Parameters,
-    session::{EntityId, QueryReply, QueryReplyBody, ReplyError},
+    session::{QueryReply, QueryReplyBody, ReplyError},
     wire::TsStack,
 };
 
@@ -35,27 +33,9 @@ use zwire_proto::zenoh::{
 #[pyclass(module = "zwire.zenoh", frozen, weakref, generic, extends = Receiver)]
 pub(crate) struct Queryable;
 
-impl Queryable {
-    pub(crate) fn new(
-        py: Python<'_>,
-        session: Handle,
-        id: EntityId,
-        key: KeyExpr,
-        queue: Arc<Queue<Engine>>,
-        handler: HandlerArg,
-    ) -> PyResult<Py<Self>> {
-        let base = Receiver::new(py, (session, id, "queryable"), key, queue, handler)?;
-        Py::new(py, (Self, base))
-    }
-}
-
-#[pymethods]
-impl Queryable {
+attributes! { Queryable in Bound, |slf|
     /// Number of exceptions raised by its callback.
-    #[getter]
-    fn errors(slf: &Bound<'_, Self>) -> u64 {
-        slf.as_super().get().life.errors()
-    }
+    errors: u64 = slf.as_super().get().life.errors();
 }
 
 impl Item for Engine {
@@ -108,9 +88,9 @@ impl Query {
         express: Option<bool>,
         turn: Option<&Bound<'_, Turn>>,
     ) -> PyResult<()> {
-        self.birth.check().map_err(|error| errors::engine(py, &error))?;
+        self.birth.check().or_raise(py)?;
         let engine = self.open.query(py)?;
-        let clock = || engine.new_timestamp().map_err(|error| errors::engine(py, &error));
+        let clock = || engine.new_timestamp().or_raise(py);
         let stamps = match &self.stamps {
             Some((stack, callback)) => Some(stamps::sent(py, stack.clone(), callback.as_deref(), clock)?),
             None => None,
@@ -124,71 +104,39 @@ impl Query {
     }
 }
 
+attributes! { Query, |this|
+    /// Key expression and parameters of the query.
+    selector: PySelector = PySelector::of(this.key.clone(), Parameters::from(this.parameters.clone()));
+    /// Key expression of the query.
+    key_expr: PyKeyExpr = PyKeyExpr(this.key.clone());
+    /// Parameters: the part of the selector after the `?`.
+    parameters: PyParameters = PyParameters::of(Parameters::from(this.parameters.clone()));
+    /// Value sent with the query.
+    payload: Option<PyZBytes> = this.body.as_ref().map(|body| PyZBytes(body.payload.clone()));
+    /// Encoding of the value.
+    encoding: Option<encoding::PyEncoding> =
+        this.body.as_ref().map(|body| encoding::PyEncoding(body.encoding.clone()));
+    /// Attachment of the asker.
+    attachment: Option<PyZBytes> = this.attachment.clone().map(PyZBytes::from);
+    /// Entity that asks.
+    source_info: Option<PySourceInfo> = this.source_info.map(PySourceInfo);
+    /// Time stamps of its way, if the asker wants them. Replies continue the stack.
+    timestamp_stack: Option<PyTimestampStack> = stamps::shown(this.stamps.as_ref().map(|(stack, _)| stack));
+}
+
+context_manager! { Query, |this, py| {
+    this.drop(py);
+    Ok(())
+} }
+
 #[pymethods]
 impl Query {
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn __exit__(&self, py: Python<'_>, _args: &Bound<'_, PyAny>, _kwargs: Option<&Bound<'_, PyDict>>) {
-        self.drop(py);
-    }
-
     fn __str__(&self) -> String {
         if self.parameters.is_empty() {
             self.key.as_str().to_owned()
         } else {
             format!("{}?{}", self.key.as_str(), self.parameters)
         }
-    }
-
-    /// Key expression and parameters of the query.
-    #[getter]
-    fn selector(&self) -> PySelector {
-        PySelector::of(self.key.clone(), Parameters::from(self.parameters.clone()))
-    }
-
-    /// Key expression of the query.
-    #[getter]
-    fn key_expr(&self) -> PyKeyExpr {
-        PyKeyExpr(self.key.clone())
-    }
-
-    /// Parameters: the part of the selector after the `?`.
-    #[getter]
-    fn parameters(&self) -> PyParameters {
-        PyParameters::of(Parameters::from(self.parameters.clone()))
-    }
-
-    /// Value sent with the query.
-    #[getter]
-    fn payload(&self) -> Option<PyZBytes> {
-        self.body.as_ref().map(|body| PyZBytes(body.payload.clone()))
-    }
-
-    /// Encoding of the value.
-    #[getter]
-    fn encoding(&self) -> Option<encoding::PyEncoding> {
-        self.body.as_ref().map(|body| encoding::PyEncoding(body.encoding.clone()))
-    }
-
-    /// Attachment of the asker.
-    #[getter]
-    fn attachment(&self) -> Option<PyZBytes> {
-        self.attachment.clone().map(PyZBytes::from)
-    }
-
-    /// Entity that asks.
-    #[getter]
-    fn source_info(&self) -> Option<PySourceInfo> {
-        self.source_info.map(PySourceInfo)
-    }
-
-    /// Time stamps of its way, if the asker wants them. Replies continue the stack.
-    #[getter]
-    fn timestamp_stack(&self) -> Option<PyTimestampStack> {
-        stamps::shown(self.stamps.as_ref().map(|(stack, _)| stack))
     }
 
     /// Keys on which the asker accepts replies.

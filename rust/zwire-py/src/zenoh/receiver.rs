@@ -11,9 +11,9 @@ use crate::{
         keyexpr::PyKeyExpr,
     },
 };
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::prelude::*;
 use std::sync::Arc;
-use zwire_engine::Queue;
+use zwire_engine::{Error, Handler as EngineHandler, Queue, Session as Engine};
 use zwire_proto::zenoh::{KeyExpr, session::EntityId};
 
 /// Source of the items of a receiver: a channel of zwire, or a handler given with the callback that has the same
@@ -79,19 +79,26 @@ pub(crate) struct Receiver {
     pub(crate) life: Arc<Life>,
 }
 
+/// Outcome of a command that declares a receiver.
+pub(crate) type Queued<T> = Result<(EntityId, Arc<Queue<T>>), Error>;
+
 impl Receiver {
-    pub(crate) fn new<T: Item>(
+    /// Declares a receiver by a command of the engine; returns its queue as well.
+    pub(crate) fn declare<T: Item>(
         py: Python<'_>,
-        (session, id, what): (Handle, EntityId, &'static str),
+        (session, what): (&Handle, &'static str),
         key: KeyExpr,
-        queue: Arc<Queue<T>>,
-        handler: HandlerArg,
-    ) -> PyResult<Self> {
+        handler: Option<&Bound<'_, PyAny>>,
+        declare: impl FnOnce(&Engine, KeyExpr, EngineHandler) -> Queued<T> + Send,
+    ) -> PyResult<(Self, Arc<Queue<T>>)> {
+        let handler = HandlerArg::parse(py, handler)?;
+        let (declared, engine_handler) = (key.clone(), handler.engine());
+        let (id, queue) = session.run(py, move |engine, _| declare(engine, declared, engine_handler))?;
         let background = matches!(handler, HandlerArg::Callback { .. });
         let life = Life::of(&session.0.callbacks);
-        let handler = handler.attach(py, &queue, Some(&session), &life)?;
-        let declared = Declared::new(session, id, what).background(background);
-        Ok(Self { declared, key, queue: Box::new(queue), handler, life })
+        let handler = handler.attach(py, &queue, Some(session), &life)?;
+        let declared = Declared::new(session.clone(), id, what).background(background);
+        Ok((Self { declared, key, queue: Box::new(queue.clone()), handler, life }, queue))
     }
 
     /// The channel, for methods that a receiver with a callback does not have.
@@ -100,46 +107,23 @@ impl Receiver {
     }
 }
 
+attributes! { Receiver, |this, py|
+    /// Id of the declaration.
+    id: PyEntityGlobalId = this.declared.global_id();
+    /// Key expression that it subscribes to, or answers queries on.
+    key_expr: PyKeyExpr = PyKeyExpr(this.key.clone());
+    /// Number of items dropped because the handler was full.
+    dropped: u64 = this.queue.dropped();
+    /// The channel, or the handler given with the callback.
+    handler: Py<PyAny> = this.handler.clone_ref(py);
+}
+
+receives! { Receiver, "item", |this, py| Source::of(py, &this.handler)? }
+
+context_manager! { Receiver, |this, py| this.declared.exit(py) }
+
 #[pymethods]
 impl Receiver {
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _args: &Bound<'_, PyAny>,
-        _kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<()> {
-        self.declared.exit(py)
-    }
-
-    /// Id of the declaration.
-    #[getter]
-    fn id(&self) -> PyEntityGlobalId {
-        self.declared.global_id()
-    }
-
-    /// Key expression that it subscribes to, or answers queries on.
-    #[getter]
-    fn key_expr(&self) -> PyKeyExpr {
-        PyKeyExpr(self.key.clone())
-    }
-
-    /// The channel, or the handler given with the callback.
-    #[getter]
-    fn handler(&self, py: Python<'_>) -> Py<PyAny> {
-        self.handler.clone_ref(py)
-    }
-
-    /// Number of items dropped because the handler was full.
-    #[getter]
-    fn dropped(&self) -> u64 {
-        self.queue.dropped()
-    }
-
     /// Waits until all neighbours know the declaration: samples or queries that they send from then on can arrive.
     /// Raises `TimedOut` after `timeout` seconds, if given.
     #[pyo3(signature = (timeout=None))]
@@ -150,20 +134,5 @@ impl Receiver {
     /// Undeclares it. A second call is an error.
     fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
         self.declared.undeclare(py)
-    }
-
-    /// The next item, or None if none is waiting.
-    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        Source::of(py, &self.handler)?.try_recv(py)
-    }
-
-    /// Waits for the next item. Raises `TimedOut` after `timeout` seconds, if given.
-    #[pyo3(signature = (timeout=None))]
-    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
-        Source::of(py, &self.handler)?.recv(py, timeout)
-    }
-
-    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Source::of(py, &self.handler)?.iter()
     }
 }

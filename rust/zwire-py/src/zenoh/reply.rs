@@ -2,7 +2,7 @@
 
 use crate::{
     errors,
-    loops::{calling::Life, interrupt::Interrupt, item::Item},
+    loops::{calling::Life, interrupt::waiting, item::Item},
     zenoh::{
         encoding::PyEncoding,
         global_id::PyEntityGlobalId,
@@ -29,26 +29,19 @@ pub(crate) struct ReplyError {
     stack: Option<TsStack>,
 }
 
+attributes! { ReplyError, |this|
+    /// Description of the error, in the format of the encoding.
+    payload: PyZBytes = PyZBytes(this.error.payload.clone());
+    /// Encoding of the payload.
+    encoding: PyEncoding = PyEncoding(this.error.encoding.clone());
+    /// Time stamps of its way, if the asker wanted them.
+    timestamp_stack: Option<PyTimestampStack> = stamps::shown(this.stack.as_ref());
+}
+
+pickled! { ReplyError by _restore, |this, _py| (this.payload(), this.encoding(), this.stack.as_ref().map(stamps::parts)) }
+
 #[pymethods]
 impl ReplyError {
-    /// Description of the error, in the format of the encoding.
-    #[getter]
-    fn payload(&self) -> PyZBytes {
-        PyZBytes(self.error.payload.clone())
-    }
-
-    /// Encoding of the payload.
-    #[getter]
-    fn encoding(&self) -> PyEncoding {
-        PyEncoding(self.error.encoding.clone())
-    }
-
-    /// Time stamps of its way, if the asker wanted them.
-    #[getter]
-    fn timestamp_stack(&self) -> Option<PyTimestampStack> {
-        stamps::shown(self.stack.as_ref())
-    }
-
     fn __repr__(&self) -> String {
         format!("ReplyError({:?})", String::from_utf8_lossy(&self.error.payload))
     }
@@ -58,14 +51,6 @@ impl ReplyError {
     fn _restore(payload: &PyZBytes, encoding: &PyEncoding, stack: Option<stamps::StackParts>) -> Self {
         let (payload, encoding) = (payload.0.clone(), encoding.0.clone());
         Self { error: ProtoError { payload, encoding, stamps: None }, stack: stack.map(stamps::of_parts) }
-    }
-
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, impl IntoPyObject<'py> + use<'py>)> {
-        let this = slf.get();
-        let parts = (this.payload(), this.encoding(), this.stack.as_ref().map(stamps::parts));
-        Ok((slf.get_type().getattr("_restore")?, parts))
     }
 }
 
@@ -77,32 +62,21 @@ pub(crate) struct Reply {
     replier: Option<PyEntityGlobalId>,
 }
 
+attributes! { Reply, |this, py|
+    /// The sample or the error.
+    result: Py<PyAny> = this.result.clone_ref(py);
+    /// The sample, if it is one.
+    ok: Option<Py<PyAny>> = this.ok.then(|| this.result.clone_ref(py));
+    /// The error, if it is one.
+    err: Option<Py<PyAny>> = (!this.ok).then(|| this.result.clone_ref(py));
+    /// Entity that replied, if it is known.
+    replier_id: Option<PyEntityGlobalId> = this.replier;
+}
+
+pickled! { Reply by _restore, |this, py| (this.result(py), this.replier) }
+
 #[pymethods]
 impl Reply {
-    /// The sample or the error.
-    #[getter]
-    fn result(&self, py: Python<'_>) -> Py<PyAny> {
-        self.result.clone_ref(py)
-    }
-
-    /// The sample, if it is one.
-    #[getter]
-    fn ok(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.ok.then(|| self.result.clone_ref(py))
-    }
-
-    /// The error, if it is one.
-    #[getter]
-    fn err(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        (!self.ok).then(|| self.result.clone_ref(py))
-    }
-
-    /// Entity that replied, if it is known.
-    #[getter]
-    fn replier_id(&self) -> Option<PyEntityGlobalId> {
-        self.replier
-    }
-
     /// Constructor for pickle.
     #[staticmethod]
     fn _restore(result: Bound<'_, PyAny>, replier: Option<&PyEntityGlobalId>) -> PyResult<Self> {
@@ -111,13 +85,6 @@ impl Reply {
             result.cast::<ReplyError>()?;
         }
         Ok(Self { result: result.unbind(), ok, replier: replier.copied() })
-    }
-
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, impl IntoPyObject<'py> + use<'py>)> {
-        let this = slf.get();
-        Ok((slf.get_type().getattr("_restore")?, (this.result(slf.py()), this.replier)))
     }
 }
 
@@ -169,6 +136,11 @@ pub(crate) struct CancellationToken(Mutex<Cancellation>);
 /// Number of remembered gets from which on finished ones are removed, each time the list has doubled.
 const REMEMBERED: usize = 64;
 
+attributes! { CancellationToken, |this|
+    /// Whether `cancel` was called.
+    is_cancelled: bool = this.0.lock().cancelled;
+}
+
 #[pymethods]
 impl CancellationToken {
     #[new]
@@ -184,22 +156,14 @@ impl CancellationToken {
             state.cancelled = true;
             core::mem::take(&mut state.running)
         };
-        let mut interrupt = Interrupt::default();
-        py.detach(|| {
+        waiting(py, |interrupted| {
             running.iter().for_each(Running::cancel);
             for life in running.iter().filter_map(|running| running.life.as_ref()) {
-                if !life.wait(&mut || interrupt.check()) {
+                if !life.wait(interrupted) {
                     break;
                 }
             }
-        });
-        interrupt.raise()
-    }
-
-    /// Whether `cancel` was called.
-    #[getter]
-    fn is_cancelled(&self) -> bool {
-        self.0.lock().cancelled
+        })
     }
 }
 

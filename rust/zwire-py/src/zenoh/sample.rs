@@ -14,7 +14,7 @@ use crate::{
 };
 use bytes::Bytes;
 use core::hash::{Hash, Hasher};
-use pyo3::{prelude::*, types::PyType};
+use pyo3::prelude::*;
 use std::collections::hash_map::DefaultHasher;
 use zwire_proto::zenoh::{
     Priority, Qos,
@@ -36,6 +36,15 @@ pub(crate) fn source_info(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Sou
     obj.map(of).transpose()
 }
 
+attributes! { PySourceInfo, |this|
+    /// Entity that made the sample.
+    source_id: PyEntityGlobalId = PyEntityGlobalId::of(this.0.zid, this.0.eid);
+    /// Sequence number of the sample at its source.
+    source_sn: u32 = this.0.sn;
+}
+
+pickled! { PySourceInfo, |this, _py| (this.source_id(), this.0.sn) }
+
 #[pymethods]
 impl PySourceInfo {
     #[new]
@@ -43,24 +52,8 @@ impl PySourceInfo {
         Self(SourceInfo { zid: source_id.zid, eid: source_id.eid, sn: source_sn })
     }
 
-    /// Entity that made the sample.
-    #[getter]
-    fn source_id(&self) -> PyEntityGlobalId {
-        PyEntityGlobalId::of(self.0.zid, self.0.eid)
-    }
-
-    /// Sequence number of the sample at its source.
-    #[getter]
-    fn source_sn(&self) -> u32 {
-        self.0.sn
-    }
-
     fn __repr__(&self) -> String {
         format!("SourceInfo({}, source_sn={})", self.source_id().__repr__(), self.0.sn)
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (PyEntityGlobalId, u32)) {
-        (slf.get_type(), (slf.get().source_id(), slf.get().0.sn))
     }
 }
 
@@ -104,78 +97,51 @@ const fn settled(stack: TsStack) -> Stamps {
     Stamps { stack, route: None, pending: None }
 }
 
-#[pymethods]
-impl PySample {
+attributes! { PySample, |this|
     /// Key of the sample.
-    #[getter]
-    fn key_expr(&self) -> PyKeyExpr {
-        PyKeyExpr(self.sample.key.clone())
-    }
-
+    key_expr: PyKeyExpr = PyKeyExpr(this.sample.key.clone());
     /// Kind of the sample: a value or a deletion.
-    #[getter]
-    fn kind(&self) -> PySampleKind {
-        PySampleKind(self.sample.kind)
-    }
-
+    kind: PySampleKind = PySampleKind(this.sample.kind);
     /// Encoding of the payload.
-    #[getter]
-    fn encoding(&self) -> PyEncoding {
-        PyEncoding(self.sample.encoding.clone())
-    }
-
+    encoding: PyEncoding = PyEncoding(this.sample.encoding.clone());
     /// Time at which it was made, if it has a timestamp.
-    #[getter]
-    fn timestamp(&self) -> Option<PyTimestamp> {
-        self.sample.timestamp.map(PyTimestamp)
-    }
-
+    timestamp: Option<PyTimestamp> = this.sample.timestamp.map(PyTimestamp);
     /// Congestion control of the sample: the policy for a full queue.
-    #[getter]
-    fn congestion_control(&self) -> PyCongestionControl {
-        PyCongestionControl(self.sample.qos.congestion())
-    }
-
+    congestion_control: PyCongestionControl = PyCongestionControl(this.sample.qos.congestion());
     /// Priority of the sample. The priority Control, which only the protocol should use, is shown as
     /// `DATA`.
-    #[getter]
-    fn priority(&self) -> PyPriority {
-        PyPriority(match self.sample.qos.priority() {
-            Priority::Control => Priority::default(),
-            priority => priority,
-        })
-    }
-
+    priority: PyPriority = PyPriority(match this.sample.qos.priority() {
+        Priority::Control => Priority::default(),
+        priority => priority,
+    });
     /// Whether it was sent without batching.
-    #[getter]
-    fn express(&self) -> bool {
-        self.sample.qos.express()
-    }
-
+    express: bool = this.sample.qos.express();
     /// Reliability with which it was sent.
-    #[getter]
-    fn reliability(&self) -> PyReliability {
-        PyReliability(self.sample.reliability)
-    }
-
+    reliability: PyReliability = PyReliability(this.sample.reliability);
     /// Attachment of the user, if there is one.
-    #[getter]
-    fn attachment(&self) -> Option<PyZBytes> {
-        self.sample.attachment.clone().map(PyZBytes::from)
-    }
-
+    attachment: Option<PyZBytes> = this.sample.attachment.clone().map(PyZBytes::from);
     /// Source of the sample, if it carries one.
-    #[getter]
-    fn source_info(&self) -> Option<PySourceInfo> {
-        self.sample.source_info.as_deref().copied().map(PySourceInfo)
-    }
-
+    source_info: Option<PySourceInfo> = this.sample.source_info.as_deref().copied().map(PySourceInfo);
     /// Time stamps of its way, if its sender asked for them.
-    #[getter]
-    fn timestamp_stack(&self) -> Option<PyTimestampStack> {
-        stamps::shown(self.sample.stamps.as_deref().map(|stamps| &stamps.stack))
-    }
+    timestamp_stack: Option<PyTimestampStack> =
+        stamps::shown(this.sample.stamps.as_deref().map(|stamps| &stamps.stack));
+}
 
+pickled! { PySample by _restore, |this, py| (
+    this.key_expr(),
+    this.kind(),
+    this.payload.clone_ref(py),
+    this.encoding(),
+    this.timestamp(),
+    this.sample.qos.0,
+    this.reliability(),
+    this.source_info(),
+    this.attachment(),
+    this.sample.stamps.as_deref().map(|stamps| stamps::parts(&stamps.stack)),
+) }
+
+#[pymethods]
+impl PySample {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let kind = self.kind().into_pyobject(py)?.repr()?;
         let payload = self.payload.bind(py).repr()?;
@@ -222,24 +188,5 @@ impl PySample {
             link: 0,
         };
         Self::new(payload.py(), sample)
-    }
-
-    fn __reduce__<'py>(
-        slf: &Bound<'py, Self>,
-    ) -> PyResult<(Bound<'py, PyAny>, impl IntoPyObject<'py> + use<'py>)> {
-        let this = slf.get();
-        let parts = (
-            this.key_expr(),
-            this.kind(),
-            this.payload.clone_ref(slf.py()),
-            this.encoding(),
-            this.timestamp(),
-            this.sample.qos.0,
-            this.reliability(),
-            this.source_info(),
-            this.attachment(),
-            this.sample.stamps.as_deref().map(|stamps| stamps::parts(&stamps.stack)),
-        );
-        Ok((slf.get_type().getattr("_restore")?, parts))
     }
 }

@@ -1,7 +1,7 @@
 //! `scout`: search for nodes.
 
 use crate::{
-    errors,
+    errors::{self, OrRaise},
     loops::{calling::Life, item::Item},
     zenoh::{
         enums::{PyWhatAmI, title},
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 use parking_lot::Mutex;
-use pyo3::{exceptions::PyTypeError, prelude::*, types::PyDict};
+use pyo3::{exceptions::PyTypeError, prelude::*};
 use std::sync::Arc;
 use zwire_engine::{
     config::Roles,
@@ -24,32 +24,19 @@ use zwire_proto::zenoh::WhatAmI;
 #[pyclass(module = "zwire.zenoh", frozen)]
 pub(crate) struct Hello(Found);
 
+attributes! { Hello, |this|
+    /// The role of the node.
+    whatami: PyWhatAmI = PyWhatAmI(this.0.whatami);
+    /// The id of the node.
+    zid: PyZenohId = PyZenohId(this.0.zid);
+    /// Locators of the node, as far as they are usable from here.
+    locators: Vec<String> = this.0.locators.iter().map(|locator| locator.as_str().to_owned()).collect();
+    /// Address that the answer came from, such as `192.168.1.5:47123`.
+    source: String = this.0.from.to_string();
+}
+
 #[pymethods]
 impl Hello {
-    /// The role of the node.
-    #[getter]
-    const fn whatami(&self) -> PyWhatAmI {
-        PyWhatAmI(self.0.whatami)
-    }
-
-    /// The id of the node.
-    #[getter]
-    const fn zid(&self) -> PyZenohId {
-        PyZenohId(self.0.zid)
-    }
-
-    /// Locators of the node, as far as they are usable from here.
-    #[getter]
-    fn locators(&self) -> Vec<String> {
-        self.0.locators.iter().map(|locator| locator.as_str().to_owned()).collect()
-    }
-
-    /// Address that the answer came from, such as `192.168.1.5:47123`.
-    #[getter]
-    fn source(&self) -> String {
-        self.0.from.to_string()
-    }
-
     fn __str__(&self) -> String {
         let locators = self.locators().join(", ");
         let role = title(self.0.whatami);
@@ -95,47 +82,25 @@ impl Drop for Scout {
     }
 }
 
+attributes! { Scout, |this, py|
+    /// The channel, or the handler given with the callback.
+    handler: Py<PyAny> = this.handler.clone_ref(py);
+    /// Number of answers dropped because the handler was full.
+    dropped: u64 = this.listing.queue().dropped();
+}
+
+receives! { Scout, "answer", |this, py| Source::of(py, &this.handler)? }
+
+context_manager! { Scout, |this, _py| {
+    this.listing.stop();
+    Ok(())
+} }
+
 #[pymethods]
 impl Scout {
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn __exit__(&self, _args: &Bound<'_, PyAny>, _kwargs: Option<&Bound<'_, PyDict>>) {
-        self.listing.stop();
-    }
-
-    /// The channel, or the handler given with the callback.
-    #[getter]
-    fn handler(&self, py: Python<'_>) -> Py<PyAny> {
-        self.handler.clone_ref(py)
-    }
-
-    /// Number of answers dropped because the handler was full.
-    #[getter]
-    fn dropped(&self) -> u64 {
-        self.listing.queue().dropped()
-    }
-
     /// Ends the search. A second call does nothing.
     fn stop(&self) {
         self.listing.stop();
-    }
-
-    /// The next answer, or None if none is waiting.
-    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        Source::of(py, &self.handler)?.try_recv(py)
-    }
-
-    /// Waits for the next answer. Raises `TimedOut` after `timeout` seconds, if given.
-    #[pyo3(signature = (timeout=None))]
-    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
-        Source::of(py, &self.handler)?.recv(py, timeout)
-    }
-
-    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Source::of(py, &self.handler)?.iter()
     }
 }
 
@@ -177,7 +142,7 @@ pub(crate) fn scout(
     let config = crate::config::extract_option(config)?;
     let queued = handler.engine();
     let listing = py.detach(|| scouting::scout(&config, roles, queued));
-    let listing = Arc::new(listing.map_err(|error| errors::engine(py, &error))?);
+    let listing = Arc::new(listing.or_raise(py)?);
     let background = matches!(handler, HandlerArg::Callback { .. });
     let handler = handler.attach(py, listing.queue(), None, &Arc::<Life>::default())?;
     let mut running = RUNNING.lock();

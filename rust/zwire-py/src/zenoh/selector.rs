@@ -1,17 +1,14 @@
 //! `Selector`: a key expression and parameters.
 
 use crate::{
-    errors,
+    errors::{self, OrRaise},
     zenoh::{
         keyexpr::{self, PyKeyExpr},
         parameters::{self, PyParameters},
     },
 };
 use parking_lot::Mutex;
-use pyo3::{
-    prelude::*,
-    types::{PyString, PyType},
-};
+use pyo3::{prelude::*, types::PyString};
 use zwire_proto::{
     Text,
     zenoh::{KeyExpr, Parameters, Selector},
@@ -42,7 +39,7 @@ fn whole(obj: &Bound<'_, PyAny>) -> PyResult<Selector> {
         return Ok(key.get().0.clone().into());
     }
     match obj.cast::<PyString>() {
-        Ok(text) => text.to_str()?.parse().map_err(|error| errors::key_expr(obj.py(), &error)),
+        Ok(text) => text.to_str()?.parse::<Selector>().or_raise(obj.py()),
         Err(_) => Err(errors::wrong_type("a Selector, KeyExpr or str", obj)),
     }
 }
@@ -57,6 +54,15 @@ impl PySelector {
     }
 }
 
+attributes! { PySelector, |this|
+    /// The key expression.
+    key_expr: PyKeyExpr = PyKeyExpr(this.0.lock().key.clone());
+    /// A copy of the parameters; assign one to change them.
+    parameters: PyParameters = PyParameters::of(this.0.lock().parameters.clone());
+}
+
+pickled! { PySelector, |this, _py| (this.__str__(),) }
+
 #[pymethods]
 impl PySelector {
     #[new]
@@ -69,23 +75,11 @@ impl PySelector {
         }
     }
 
-    /// The key expression.
-    #[getter]
-    fn key_expr(&self) -> PyKeyExpr {
-        PyKeyExpr(self.0.lock().key.clone())
-    }
-
     #[setter]
     fn set_key_expr(&self, key_expr: &Bound<'_, PyAny>) -> PyResult<()> {
         let key = keyexpr::extract(key_expr)?;
         self.0.lock().key = key;
         Ok(())
-    }
-
-    /// A copy of the parameters; assign one to change them.
-    #[getter]
-    fn parameters(&self) -> PyParameters {
-        PyParameters::of(self.0.lock().parameters.clone())
     }
 
     #[setter]
@@ -110,9 +104,5 @@ impl PySelector {
 
     fn __eq__(&self, other: &Self) -> bool {
         self.copy() == other.copy()
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (String,)) {
-        (slf.get_type(), (slf.get().__str__(),))
     }
 }

@@ -1,7 +1,7 @@
 //! [`Sender`]: base class of publishers and queriers.
 
 use crate::zenoh::{declared::Declared, global_id::PyEntityGlobalId, keyexpr::PyKeyExpr};
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::prelude::*;
 use zwire_proto::zenoh::KeyExpr;
 
 /// A declaration that sends to matching subscribers or queryables. A context manager; it undeclares itself when it
@@ -12,34 +12,17 @@ pub(crate) struct Sender {
     pub(crate) key: KeyExpr,
 }
 
+attributes! { Sender, |this|
+    /// Id of the declaration.
+    id: PyEntityGlobalId = this.declared.global_id();
+    /// Key expression that it publishes on, or queries.
+    key_expr: PyKeyExpr = PyKeyExpr(this.key.clone());
+}
+
+context_manager! { Sender, |this, py| this.declared.exit(py) }
+
 #[pymethods]
 impl Sender {
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _args: &Bound<'_, PyAny>,
-        _kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<()> {
-        self.declared.exit(py)
-    }
-
-    /// Id of the declaration.
-    #[getter]
-    fn id(&self) -> PyEntityGlobalId {
-        self.declared.global_id()
-    }
-
-    /// Key expression that it publishes on, or queries.
-    #[getter]
-    fn key_expr(&self) -> PyKeyExpr {
-        PyKeyExpr(self.key.clone())
-    }
-
     /// Waits until at least `n` subscribers of a publisher, or queryables of a querier, are known. Raises
     /// `TimedOut` after `timeout` seconds, if given.
     ///

@@ -1,8 +1,8 @@
 //! `Session`: opening, declaring, publishing, querying.
 
 use crate::{
-    errors,
-    loops::{interrupt::Interrupt, timeout::seconds, turn::Turn},
+    errors::{self, OrRaise},
+    loops::{interrupt::waiting, timeout::seconds, turn::Turn},
     zenoh::{
         bodies::{self, del_body, locality, put_body, qos, query_body},
         encoding, enums,
@@ -15,6 +15,7 @@ use crate::{
         publisher::Publisher,
         querier::Querier,
         queryable::Queryable,
+        receiver::Receiver,
         reply, sample, selector, stamps,
         subscriber::Subscriber,
         timestamp::PyTimestamp,
@@ -23,7 +24,7 @@ use crate::{
     },
 };
 use parking_lot::Mutex;
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::prelude::*;
 use std::sync::{Arc, Weak};
 use zwire_engine::{Error, LINGER, Session as Engine, clock};
 use zwire_proto::zenoh::{
@@ -73,10 +74,7 @@ pub(crate) fn open(
 ) -> PyResult<Session> {
     crate::log::attach(py)?;
     let config = crate::config::extract_option(config)?;
-    let mut interrupt = Interrupt::default();
-    let result = py.detach(|| Engine::open(&config, &mut || interrupt.check()));
-    interrupt.raise()?;
-    let engine = result.map_err(|error| errors::engine(py, &error))?;
+    let engine = waiting(py, |interrupted| Engine::open(&config, interrupted))?.or_raise(py)?;
     let stamper =
         timestamp_callback.map(|callback| stamps::Callback::install(callback, &engine)).transpose()?;
     let (keys, callbacks) = (Mutex::default(), Arc::default());
@@ -91,22 +89,17 @@ pub(crate) fn open(
 #[pyclass(module = "zwire.zenoh", frozen, weakref)]
 pub(crate) struct Session(pub(crate) Handle);
 
+attributes! { Session, |this|
+    /// Id of this session as an entity.
+    id: PyEntityGlobalId = this.0.global_id(EntityId(0));
+    /// Information about links and neighbours.
+    info: SessionInfo = SessionInfo(this.0.clone());
+}
+
+context_manager! { Session, |this, py| this.close(py, None) }
+
 #[pymethods]
 impl Session {
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _args: &Bound<'_, PyAny>,
-        _kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<()> {
-        self.close(py, None)
-    }
-
     fn __repr__(&self) -> String {
         let state = if self.0.0.engine.is_closed() { "closed" } else { "open" };
         format!("<Session {} {state}>", self.0.0.engine.zid())
@@ -115,18 +108,6 @@ impl Session {
     /// Id of this node.
     fn zid(&self) -> PyZenohId {
         PyZenohId(self.0.0.engine.zid())
-    }
-
-    /// Id of this session as an entity.
-    #[getter]
-    fn id(&self) -> PyEntityGlobalId {
-        self.0.global_id(EntityId(0))
-    }
-
-    /// Information about links and neighbours.
-    #[getter]
-    fn info(&self) -> SessionInfo {
-        SessionInfo(self.0.clone())
     }
 
     /// Closes the session: its links, handlers and callbacks. May be called repeatedly and from any
@@ -140,18 +121,16 @@ impl Session {
     fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let timeout = seconds(timeout)?.unwrap_or(LINGER);
         let session = &self.0.0;
-        let mut interrupt = Interrupt::default();
-        let result = py.detach(|| {
+        let result = waiting(py, |interrupted| {
             let end = clock::mono().checked_add(timeout);
-            session.engine.close_within(timeout, &mut || interrupt.check())?;
-            let left = session.callbacks.finish(end, &mut || interrupt.check());
+            session.engine.close_within(timeout, interrupted)?;
+            let left = session.callbacks.finish(end, interrupted);
             if left > 0 {
                 tracing::warn!(session = %session.engine.zid(), callbacks = left, "session closed while callbacks are running");
             }
-            Ok(())
+            Ok::<_, Error>(())
         });
-        interrupt.raise()?;
-        result.map_err(|error| errors::engine(py, &error))
+        result?.or_raise(py)
     }
 
     /// Whether the session is closed.
@@ -401,13 +380,10 @@ impl Session {
         handler: Option<&Bound<'_, PyAny>>,
         allowed_origin: Option<enums::PyLocality>,
     ) -> PyResult<Py<Subscriber>> {
-        let key = keyexpr::extract(key_expr)?;
-        let handler = HandlerArg::parse(py, handler)?;
         let options = SubscriberOptions { origin: locality(allowed_origin) };
-        let (declared, engine_handler) = (key.clone(), handler.engine());
-        let (id, queue) =
-            self.0.run(py, move |engine, _| engine.declare_subscriber(declared, options, engine_handler))?;
-        Subscriber::new(py, self.0.clone(), id, key, queue, handler)
+        Subscriber::declare(py, &self.0, keyexpr::extract(key_expr)?, handler, |engine, key, handler| {
+            engine.declare_subscriber(key, options, handler)
+        })
     }
 
     /// Declares a queryable, which answers queries on a key expression.
@@ -421,13 +397,11 @@ impl Session {
         allowed_origin: Option<enums::PyLocality>,
     ) -> PyResult<Py<Queryable>> {
         let key = keyexpr::extract(key_expr)?;
-        let handler = HandlerArg::parse(py, handler)?;
         let options =
             QueryableOptions { complete: complete.unwrap_or(false), origin: locality(allowed_origin) };
-        let (declared, engine_handler) = (key.clone(), handler.engine());
-        let (id, queue) =
-            self.0.run(py, move |engine, _| engine.declare_queryable(declared, options, engine_handler))?;
-        Queryable::new(py, self.0.clone(), id, key, queue, handler)
+        let declare = |engine: &Engine, key, handler| engine.declare_queryable(key, options, handler);
+        let (base, _) = Receiver::declare(py, (&self.0, "queryable"), key, handler, declare)?;
+        Py::new(py, (Queryable, base))
     }
 
     /// Declares a publisher for a key expression.

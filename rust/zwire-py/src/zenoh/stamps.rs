@@ -14,11 +14,7 @@ use crate::{
     },
 };
 use core::fmt::Write;
-use pyo3::{
-    exceptions::PyTypeError,
-    prelude::*,
-    types::{PyBytes, PyType},
-};
+use pyo3::{exceptions::PyTypeError, prelude::*, types::PyBytes};
 use std::sync::Arc;
 use zwire_engine::Session as Engine;
 use zwire_proto::zenoh::{
@@ -149,13 +145,6 @@ pub(crate) fn of_parts((flags, records): StackParts) -> TsStack {
     TsStack { flags, records: records.into_iter().map(record_of).collect() }
 }
 
-/// Return type of `__reduce__` for a class with `_restore`.
-type Reduced<'py, P> = PyResult<(Bound<'py, PyAny>, (P,))>;
-
-fn reduced<P>(class: Bound<'_, PyType>, parts: P) -> Reduced<'_, P> {
-    Ok((class.getattr("_restore")?, (parts,)))
-}
-
 /// Node in which a timestamp callback is called.
 #[pyclass(module = "zwire.zenoh", frozen, skip_from_py_object)]
 pub(crate) struct TimestampContext {
@@ -163,20 +152,15 @@ pub(crate) struct TimestampContext {
     whatami: WhatAmI,
 }
 
+attributes! { TimestampContext, |this|
+    /// Id of the node.
+    zid: PyZenohId = PyZenohId(this.zid);
+    /// Role of the node.
+    whatami: PyWhatAmI = PyWhatAmI(this.whatami);
+}
+
 #[pymethods]
 impl TimestampContext {
-    /// Id of the node.
-    #[getter]
-    const fn zid(&self) -> PyZenohId {
-        PyZenohId(self.zid)
-    }
-
-    /// Role of the node.
-    #[getter]
-    const fn whatami(&self) -> PyWhatAmI {
-        PyWhatAmI(self.whatami)
-    }
-
     fn __repr__(&self) -> String {
         format!("TimestampContext(zid={}, whatami={})", self.zid, title(self.whatami))
     }
@@ -186,6 +170,8 @@ impl TimestampContext {
 #[pyclass(name = "TimestampInstrumentation", module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct PyTimestampInstrumentation(u8);
+
+pickled! { PyTimestampInstrumentation by _restore, |this, _py| (this.0,) }
 
 #[pymethods]
 impl PyTimestampInstrumentation {
@@ -201,10 +187,6 @@ impl PyTimestampInstrumentation {
     #[staticmethod]
     const fn _restore(flags: u8) -> Self {
         Self(flags)
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py, u8> {
-        reduced(slf.get_type(), slf.get().0)
     }
 }
 
@@ -267,20 +249,17 @@ fn write_record(text: &mut String, record: &TsRecord) {
     };
 }
 
+attributes! { PyTimestampStackRecord, |this|
+    /// Point at which the stamp was made.
+    point: PyInterceptionPoint = PyInterceptionPoint(Point::of(&this.0));
+    /// Whether a function of a program made the stamp, instead of a clock.
+    is_custom: bool = this.0.timestamp().is_none();
+}
+
+pickled! { PyTimestampStackRecord by _restore, |this, _py| (record_parts(&this.0),) }
+
 #[pymethods]
 impl PyTimestampStackRecord {
-    /// Point at which the stamp was made.
-    #[getter]
-    const fn point(&self) -> PyInterceptionPoint {
-        PyInterceptionPoint(Point::of(&self.0))
-    }
-
-    /// Whether a function of a program made the stamp, instead of a clock.
-    #[getter]
-    fn is_custom(&self) -> bool {
-        self.0.timestamp().is_none()
-    }
-
     /// The stamp: a `Timestamp`, or `bytes` of a function.
     fn timestamp<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self.0.timestamp() {
@@ -299,30 +278,24 @@ impl PyTimestampStackRecord {
     fn _restore(parts: RecordParts) -> Self {
         Self(record_of(parts))
     }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py, RecordParts> {
-        reduced(slf.get_type(), record_parts(&slf.get().0))
-    }
 }
 
 /// Stamps of a message in the order of its way. The stack of a reply continues that of its query.
 #[pyclass(name = "TimestampStack", module = "zwire.zenoh", frozen, skip_from_py_object)]
 pub(crate) struct PyTimestampStack(TsStack);
 
+attributes! { PyTimestampStack, |this|
+    /// Points at which stamps were requested.
+    instrumentation: PyTimestampInstrumentation = PyTimestampInstrumentation(this.0.flags);
+    /// The stamps.
+    records: Vec<PyTimestampStackRecord> =
+        this.0.records.iter().cloned().map(PyTimestampStackRecord).collect();
+}
+
+pickled! { PyTimestampStack by _restore, |this, _py| (parts(&this.0),) }
+
 #[pymethods]
 impl PyTimestampStack {
-    /// Points at which stamps were requested.
-    #[getter]
-    const fn instrumentation(&self) -> PyTimestampInstrumentation {
-        PyTimestampInstrumentation(self.0.flags)
-    }
-
-    /// The stamps.
-    #[getter]
-    fn records(&self) -> Vec<PyTimestampStackRecord> {
-        self.0.records.iter().cloned().map(PyTimestampStackRecord).collect()
-    }
-
     fn __repr__(&self) -> String {
         let records: Vec<String> = self.records().iter().map(PyTimestampStackRecord::__repr__).collect();
         let instrumentation = self.instrumentation().__repr__();
@@ -333,9 +306,5 @@ impl PyTimestampStack {
     #[staticmethod]
     fn _restore(parts: StackParts) -> Self {
         Self(of_parts(parts))
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> Reduced<'py, StackParts> {
-        reduced(slf.get_type(), parts(&slf.get().0))
     }
 }

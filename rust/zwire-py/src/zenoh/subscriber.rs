@@ -1,17 +1,17 @@
 //! `Subscriber`: samples of a key expression.
 
 use crate::{
-    errors,
+    errors::OrRaise,
     loops::item::Item,
-    zenoh::{handle::Handle, handlers::HandlerArg, receiver::Receiver},
+    zenoh::{
+        handle::Handle,
+        receiver::{Queued, Receiver},
+    },
 };
 use pyo3::prelude::*;
 use std::sync::Arc;
-use zwire_engine::{Origins, Queue};
-use zwire_proto::zenoh::{
-    KeyExpr,
-    session::{EntityId, Sample},
-};
+use zwire_engine::{Handler, Origins, Queue, Session as Engine};
+use zwire_proto::zenoh::{KeyExpr, session::Sample};
 
 /// A declared subscriber. A context manager, and an iterator over its samples unless it has a
 /// callback. It undeclares itself when it is dropped, unless it has a callback.
@@ -21,15 +21,15 @@ pub(crate) struct Subscriber {
 }
 
 impl Subscriber {
-    pub(crate) fn new(
+    /// Declares a subscriber by a command of the engine.
+    pub(crate) fn declare(
         py: Python<'_>,
-        session: Handle,
-        id: EntityId,
+        session: &Handle,
         key: KeyExpr,
-        queue: Arc<Queue<Sample>>,
-        handler: HandlerArg,
+        handler: Option<&Bound<'_, PyAny>>,
+        declare: impl FnOnce(&Engine, KeyExpr, Handler) -> Queued<Sample> + Send,
     ) -> PyResult<Py<Self>> {
-        let base = Receiver::new(py, (session, id, "subscriber"), key, queue.clone(), handler)?;
+        let (base, queue) = Receiver::declare(py, (session, "subscriber"), key, handler, declare)?;
         Py::new(py, (Self { queue }, base))
     }
 
@@ -41,12 +41,10 @@ impl Subscriber {
         handler: Option<&Bound<'_, PyAny>>,
         history: Option<bool>,
     ) -> PyResult<Py<Self>> {
-        let handler = HandlerArg::parse(py, handler)?;
-        let (declared, engine_handler, history) = (key.clone(), handler.engine(), history.unwrap_or(false));
-        let (id, queue) = session.run(py, move |engine, _| {
-            engine.declare_liveliness_subscriber(declared, history, engine_handler)
-        })?;
-        Self::new(py, session.clone(), id, key, queue, handler)
+        let history = history.unwrap_or(false);
+        Self::declare(py, session, key, handler, move |engine, key, handler| {
+            engine.declare_liveliness_subscriber(key, history, handler)
+        })
     }
 
     /// Key and queue, for a thread of the recorder that takes the samples.
@@ -69,7 +67,7 @@ pub(crate) fn recv_batch(
     timeout: Option<f64>,
 ) -> PyResult<Py<PyAny>> {
     let channel = receiver.channel(py)?;
-    receiver.declared.session.0.engine.check().map_err(|e| errors::engine(py, &e)).or_else(|e| {
+    receiver.declared.session.0.engine.check().or_raise(py).or_else(|e| {
         // Samples received before the end can still be taken.
         if queue.is_empty() { Err(e) } else { Ok(()) }
     })?;
@@ -77,32 +75,20 @@ pub(crate) fn recv_batch(
     crate::arrow::recv_batch(py, queue, max_rows, timeout, failed)
 }
 
+attributes! { Subscriber, |this|
+    /// Number of samples replaced by newer ones of their key, in a `LatestChannel`.
+    replaced: u64 = this.queue.replaced();
+}
+
+attributes! { Subscriber in Bound, |slf|
+    /// Number of exceptions raised by its callback.
+    errors: u64 = slf.as_super().get().life.errors();
+}
+
+receives_many! { Subscriber, "samples", |slf, py| slf.as_super().get().channel(py)?.get() }
+
 #[pymethods]
 impl Subscriber {
-    /// Number of samples replaced by newer ones of their key, in a `LatestChannel`.
-    #[getter]
-    fn replaced(&self) -> u64 {
-        self.queue.replaced()
-    }
-
-    /// Number of exceptions raised by its callback.
-    #[getter]
-    fn errors(slf: &Bound<'_, Self>) -> u64 {
-        slf.as_super().get().life.errors()
-    }
-
-    /// Takes up to `max_items` samples at once; waits for the first one only, and returns an empty list at the
-    /// timeout.
-    #[pyo3(signature = (max_items, timeout=None))]
-    fn recv_many(
-        slf: &Bound<'_, Self>,
-        py: Python<'_>,
-        max_items: usize,
-        timeout: Option<f64>,
-    ) -> PyResult<Vec<Py<PyAny>>> {
-        slf.as_super().get().channel(py)?.get().recv_many(py, max_items, timeout)
-    }
-
     /// Takes up to `max_rows` samples as an Arrow record batch, built without a Python object per sample.
     ///
     /// Columns: key, payload, kind, encoding, timestamp, attachment, priority, congestion, express.

@@ -64,6 +64,8 @@ fn invalid(py: Python<'_>, error: &TimestampError) -> PyErr {
     errors::invalid(py, error.to_string())
 }
 
+pickled! { PyNtp64 by from_int, |this, _py| (this.0.0,) }
+
 #[pymethods]
 impl PyNtp64 {
     #[new]
@@ -131,10 +133,6 @@ impl PyNtp64 {
     fn __repr__(&self) -> String {
         self.0.to_string()
     }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (u64,))> {
-        Ok((slf.get_type().getattr("from_int")?, (slf.get().0.0,)))
-    }
 }
 
 /// Id of the clock of a timestamp: 1 to 16 bytes, not all zero; mostly the id of a node.
@@ -160,6 +158,8 @@ fn timestamp_id(obj: &Bound<'_, PyAny>) -> PyResult<ZenohId> {
     })
 }
 
+pickled! { PyTimestampId, |this, py| (this.__bytes__(py),) }
+
 #[pymethods]
 impl PyTimestampId {
     #[new]
@@ -177,10 +177,6 @@ impl PyTimestampId {
 
     fn __repr__(&self) -> String {
         self.0.to_string()
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (Bound<'py, PyBytes>,)) {
-        (slf.get_type(), (slf.get().__bytes__(slf.py()),))
     }
 }
 
@@ -205,6 +201,8 @@ pub(crate) fn extract_option(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<
     };
     obj.map(of).transpose()
 }
+
+pickled! { PyTimestamp, |this, _py| (this.get_time_as_ntp64(), this.get_id()) }
 
 #[pymethods]
 impl PyTimestamp {
@@ -265,9 +263,5 @@ impl PyTimestamp {
 
     fn __repr__(&self) -> String {
         self.0.exact().to_string()
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (PyNtp64, PyTimestampId)) {
-        (slf.get_type(), (slf.get().get_time_as_ntp64(), slf.get().get_id()))
     }
 }

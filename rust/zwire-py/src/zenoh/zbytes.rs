@@ -9,7 +9,7 @@ use pyo3::{
     ffi,
     prelude::*,
     pybacked::PyBackedBytes,
-    types::{PyByteArray, PyBytes, PyList, PyMemoryView, PySlice, PyString, PyTuple, PyType},
+    types::{PyByteArray, PyBytes, PyList, PyMemoryView, PySlice, PyString, PyTuple},
 };
 use zwire_proto::zenoh::{Payload, PayloadParts};
 
@@ -169,6 +169,8 @@ impl PyZBytes {
     }
 }
 
+pickled! { PyZBytes, |this, py| (PyBytes::new(py, &this.0),) }
+
 #[pymethods]
 impl PyZBytes {
     #[new]
@@ -290,9 +292,5 @@ impl PyZBytes {
             )
         };
         if result == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (Bound<'py, PyBytes>,)) {
-        (slf.get_type(), (PyBytes::new(slf.py(), &slf.get().0),))
     }
 }

@@ -1,10 +1,7 @@
 //! `ZenohId`: the id of a node.
 
 use crate::errors;
-use pyo3::{
-    prelude::*,
-    types::{PyBytes, PyType},
-};
+use pyo3::{prelude::*, types::PyBytes};
 use zwire_proto::zenoh::ZenohId;
 
 /// Id of a node: a number of up to 128 bits, written in lower-case hexadecimal without leading zeros.
@@ -16,6 +13,8 @@ use zwire_proto::zenoh::ZenohId;
 #[pyclass(name = "ZenohId", module = "zwire.zenoh", frozen, eq, ord, hash, skip_from_py_object)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PyZenohId(pub(crate) ZenohId);
+
+pickled! { PyZenohId, |this, _py| (this.0.to_string(),) }
 
 #[pymethods]
 impl PyZenohId {
@@ -36,9 +35,5 @@ impl PyZenohId {
 
     fn __repr__(&self) -> String {
         self.0.to_string()
-    }
-
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> (Bound<'py, PyType>, (String,)) {
-        (slf.get_type(), (slf.get().0.to_string(),))
     }
 }

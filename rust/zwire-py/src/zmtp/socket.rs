@@ -2,8 +2,8 @@
 
 use crate::{
     arrow::{ArrowBatch, import_array, take_batch},
-    errors,
-    loops::{interrupt::Interrupt, timeout::seconds},
+    errors::{self, OrRaise},
+    loops::{interrupt::waiting, timeout::seconds},
     zenoh::zbytes::{self, PyZBytes},
     zmtp::options,
 };
@@ -53,44 +53,23 @@ pub(crate) fn close_all(py: Python<'_>) {
 #[pyclass(name = "ZmtpEvent", module = "zwire._zwire", frozen)]
 pub(crate) struct PyEvent(Event);
 
+attributes! { PyEvent, |this, py|
+    /// Kind of the event.
+    r#type: &'static str = this.0.kind.name();
+    /// Endpoint as it was bound or connected to.
+    endpoint: &str = &this.0.endpoint;
+    /// Address of the peer, if there was a connection.
+    remote: Option<String> = this.0.remote.map(|address| address.to_string());
+    /// Short name of the cause.
+    reason: Option<&'static str> = this.why().map(errors::close_word);
+    /// Identity of the peer.
+    identity: Bound<'py, PyBytes> = PyBytes::new(py, &this.0.identity);
+    /// Cause, as an exception that could be raised.
+    error: Option<PyErr> = this.why().map(|reason| errors::close_reason(py, &this.0.endpoint, reason));
+}
+
 #[pymethods]
 impl PyEvent {
-    /// Kind of the event.
-    #[getter]
-    fn r#type(&self) -> &'static str {
-        self.0.kind.name()
-    }
-
-    /// Endpoint as it was bound or connected to.
-    #[getter]
-    fn endpoint(&self) -> &str {
-        &self.0.endpoint
-    }
-
-    /// Address of the peer, if there was a connection.
-    #[getter]
-    fn remote(&self) -> Option<String> {
-        self.0.remote.map(|address| address.to_string())
-    }
-
-    /// Identity of the peer.
-    #[getter]
-    fn identity<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.0.identity)
-    }
-
-    /// Short name of the cause.
-    #[getter]
-    fn reason(&self) -> Option<&'static str> {
-        self.why().map(errors::close_word)
-    }
-
-    /// Cause, as an exception that could be raised.
-    #[getter]
-    fn error(&self, py: Python<'_>) -> Option<PyErr> {
-        self.why().map(|reason| errors::close_reason(py, &self.0.endpoint, reason))
-    }
-
     fn __repr__(&self) -> String {
         let reason = self.why().map_or_else(String::new, |reason| format!(": {reason}"));
         format!("<Event {} {}{reason}>", self.0.kind.name(), self.0.endpoint)
@@ -154,10 +133,7 @@ impl PySocket {
         py: Python<'_>,
         f: impl FnOnce(&Socket, &mut dyn FnMut() -> bool) -> Result<R, SocketError> + Send,
     ) -> PyResult<R> {
-        let mut interrupt = Interrupt::default();
-        let result = py.detach(|| f(&self.socket, &mut || interrupt.check()));
-        interrupt.raise()?;
-        result.map_err(|error| errors::socket(py, &error))
+        waiting(py, |interrupted| f(&self.socket, interrupted))?.or_raise(py)
     }
 
     fn list(&self, py: Python<'_>, received: Received, copy: bool) -> PyResult<Py<PyAny>> {
@@ -190,10 +166,7 @@ impl PySocket {
             Ok(None) => {}
             Err(error) => return Ok(Err(error)),
         }
-        let mut interrupt = Interrupt::default();
-        let result = py.detach(|| self.socket.recv(timeout, &mut || interrupt.check()));
-        interrupt.raise()?;
-        Ok(result)
+        waiting(py, |interrupted| self.socket.recv(timeout, interrupted))
     }
 
     /// Refuses to receive on a PUB, which would wait for ever.
@@ -206,9 +179,11 @@ impl PySocket {
 
     /// Fails in a forked child; messages received before the end can still be taken.
     fn look(&self, py: Python<'_>) -> PyResult<()> {
-        self.socket.look().map_err(|error| errors::socket(py, &error))
+        self.socket.look().or_raise(py)
     }
 }
+
+context_manager! { PySocket, |this, py| this.close(py, None) }
 
 #[pymethods]
 impl PySocket {
@@ -218,7 +193,7 @@ impl PySocket {
         let kind = SocketType::from_name(socket_type.as_bytes());
         let kind = kind.ok_or_else(|| errors::invalid(py, format!("no socket type {socket_type:?}")))?;
         let (options, linger) = options::extract(kind, options)?;
-        let socket = Socket::open(options).map_err(|error| errors::socket(py, &error))?;
+        let socket = Socket::open(options).or_raise(py)?;
         let socket = Arc::new(socket);
         let mut open = OPEN.lock();
         open.retain(|socket| socket.strong_count() > 0);
@@ -388,10 +363,8 @@ impl PySocket {
         self.look(py)?;
         let queue = self.socket.events();
         if let Some(timeout) = seconds(timeout)? {
-            let mut interrupt = Interrupt::default();
             // A timeout and the end of the socket both mean that there is nothing more.
-            let _ = py.detach(|| queue.wait_readable(Some(timeout), &mut || interrupt.check()));
-            interrupt.raise()?;
+            let _ = waiting(py, |interrupted| queue.wait_readable(Some(timeout), interrupted))?;
         }
         let mut events = Vec::new();
         queue.drain_into(&mut events, usize::MAX);
@@ -439,20 +412,6 @@ impl PySocket {
     fn closed(&self, py: Python<'_>) -> PyResult<bool> {
         self.look(py)?;
         Ok(self.socket.check().is_err())
-    }
-
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _args: &Bound<'_, PyAny>,
-        _kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<()> {
-        self.close(py, None)
     }
 
     const fn __iter__(slf: Py<Self>) -> Py<Self> {

@@ -16,40 +16,23 @@ use zwire_proto::zre::node::EventKind;
 #[pyclass(module = "zwire.zre", frozen, subclass)]
 pub(crate) struct Event(NodeEvent);
 
-#[pymethods]
-impl Event {
+attributes! { Event, |this|
     /// `ENTER`, `EXIT`, `EVASIVE`, `SILENT`, `JOIN`, `LEAVE`, `WHISPER`, `SHOUT`, `MESSAGES_LOST`,
     /// `LEADER` or `STOP`.
-    #[getter]
-    const fn r#type(&self) -> &'static str {
-        self.0.event.kind.name()
-    }
-
+    r#type: &'static str = this.0.event.kind.name();
     /// UUID of the peer: 32 upper-case hexadecimal digits. For STOP, and for a LEADER that is this node,
     /// its own.
-    #[getter]
-    fn peer(&self) -> String {
-        self.0.event.peer.to_string()
-    }
-
+    peer: String = this.0.event.peer.to_string();
     /// Name of the peer; for peers before 36/ZRE the first six digits of its UUID.
-    #[getter]
-    fn name(&self) -> &str {
-        &self.0.event.name
-    }
-
+    name: &str = &this.0.event.name;
     /// Endpoint that the peer announced: `tcp://host:port`.
-    #[getter]
-    fn address(&self) -> &str {
-        &self.0.event.address
-    }
-
+    address: &str = &this.0.event.address;
     /// Time at which the event was noticed, in seconds since 1970.
-    #[getter]
-    const fn time(&self) -> f64 {
-        self.0.time.as_secs_f64()
-    }
+    time: f64 = this.0.time.as_secs_f64();
+}
 
+#[pymethods]
+impl Event {
     fn __repr__(&self) -> String {
         let event = &self.0.event;
         let mut text = format!("<{} {} {}", event.kind.name(), event.name.as_str(), event.peer);

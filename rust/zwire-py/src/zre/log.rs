@@ -1,16 +1,13 @@
 //! ZRE/LOG in Python: collectors, senders, records.
 
 use crate::{
-    errors,
+    errors::{self, OrRaise},
     loops::{item::Item, timeout::seconds},
-    zenoh::handlers::Handler,
+    zenoh::{handlers::Handler, receiver::Source},
     zre::settings,
 };
 use core::time::Duration;
-use pyo3::{
-    prelude::*,
-    types::{PyDict, PyInt},
-};
+use pyo3::{prelude::*, types::PyInt};
 use std::sync::Arc;
 use zwire_engine::{
     Queue,
@@ -50,52 +47,27 @@ fn of_word<T: Copy>(py: Python<'_>, words: &[(&'static str, T)], word: &str, wha
 #[pyclass(module = "zwire.zre", frozen)]
 pub(crate) struct LogRecord(Record);
 
-#[pymethods]
-impl LogRecord {
+attributes! { LogRecord, |this|
     /// `ERROR`, `WARNING` or `INFO`.
-    #[getter]
-    fn level(&self) -> String {
-        word(&LEVELS, &self.0.log.level, self.0.log.level.0)
-    }
-
+    level: String = word(&LEVELS, &this.0.log.level, this.0.log.level.0);
     /// `JOIN`, `LEAVE`, `ENTER`, `EXIT`, `SEND`, `RECV`, or empty for a warning or an error.
-    #[getter]
-    fn event(&self) -> String {
-        word(&EVENTS, &self.0.log.event, self.0.log.event.0)
-    }
-
+    event: String = word(&EVENTS, &this.0.log.event, this.0.log.event.0);
     /// Hash of the node that logged it, 0 to 65535; see `log_hash`. Nodes hash `ip:port` of their
     /// mailbox.
-    #[getter]
-    const fn node(&self) -> u16 {
-        self.0.log.node
-    }
-
+    node: u16 = this.0.log.node;
     /// Hash of the peer concerned; 0 if there is none.
-    #[getter]
-    const fn peer(&self) -> u16 {
-        self.0.log.peer
-    }
-
+    peer: u16 = this.0.log.peer;
     /// Time of the record, in seconds since 1970. zyre sends whole seconds, other nodes milliseconds; the
     /// size of the number tells which.
-    #[getter]
-    const fn time(&self) -> f64 {
-        self.0.log.timestamp().as_secs_f64()
-    }
-
+    time: f64 = this.0.log.timestamp().as_secs_f64();
     /// Text of the record.
-    #[getter]
-    fn data(&self) -> String {
-        String::from_utf8_lossy(&self.0.log.data).into_owned()
-    }
-
+    data: String = String::from_utf8_lossy(&this.0.log.data).into_owned();
     /// Address of the sender, `ip:port` of the connection.
-    #[getter]
-    fn sender(&self) -> String {
-        self.0.from.to_string()
-    }
+    sender: String = this.0.from.to_string();
+}
 
+#[pymethods]
+impl LogRecord {
     fn __repr__(&self) -> String {
         let (node, peer) = (self.node(), self.peer());
         format!("<LogRecord {} {} {node:04X} {peer:04X} {:?}>", self.level(), self.event(), self.data())
@@ -126,6 +98,23 @@ impl LogCollector {
     }
 }
 
+attributes! { LogCollector, |this|
+    /// Endpoint that nodes are given.
+    endpoint: &str = this.engine.endpoint();
+    /// Number of records dropped because the queue was full.
+    dropped: u64 = this.engine.records().dropped();
+    /// Number of messages that were not valid ZRE/LOG.
+    malformed: u64 = this.engine.malformed();
+}
+
+receives! { LogCollector, "record", |this, py| Source::Channel(this.handler.bind(py).clone()) }
+receives_many! { LogCollector, "records", |slf, _py| slf.get().handler.get() }
+
+context_manager! { LogCollector, |this, py| {
+    this.close(py);
+    Ok(())
+} }
+
 #[pymethods]
 impl LogCollector {
     #[new]
@@ -149,63 +138,14 @@ impl LogCollector {
         })?;
         let bounds = Bounds { messages: queue, bytes: queue_bytes, overflow };
         let engine = py.detach(|| Collector::bind_bounded(bind, advertise, bounds));
-        let engine = engine.map_err(|error| errors::engine(py, &error))?;
+        let engine = engine.or_raise(py)?;
         let handler = Py::new(py, Handler::new(engine.records().clone()))?;
         Ok(Self { engine, handler })
-    }
-
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn __exit__(&self, py: Python<'_>, _args: &Bound<'_, PyAny>, _kwargs: Option<&Bound<'_, PyDict>>) {
-        self.close(py);
     }
 
     /// Stops collecting. Records received before can still be taken.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.engine.close());
-    }
-
-    /// Endpoint that nodes are given.
-    #[getter]
-    fn endpoint(&self) -> &str {
-        self.engine.endpoint()
-    }
-
-    /// Number of records dropped because the queue was full.
-    #[getter]
-    fn dropped(&self) -> u64 {
-        self.engine.records().dropped()
-    }
-
-    /// Number of messages that were not valid ZRE/LOG.
-    #[getter]
-    fn malformed(&self) -> u64 {
-        self.engine.malformed()
-    }
-
-    /// The next record, or None if none is waiting.
-    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.handler.get().try_recv(py)
-    }
-
-    /// Waits for the next record. Raises `TimedOut` after `timeout` seconds, if given.
-    #[pyo3(signature = (timeout=None))]
-    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
-        self.handler.get().recv(py, timeout)
-    }
-
-    /// Takes up to `max_items` records at once; waits for the first one only, and returns an empty list
-    /// at the timeout.
-    #[pyo3(signature = (max_items, timeout=None))]
-    fn recv_many(&self, py: Python<'_>, max_items: usize, timeout: Option<f64>) -> PyResult<Vec<Py<PyAny>>> {
-        self.handler.get().recv_many(py, max_items, timeout)
-    }
-
-    fn __iter__(&self, py: Python<'_>) -> Py<Handler> {
-        self.handler.clone_ref(py)
     }
 }
 
@@ -216,32 +156,20 @@ impl LogCollector {
 #[pyclass(module = "zwire.zre", frozen, weakref)]
 pub(crate) struct LogSender(Sender);
 
+context_manager! { LogSender, |this, py| this.close(py, 1.0) }
+
 #[pymethods]
 impl LogSender {
     #[new]
     fn new(py: Python<'_>, node: &str) -> PyResult<Self> {
         crate::log::attach(py)?;
-        Sender::new(node).map(Self).map_err(|error| errors::engine(py, &error))
-    }
-
-    const fn __enter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    #[pyo3(signature = (*_args, **_kwargs))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _args: &Bound<'_, PyAny>,
-        _kwargs: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<()> {
-        self.close(py, 1.0)
+        Sender::new(node).map(Self).or_raise(py)
     }
 
     /// Adds the collector at `tcp://host:port`. Lines logged before it has subscribed wait for it, the
     /// newest 256 of them.
     fn connect(&self, py: Python<'_>, endpoint: &str) -> PyResult<()> {
-        py.detach(|| self.0.connect(endpoint)).map_err(|error| errors::engine(py, &error))
+        py.detach(|| self.0.connect(endpoint)).or_raise(py)
     }
 
     /// Logs a line. `peer` is a hash, or a text to be hashed; `time` is in seconds since 1970, by default
@@ -268,7 +196,7 @@ impl LogSender {
         });
         let time = time.transpose()?;
         let result = py.detach(|| self.0.log(level, event, peer, time, data));
-        result.map_err(|error| errors::engine(py, &error))
+        result.or_raise(py)
     }
 
     /// Waits until the records were sent to collectors, at most `linger` seconds, and closes.

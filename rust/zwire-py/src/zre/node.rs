@@ -2,14 +2,17 @@
 
 use crate::{
     arrow::{ArrowBatch, import, take_batch},
-    errors,
+    errors::{self, OrRaise},
     loops::{
         calling::{self, Called},
-        interrupt::Interrupt,
+        interrupt::waiting,
         once::Once,
         timeout::seconds,
     },
-    zenoh::handlers::{Handler, check_sync},
+    zenoh::{
+        handlers::{Handler, check_sync},
+        receiver::Source,
+    },
     zre::settings,
 };
 use bytes::Bytes;
@@ -81,6 +84,18 @@ fn outcome(py: Python<'_>, delivery: Delivery) -> PyResult<Py<PyAny>> {
 #[pyclass(module = "zwire.zre", frozen)]
 pub(crate) struct Shouted(zwire_proto::zre::node::Shouted);
 
+attributes! { Shouted, |this|
+    /// Number of queued copies.
+    queued: usize = this.0.count(Delivery::Queued);
+    /// Number of copies lost because the queue of the member was full.
+    full: usize = this.0.count(Delivery::Full);
+    /// Number of copies lost because the connection to the member failed.
+    not_responding: usize = this.0.count(Delivery::NotResponding);
+    /// Number of copies not sent because the protocol generation of the member allows one frame per
+    /// message only.
+    refused: usize = this.0.count(Delivery::Refused);
+}
+
 #[pymethods]
 impl Shouted {
     /// Members of the group by UUID, each with the outcome of its copy.
@@ -91,31 +106,6 @@ impl Shouted {
             dict.set_item(peer.to_string(), outcome(py, *delivery)?)?;
         }
         Ok(dict)
-    }
-
-    /// Number of queued copies.
-    #[getter]
-    fn queued(&self) -> usize {
-        self.0.count(Delivery::Queued)
-    }
-
-    /// Number of copies lost because the queue of the member was full.
-    #[getter]
-    fn full(&self) -> usize {
-        self.0.count(Delivery::Full)
-    }
-
-    /// Number of copies lost because the connection to the member failed.
-    #[getter]
-    fn not_responding(&self) -> usize {
-        self.0.count(Delivery::NotResponding)
-    }
-
-    /// Number of copies not sent because the protocol generation of the member allows one frame per
-    /// message only.
-    #[getter]
-    fn refused(&self) -> usize {
-        self.0.count(Delivery::Refused)
     }
 
     fn __repr__(&self) -> String {
@@ -167,10 +157,7 @@ impl Node {
         py: Python<'_>,
         f: impl FnOnce(&Engine, &mut dyn FnMut() -> bool) -> Result<R, Error> + Send,
     ) -> PyResult<R> {
-        let mut interrupt = Interrupt::default();
-        let result = py.detach(|| f(&self.engine, &mut || interrupt.check()));
-        interrupt.raise()?;
-        result.map_err(|error| errors::engine(py, &error))
+        waiting(py, |interrupted| f(&self.engine, interrupted))?.or_raise(py)
     }
 
     /// Reads from the machine; the default value before the start and after the end.
@@ -188,13 +175,28 @@ impl Node {
         Ok(self.engine.events().clone())
     }
 
-    fn channel<'a>(&'a self, py: Python<'_>) -> PyResult<&'a Handler> {
+    fn channel<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, Handler>> {
         if self.callback {
             return Err(errors::usage(py, "this node has a callback: events go there"));
         }
-        Ok(self.handler.get())
+        Ok(self.handler.bind(py))
     }
 }
+
+attributes! { Node, |this, py|
+    /// UUID of the node: 32 upper-case hexadecimal digits.
+    uuid: String = this.engine.uuid().to_string();
+    /// Name of the node.
+    name: String = this.engine.name().as_str().to_owned();
+    /// Whether the node has started and not stopped.
+    running: bool = this.engine.is_running();
+    /// Endpoint of the mailbox, as sent to peers; None while the node does not run.
+    endpoint: PyResult<Option<String>> =
+        this.look(py, |machine| Some(String::from_utf8_lossy(&machine.endpoint()).into_owned()));
+}
+
+receives! { Node, "event", ", and `UsageError` after STOP", |this, py| Source::Channel(this.channel(py)?.clone()) }
+receives_many! { Node, "events", |slf, py| slf.get().channel(py)?.get() }
 
 #[pymethods]
 impl Node {
@@ -204,7 +206,7 @@ impl Node {
     fn new(py: Python<'_>, settings: &Bound<'_, PyDict>, callback: Option<Py<PyAny>>) -> PyResult<Self> {
         crate::log::attach(py)?;
         let options = settings::options(py, settings)?;
-        let engine = py.detach(|| Engine::new(options)).map_err(|error| errors::engine(py, &error))?;
+        let engine = py.detach(|| Engine::new(options)).or_raise(py)?;
         let engine = Arc::new(engine);
         {
             let mut open = OPEN.lock();
@@ -234,30 +236,6 @@ impl Node {
     fn stop(&self, py: Python<'_>, linger: f64) -> PyResult<()> {
         let linger = seconds(Some(linger))?.unwrap_or_default();
         self.run(py, |engine, interrupted| engine.stop(linger, interrupted))
-    }
-
-    /// UUID of the node: 32 upper-case hexadecimal digits.
-    #[getter]
-    fn uuid(&self) -> String {
-        self.engine.uuid().to_string()
-    }
-
-    /// Name of the node.
-    #[getter]
-    fn name(&self) -> String {
-        self.engine.name().as_str().to_owned()
-    }
-
-    /// Endpoint of the mailbox, as sent to peers; None while the node does not run.
-    #[getter]
-    fn endpoint(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        self.look(py, |machine| Some(String::from_utf8_lossy(&machine.endpoint()).into_owned()))
-    }
-
-    /// Whether the node has started and not stopped.
-    #[getter]
-    fn running(&self) -> bool {
-        self.engine.is_running()
     }
 
     /// Adds a header to the HELLO; before the start only.
@@ -471,25 +449,6 @@ impl Node {
         self.run(py, |engine, _| engine.gossip_connect(endpoint))
     }
 
-    /// The next event, or None if none is waiting.
-    fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.channel(py)?.try_recv(py)
-    }
-
-    /// Waits for the next event. Raises `TimedOut` after `timeout` seconds, if given, and `UsageError`
-    /// after STOP.
-    #[pyo3(signature = (timeout=None))]
-    fn recv(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Py<PyAny>> {
-        self.channel(py)?.recv(py, timeout)
-    }
-
-    /// Takes up to `max_items` events at once; waits for the first one only, and returns an empty list at
-    /// the timeout.
-    #[pyo3(signature = (max_items, timeout=None))]
-    fn recv_many(&self, py: Python<'_>, max_items: usize, timeout: Option<f64>) -> PyResult<Vec<Py<PyAny>>> {
-        self.channel(py)?.recv_many(py, max_items, timeout)
-    }
-
     /// Takes up to `max_rows` events as an Arrow record batch, built without a Python object per event.
     ///
     /// Columns: type, peer, name, address, group, headers (map), content (list of binary), lost, recv_ts.
@@ -497,18 +456,13 @@ impl Node {
     #[pyo3(signature = (max_rows=65536, timeout=None))]
     fn recv_batch(&self, py: Python<'_>, max_rows: usize, timeout: Option<f64>) -> PyResult<ArrowBatch> {
         self.channel(py)?;
-        self.engine.birth().check().map_err(|error| errors::engine(py, &error))?;
+        self.engine.birth().check().or_raise(py)?;
         let batch = |events: &VecDeque<NodeEvent>| {
             let events = events.iter().map(|NodeEvent { event, time }| (event, *time));
             columns::batch(events).map_err(|error| error.to_string())
         };
         let failed = |error| errors::recv(py, error, timeout);
         take_batch(py, self.engine.events(), max_rows, timeout, batch, failed)
-    }
-
-    fn __iter__(&self, py: Python<'_>) -> PyResult<Py<Handler>> {
-        self.channel(py)?;
-        Ok(self.handler.clone_ref(py))
     }
 
     /// Counters since the start, by name; none of them falls.

@@ -1,0 +1,191 @@
+//! Macros for the parts that many classes share. Each adds a `#[pymethods]` block to its class.
+
+/// Read-only attributes of a class: `name: Type = value;`. With `in Bound` the value is made of the Python object.
+macro_rules! attributes {
+    ($class:ident, |$this:ident| $($(#[doc = $doc:literal])* $name:ident: $type:ty = $value:expr;)+) => {
+        #[pyo3::pymethods]
+        impl $class {
+            $($(#[doc = $doc])*
+            #[getter]
+            pub(crate) fn $name(&self) -> $type {
+                let $this = self;
+                let _ = $this;
+                $value
+            })+
+        }
+    };
+    ($class:ident, |$this:ident, $py:ident| $($(#[doc = $doc:literal])* $name:ident: $type:ty = $value:expr;)+) => {
+        #[pyo3::pymethods]
+        impl $class {
+            $($(#[doc = $doc])*
+            #[getter]
+            pub(crate) fn $name<'py>(&self, $py: pyo3::Python<'py>) -> $type {
+                let ($this, _) = (self, $py);
+                $value
+            })+
+        }
+    };
+    ($class:ident in Bound, |$this:ident| $($(#[doc = $doc:literal])* $name:ident: $type:ty = $value:expr;)+) => {
+        #[pyo3::pymethods]
+        impl $class {
+            $($(#[doc = $doc])*
+            #[getter]
+            fn $name<'py>(slf: &pyo3::Bound<'py, Self>) -> $type {
+                let $this = slf;
+                $value
+            })+
+        }
+    };
+}
+
+/// Makes a class a context manager; the expression runs at the end of the block.
+macro_rules! context_manager {
+    ($class:ident, |$this:ident, $py:ident| $end:expr) => {
+        #[pyo3::pymethods]
+        impl $class {
+            const fn __enter__(slf: pyo3::Py<Self>) -> pyo3::Py<Self> {
+                slf
+            }
+
+            #[pyo3(signature = (*_args, **_kwargs))]
+            fn __exit__(
+                &self,
+                $py: pyo3::Python<'_>,
+                _args: &pyo3::Bound<'_, pyo3::PyAny>,
+                _kwargs: Option<&pyo3::Bound<'_, pyo3::types::PyDict>>,
+            ) -> pyo3::PyResult<()> {
+                let ($this, _) = (self, $py);
+                $end
+            }
+        }
+    };
+}
+
+/// Makes a class picklable: the tuple has the arguments for the class, or for its method behind `by`.
+macro_rules! pickled {
+    ($class:ident $(by $method:ident)?, |$this:ident, $py:ident| $arguments:expr) => {
+        #[pyo3::pymethods]
+        impl $class {
+            fn __reduce__<'py>(
+                slf: &pyo3::Bound<'py, Self>,
+            ) -> pyo3::PyResult<(pyo3::Bound<'py, pyo3::PyAny>, impl pyo3::IntoPyObject<'py> + use<'py>)> {
+                let ($this, $py) = (slf.get(), slf.py());
+                let _ = $py;
+                let maker = slf.get_type().into_any();
+                $(let maker = pyo3::types::PyAnyMethods::getattr(&maker, stringify!($method))?;)?
+                Ok((maker, $arguments))
+            }
+        }
+    };
+}
+
+/// Methods of a class that take items out of a channel one by one.
+macro_rules! receives {
+    ($class:ident, $item:literal, $($also:literal,)? |$this:ident, $py:ident| $source:expr) => {
+        #[pyo3::pymethods]
+        impl $class {
+            #[doc = concat!("The next ", $item, ", or None if none is waiting.")]
+            fn try_recv(&self, $py: pyo3::Python<'_>) -> pyo3::PyResult<Option<pyo3::Py<pyo3::PyAny>>> {
+                let $this = self;
+                $source.try_recv($py)
+            }
+
+            #[doc = concat!(
+                "Waits for the next ", $item, ". Raises `TimedOut` after `timeout` seconds, if given", $($also,)? "."
+            )]
+            #[pyo3(signature = (timeout=None))]
+            fn recv(
+                &self,
+                $py: pyo3::Python<'_>,
+                timeout: Option<f64>,
+            ) -> pyo3::PyResult<pyo3::Py<pyo3::PyAny>> {
+                let $this = self;
+                $source.recv($py, timeout)
+            }
+
+            fn __iter__(&self, $py: pyo3::Python<'_>) -> pyo3::PyResult<pyo3::Py<pyo3::PyAny>> {
+                let $this = self;
+                $source.iter()
+            }
+        }
+    };
+}
+
+/// Method of a class that takes many items out of a channel at once.
+macro_rules! receives_many {
+    ($class:ident, $items:literal, |$slf:ident, $py:ident| $channel:expr) => {
+        #[pyo3::pymethods]
+        impl $class {
+            #[doc = concat!("Takes up to `max_items` ", $items, " at once; waits for the first one only, and returns")]
+            /// an empty list at the timeout.
+            #[pyo3(signature = (max_items, timeout=None))]
+            fn recv_many(
+                $slf: &pyo3::Bound<'_, Self>,
+                $py: pyo3::Python<'_>,
+                max_items: usize,
+                timeout: Option<f64>,
+            ) -> pyo3::PyResult<Vec<pyo3::Py<pyo3::PyAny>>> {
+                $channel.recv_many($py, max_items, timeout)
+            }
+        }
+    };
+}
+
+/// Methods of a source of record batches: iteration, and the Arrow C interface.
+macro_rules! record_batches {
+    ($class:ident, $schema:expr) => {
+        #[pyo3::pymethods]
+        impl $class {
+            const fn __iter__(slf: pyo3::Py<Self>) -> pyo3::Py<Self> {
+                slf
+            }
+
+            fn __next__(&self, py: pyo3::Python<'_>) -> pyo3::PyResult<Option<crate::arrow::ArrowBatch>> {
+                Ok(self.next(py)?.map(crate::arrow::ArrowBatch::new))
+            }
+
+            /// The Arrow C interface: a capsule with the stream of all remaining batches.
+            #[pyo3(signature = (requested_schema=None))]
+            fn __arrow_c_stream__<'py>(
+                &self,
+                py: pyo3::Python<'py>,
+                requested_schema: Option<&pyo3::Bound<'py, pyo3::PyAny>>,
+            ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::types::PyCapsule>> {
+                // The protocol allows to ignore a requested schema.
+                let _ = requested_schema;
+                crate::arrow::stream_capsule(py, $schema, self.stream())
+            }
+
+            /// The Arrow C interface: a capsule with the schema.
+            #[staticmethod]
+            fn schema(py: pyo3::Python<'_>) -> pyo3::PyResult<pyo3::Bound<'_, pyo3::types::PyCapsule>> {
+                crate::arrow::schema_capsule(py, &$schema)
+            }
+
+            /// The Arrow C interface: a capsule with the schema.
+            fn __arrow_c_schema__<'py>(
+                &self,
+                py: pyo3::Python<'py>,
+            ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::types::PyCapsule>> {
+                Self::schema(py)
+            }
+        }
+    };
+}
+
+/// Dictionary of named values: `name = value`, or `of value: field, field`; such groups are separated by semicolons.
+macro_rules! dict {
+    ($py:ident; $($groups:tt)+) => {{
+        let dict = pyo3::types::PyDict::new($py);
+        dict!(@ dict; $($groups)+);
+        dict
+    }};
+    (@ $dict:ident; of $value:ident: $($field:ident),+ $(; $($rest:tt)+)?) => {
+        $($dict.set_item(stringify!($field), &$value.$field)?;)+
+        $(dict!(@ $dict; $($rest)+);)?
+    };
+    (@ $dict:ident; $($name:ident = $value:expr),+ $(; $($rest:tt)+)?) => {
+        $($dict.set_item(stringify!($name), $value)?;)+
+        $(dict!(@ $dict; $($rest)+);)?
+    };
+}
