@@ -3,7 +3,7 @@
 //! `zwire-columns` makes the columns. No Python object is made per row, and pyarrow is not needed: the reader of the
 //! capsules (pyarrow, polars, nanoarrow) is chosen and imported by the program.
 
-use crate::loops::{interrupt::waiting, timeout::seconds};
+use crate::loops::interrupt::{seconds, waiting};
 use arrow_array::{
     Array, ArrayRef, RecordBatch, RecordBatchIterator, StructArray,
     ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi},
@@ -19,9 +19,7 @@ use pyo3::{
     types::{PyCapsule, PyTuple},
 };
 use std::{collections::VecDeque, sync::Arc};
-use zwire_columns::samples;
 use zwire_engine::{Queue, RecvError, queue::Weigh};
-use zwire_proto::zenoh::session::Sample;
 
 const SCHEMA_NAME: &CStr = c"arrow_schema";
 const ARRAY_NAME: &CStr = c"arrow_array";
@@ -29,7 +27,7 @@ const STREAM_NAME: &CStr = c"arrow_array_stream";
 
 /// A record batch, for readers of the Arrow C interface.
 #[pyclass(module = "zwire", frozen)]
-pub(crate) struct ArrowBatch(RecordBatch);
+pub(crate) struct ArrowBatch(pub(crate) RecordBatch);
 
 attributes! { ArrowBatch, |this|
     /// The names of the columns.
@@ -51,19 +49,13 @@ impl ArrowBatch {
         let _ = requested_schema;
         let data = StructArray::from(self.0.clone()).into_data();
         let (array, _) = to_ffi(&data).map_err(|e| PyValueError::new_err(e.to_string()))?;
-        let schema = self.schema()?;
-        PyTuple::new(
-            py,
-            [
-                PyCapsule::new_with_value(py, schema, SCHEMA_NAME)?,
-                PyCapsule::new_with_value(py, array, ARRAY_NAME)?,
-            ],
-        )
+        let array = PyCapsule::new_with_value(py, array, ARRAY_NAME)?;
+        PyTuple::new(py, [self.__arrow_c_schema__(py)?, array])
     }
 
     /// The Arrow C interface: a capsule with the schema.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        PyCapsule::new_with_value(py, self.schema()?, SCHEMA_NAME)
+        schema_capsule(py, &self.0.schema())
     }
 
     fn __len__(&self) -> usize {
@@ -72,16 +64,6 @@ impl ArrowBatch {
 
     fn __repr__(&self) -> String {
         format!("<ArrowBatch {} rows>", self.0.num_rows())
-    }
-}
-
-impl ArrowBatch {
-    pub(crate) const fn new(batch: RecordBatch) -> Self {
-        Self(batch)
-    }
-
-    fn schema(&self) -> PyResult<FFI_ArrowSchema> {
-        FFI_ArrowSchema::try_from(self.0.schema().as_ref()).map_err(|e| PyValueError::new_err(e.to_string()))
     }
 }
 
@@ -107,17 +89,6 @@ const MAX_BATCH_BYTES: usize = 8 << 20;
 
 /// Size from which on a sample makes a batch of its own; its column refers to the receive buffer.
 const ALONE_BYTES: usize = 256 << 10;
-
-/// Up to `max_rows` samples of a queue; waits for the first one only.
-pub(crate) fn recv_batch(
-    py: Python<'_>,
-    queue: &Arc<Queue<Sample>>,
-    max_rows: usize,
-    timeout: Option<f64>,
-    failed: impl Fn(RecvError) -> PyErr,
-) -> PyResult<Py<PyAny>> {
-    Ok(Py::new(py, take_batch(py, queue, max_rows, timeout, samples::batch, failed)?)?.into_any())
-}
 
 /// Takes up to `max_rows` items of a queue as a batch; waits for the first one only, and returns an empty batch at
 /// the timeout. `failed` converts other errors of the queue.

@@ -1,12 +1,27 @@
-//! Macros for the parts that many classes share. Each adds a `#[pymethods]` block to its class.
+//! Macros for the parts that many classes share. Each adds a `#[pymethods]` block to its class. Files that use them
+//! import the prelude of `pyo3`.
 
 /// Read-only attributes of a class: `name: Type = value;`. With `in Bound` the value is made of the Python object.
 macro_rules! attributes {
-    ($class:ident, |$this:ident| $($(#[doc = $doc:literal])* $name:ident: $type:ty = $value:expr;)+) => {
-        #[pyo3::pymethods]
+    ($($attributes:tt)+) => {
+        reads! { getter $($attributes)+ }
+    };
+}
+
+/// Methods of a class that take no arguments, in the form of [`attributes`].
+macro_rules! methods {
+    ($($methods:tt)+) => {
+        reads! { inline $($methods)+ }
+    };
+}
+
+/// Functions that are attributes (`getter`) or methods (`inline`) of a class.
+macro_rules! reads {
+    ($kind:ident $class:ident, |$this:ident| $($(#[doc = $doc:literal])* $name:ident: $type:ty = $value:expr;)+) => {
+        #[pymethods]
         impl $class {
             $($(#[doc = $doc])*
-            #[getter]
+            #[$kind]
             pub(crate) fn $name(&self) -> $type {
                 let $this = self;
                 let _ = $this;
@@ -14,23 +29,30 @@ macro_rules! attributes {
             })+
         }
     };
-    ($class:ident, |$this:ident, $py:ident| $($(#[doc = $doc:literal])* $name:ident: $type:ty = $value:expr;)+) => {
-        #[pyo3::pymethods]
+    (
+        $kind:ident $class:ident, |$this:ident, $py:ident|
+        $($(#[doc = $doc:literal])* $name:ident: $type:ty = $value:expr;)+
+    ) => {
+        #[pymethods]
         impl $class {
             $($(#[doc = $doc])*
-            #[getter]
-            pub(crate) fn $name<'py>(&self, $py: pyo3::Python<'py>) -> $type {
-                let ($this, _) = (self, $py);
+            #[$kind]
+            pub(crate) fn $name<'py>(&self, $py: Python<'py>) -> $type {
+                let ($this, $py) = (self, $py);
+                let _ = ($this, $py);
                 $value
             })+
         }
     };
-    ($class:ident in Bound, |$this:ident| $($(#[doc = $doc:literal])* $name:ident: $type:ty = $value:expr;)+) => {
-        #[pyo3::pymethods]
+    (
+        $kind:ident $class:ident in Bound, |$this:ident|
+        $($(#[doc = $doc:literal])* $name:ident: $type:ty = $value:expr;)+
+    ) => {
+        #[pymethods]
         impl $class {
             $($(#[doc = $doc])*
-            #[getter]
-            fn $name<'py>(slf: &pyo3::Bound<'py, Self>) -> $type {
+            #[$kind]
+            fn $name<'py>(slf: &Bound<'py, Self>) -> $type {
                 let $this = slf;
                 $value
             })+
@@ -41,19 +63,19 @@ macro_rules! attributes {
 /// Makes a class a context manager; the expression runs at the end of the block.
 macro_rules! context_manager {
     ($class:ident, |$this:ident, $py:ident| $end:expr) => {
-        #[pyo3::pymethods]
+        #[pymethods]
         impl $class {
-            const fn __enter__(slf: pyo3::Py<Self>) -> pyo3::Py<Self> {
+            const fn __enter__(slf: Py<Self>) -> Py<Self> {
                 slf
             }
 
             #[pyo3(signature = (*_args, **_kwargs))]
             fn __exit__(
                 &self,
-                $py: pyo3::Python<'_>,
-                _args: &pyo3::Bound<'_, pyo3::PyAny>,
-                _kwargs: Option<&pyo3::Bound<'_, pyo3::types::PyDict>>,
-            ) -> pyo3::PyResult<()> {
+                $py: Python<'_>,
+                _args: &Bound<'_, PyAny>,
+                _kwargs: Option<&Bound<'_, pyo3::types::PyDict>>,
+            ) -> PyResult<()> {
                 let ($this, _) = (self, $py);
                 $end
             }
@@ -64,11 +86,11 @@ macro_rules! context_manager {
 /// Makes a class picklable: the tuple has the arguments for the class, or for its method behind `by`.
 macro_rules! pickled {
     ($class:ident $(by $method:ident)?, |$this:ident, $py:ident| $arguments:expr) => {
-        #[pyo3::pymethods]
+        #[pymethods]
         impl $class {
             fn __reduce__<'py>(
-                slf: &pyo3::Bound<'py, Self>,
-            ) -> pyo3::PyResult<(pyo3::Bound<'py, pyo3::PyAny>, impl pyo3::IntoPyObject<'py> + use<'py>)> {
+                slf: &Bound<'py, Self>,
+            ) -> PyResult<(Bound<'py, PyAny>, impl IntoPyObject<'py> + use<'py>)> {
                 let ($this, $py) = (slf.get(), slf.py());
                 let _ = $py;
                 let maker = slf.get_type().into_any();
@@ -82,10 +104,10 @@ macro_rules! pickled {
 /// Methods of a class that take items out of a channel one by one.
 macro_rules! receives {
     ($class:ident, $item:literal, $($also:literal,)? |$this:ident, $py:ident| $source:expr) => {
-        #[pyo3::pymethods]
+        #[pymethods]
         impl $class {
             #[doc = concat!("The next ", $item, ", or None if none is waiting.")]
-            fn try_recv(&self, $py: pyo3::Python<'_>) -> pyo3::PyResult<Option<pyo3::Py<pyo3::PyAny>>> {
+            fn try_recv(&self, $py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
                 let $this = self;
                 $source.try_recv($py)
             }
@@ -96,14 +118,14 @@ macro_rules! receives {
             #[pyo3(signature = (timeout=None))]
             fn recv(
                 &self,
-                $py: pyo3::Python<'_>,
+                $py: Python<'_>,
                 timeout: Option<f64>,
-            ) -> pyo3::PyResult<pyo3::Py<pyo3::PyAny>> {
+            ) -> PyResult<Py<PyAny>> {
                 let $this = self;
                 $source.recv($py, timeout)
             }
 
-            fn __iter__(&self, $py: pyo3::Python<'_>) -> pyo3::PyResult<pyo3::Py<pyo3::PyAny>> {
+            fn __iter__(&self, $py: Python<'_>) -> PyResult<Py<PyAny>> {
                 let $this = self;
                 $source.iter()
             }
@@ -114,17 +136,17 @@ macro_rules! receives {
 /// Method of a class that takes many items out of a channel at once.
 macro_rules! receives_many {
     ($class:ident, $items:literal, |$slf:ident, $py:ident| $channel:expr) => {
-        #[pyo3::pymethods]
+        #[pymethods]
         impl $class {
             #[doc = concat!("Takes up to `max_items` ", $items, " at once; waits for the first one only, and returns")]
             /// an empty list at the timeout.
             #[pyo3(signature = (max_items, timeout=None))]
             fn recv_many(
-                $slf: &pyo3::Bound<'_, Self>,
-                $py: pyo3::Python<'_>,
+                $slf: &Bound<'_, Self>,
+                $py: Python<'_>,
                 max_items: usize,
                 timeout: Option<f64>,
-            ) -> pyo3::PyResult<Vec<pyo3::Py<pyo3::PyAny>>> {
+            ) -> PyResult<Vec<Py<PyAny>>> {
                 $channel.recv_many($py, max_items, timeout)
             }
         }
@@ -134,23 +156,23 @@ macro_rules! receives_many {
 /// Methods of a source of record batches: iteration, and the Arrow C interface.
 macro_rules! record_batches {
     ($class:ident, $schema:expr) => {
-        #[pyo3::pymethods]
+        #[pymethods]
         impl $class {
-            const fn __iter__(slf: pyo3::Py<Self>) -> pyo3::Py<Self> {
+            const fn __iter__(slf: Py<Self>) -> Py<Self> {
                 slf
             }
 
-            fn __next__(&self, py: pyo3::Python<'_>) -> pyo3::PyResult<Option<crate::arrow::ArrowBatch>> {
-                Ok(self.next(py)?.map(crate::arrow::ArrowBatch::new))
+            fn __next__(&self, py: Python<'_>) -> PyResult<Option<crate::arrow::ArrowBatch>> {
+                Ok(self.next(py)?.map(crate::arrow::ArrowBatch))
             }
 
             /// The Arrow C interface: a capsule with the stream of all remaining batches.
             #[pyo3(signature = (requested_schema=None))]
             fn __arrow_c_stream__<'py>(
                 &self,
-                py: pyo3::Python<'py>,
-                requested_schema: Option<&pyo3::Bound<'py, pyo3::PyAny>>,
-            ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::types::PyCapsule>> {
+                py: Python<'py>,
+                requested_schema: Option<&Bound<'py, PyAny>>,
+            ) -> PyResult<Bound<'py, pyo3::types::PyCapsule>> {
                 // The protocol allows to ignore a requested schema.
                 let _ = requested_schema;
                 crate::arrow::stream_capsule(py, $schema, self.stream())
@@ -158,15 +180,15 @@ macro_rules! record_batches {
 
             /// The Arrow C interface: a capsule with the schema.
             #[staticmethod]
-            fn schema(py: pyo3::Python<'_>) -> pyo3::PyResult<pyo3::Bound<'_, pyo3::types::PyCapsule>> {
+            fn schema(py: Python<'_>) -> PyResult<Bound<'_, pyo3::types::PyCapsule>> {
                 crate::arrow::schema_capsule(py, &$schema)
             }
 
             /// The Arrow C interface: a capsule with the schema.
             fn __arrow_c_schema__<'py>(
                 &self,
-                py: pyo3::Python<'py>,
-            ) -> pyo3::PyResult<pyo3::Bound<'py, pyo3::types::PyCapsule>> {
+                py: Python<'py>,
+            ) -> PyResult<Bound<'py, pyo3::types::PyCapsule>> {
                 Self::schema(py)
             }
         }
@@ -187,5 +209,33 @@ macro_rules! dict {
     (@ $dict:ident; $($name:ident = $value:expr),+ $(; $($rest:tt)+)?) => {
         $($dict.set_item(stringify!($name), $value)?;)+
         $(dict!(@ $dict; $($rest)+);)?
+    };
+}
+
+/// Makes items of a queue objects of the class that wraps them.
+macro_rules! items {
+    ($item:ty => $class:ident) => {
+        impl crate::loops::item::Item for $item {
+            fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+                Ok(pyo3::Py::new(py, $class(self))?.into_any())
+            }
+        }
+    };
+}
+
+/// Text of a class, both for people and for programmers.
+macro_rules! text {
+    ($class:ident, |$this:ident| $text:expr) => {
+        #[pymethods]
+        impl $class {
+            fn __str__(&self) -> String {
+                let $this = self;
+                $text
+            }
+
+            fn __repr__(&self) -> String {
+                self.__str__()
+            }
+        }
     };
 }

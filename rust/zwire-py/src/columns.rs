@@ -22,6 +22,16 @@ pub(crate) fn deprecated(py: Python<'_>, text: &str) -> PyResult<()> {
     py.import("zwire.columns")?.call_method1("deprecated", (text,)).map(drop)
 }
 
+/// Names of the columns that a caller selects; warns of former names.
+pub(crate) fn checked_names<'a>(
+    py: Python<'_>,
+    table: &Table,
+    names: Option<&'a [String]>,
+) -> PyResult<Option<Vec<&'a str>>> {
+    let checked = |name: &'a String| check_name(py, table, name).map(|()| name.as_str());
+    names.map(|names| names.iter().map(checked).collect()).transpose()
+}
+
 /// Warns if this is the former name of a column.
 pub(crate) fn check_name(py: Python<'_>, table: &Table, name: &str) -> PyResult<()> {
     let Some(new) = table.present(name) else { return Ok(()) };

@@ -72,6 +72,11 @@ pickled! { PyConfig by from_json5, |this, _py| (this.__str__(),) }
 
 #[pymethods]
 impl PyConfig {
+    /// Keys that were set although they have no effect here.
+    fn ignored(&self) -> Vec<&'static str> {
+        self.0.lock().ignored().collect()
+    }
+
     /// The environment variable that :meth:`from_env` reads.
     #[classattr]
     const DEFAULT_CONFIG_PATH_ENV: &'static str = ENV;
@@ -143,11 +148,6 @@ impl PyConfig {
             Err(_) => to_json(value)?,
         };
         checked(value.py(), self.0.lock().insert_json5(key, &text))
-    }
-
-    /// Keys that were set although they have no effect here.
-    fn ignored(&self) -> Vec<&'static str> {
-        self.0.lock().ignored().collect()
     }
 
     fn __str__(&self) -> String {

@@ -1,5 +1,7 @@
 //! The compiled Python module `zwire._zwire`.
 
+#![allow(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
+
 #[macro_use]
 mod classes;
 
@@ -48,39 +50,38 @@ mod _zwire {
         zenoh::{
             advanced::{
                 CacheConfig, HistoryConfig, MissDetectionConfig, PyMiss, RecoveryConfig, RepliesConfig,
+                declare_advanced_publisher, declare_advanced_subscriber,
             },
-            advanced_publisher::{AdvancedPublisher, declare_advanced_publisher},
-            advanced_subscriber::{AdvancedSubscriber, SampleMissListener, declare_advanced_subscriber},
             encoding::PyEncoding,
             enums::PyQueryConsolidation,
-            events::{LinkEvent, LinkEventsListener, TransportEvent, TransportEventsListener},
-            global_id::PyEntityGlobalId,
             handlers::{
                 BatchCallback, Callback, Channel, DefaultHandler, FifoChannel, Handler, LatestChannel,
                 RingChannel,
             },
-            info::{Link, SessionInfo, Transport},
+            info::{
+                Link, LinkEvent, LinkEventsListener, SessionInfo, Transport, TransportEvent,
+                TransportEventsListener,
+            },
             keyexpr::PyKeyExpr,
             liveliness::{Liveliness, LivelinessToken},
             matcher::PyWhatAmIMatcher,
-            parameters::PyParameters,
-            publisher::{MatchingListener, MatchingStatus, Publisher},
+            publisher::{AdvancedPublisher, MatchingListener, MatchingStatus, Publisher},
             put_batch::{PutSummary, put_batch},
             querier::Querier,
             queryable::{Query, Queryable, end_query},
             reply::{CancellationToken, Reply, ReplyError},
             sample::{PySample, PySourceInfo},
             scout::{Hello, Scout, scout},
-            selector::PySelector,
+            selector::{PyParameters, PySelector},
             session::{Session, close_all, open},
             stamps::{
                 PyTimestampInstrumentation, PyTimestampInstrumentationBuilder, PyTimestampStack,
                 PyTimestampStackRecord, TimestampContext,
             },
-            subscriber::Subscriber,
+            subscriber::{AdvancedSubscriber, SampleMissListener, Subscriber},
             timestamp::{PyNtp64, PyTimestamp, PyTimestampId},
             zbytes::PyZBytes,
-            zid::PyZenohId,
+            zid::{PyEntityGlobalId, PyZenohId},
         },
         zmtp::socket::{PyEvent as ZmtpEvent, PySocket, zmtp_keypair},
         zre::{

@@ -2,7 +2,6 @@
 
 use pyo3::{prelude::*, types::PyDict};
 use zwire_engine::{
-    link::LaneReport,
     queue::QueueStats,
     stats::{ConsumerKind, LinkReport, Report},
 };
@@ -43,30 +42,21 @@ pub(crate) fn session<'py>(py: Python<'py>, report: &Report, errors: u64) -> PyR
 }
 
 fn link<'py>(py: Python<'py>, link: &LinkReport) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("zid", link.zid.map(|zid| zid.to_string()))?;
-    dict.set_item("whatami", link.whatami.map(|whatami| whatami.to_string()))?;
-    dict.set_item("src", &link.src)?;
-    dict.set_item("dst", &link.dst)?;
-    dict.set_item("seconds", link.age.as_secs_f64())?;
+    let dict = dict! { py;
+        zid = link.zid.map(|zid| zid.to_string()),
+        whatami = link.whatami.map(|whatami| whatami.to_string());
+        of link: src, dst;
+        seconds = link.age.as_secs_f64()
+    };
     for (name, value) in link.counters {
         dict.set_item(name, value)?;
     }
     let lanes = PyDict::new(py);
     for lane in &link.lanes {
-        lanes.set_item(word(lane.lane), self::lane(py, lane)?)?;
+        let of = dict! { py; of lane: tx_messages, tx_dropped, waiting_bytes, capacity_bytes, producers };
+        lanes.set_item(word(lane.lane), of)?;
     }
     dict.set_item("lanes", lanes)?;
-    Ok(dict)
-}
-
-fn lane<'py>(py: Python<'py>, lane: &LaneReport) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("tx_messages", lane.tx_messages)?;
-    dict.set_item("tx_dropped", lane.tx_dropped)?;
-    dict.set_item("waiting_bytes", lane.waiting_bytes)?;
-    dict.set_item("capacity_bytes", lane.capacity_bytes)?;
-    dict.set_item("producers", lane.producers)?;
     Ok(dict)
 }
 
@@ -76,22 +66,15 @@ fn consumer<'py>(
     key: &KeyExpr,
     stats: &QueueStats,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
     let kind = match kind {
         ConsumerKind::Subscriber => "subscriber",
         ConsumerKind::Liveliness => "liveliness",
         ConsumerKind::Queryable => "queryable",
     };
-    dict.set_item("key_expr", key.as_str())?;
-    dict.set_item("kind", kind)?;
-    dict.set_item("received", stats.received)?;
-    dict.set_item("dropped", stats.dropped)?;
-    dict.set_item("replaced", stats.replaced)?;
-    dict.set_item("waiting", stats.waiting)?;
-    dict.set_item("waiting_bytes", stats.waiting_bytes)?;
-    dict.set_item("capacity", stats.bounds.messages)?;
-    dict.set_item("capacity_bytes", stats.bounds.bytes)?;
-    dict.set_item("full", stats.bounds.overflow.word())?;
-    dict.set_item("stalled", stats.stalled)?;
-    Ok(dict)
+    Ok(dict! { py;
+        key_expr = key.as_str(), kind = kind;
+        of stats: received, dropped, replaced, waiting, waiting_bytes;
+        capacity = stats.bounds.messages, capacity_bytes = stats.bounds.bytes, full = stats.bounds.overflow.word();
+        of stats: stalled
+    })
 }

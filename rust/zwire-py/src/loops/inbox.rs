@@ -21,6 +21,14 @@ pub(crate) struct Inbox {
     session: Option<Weak<SessionRef>>,
 }
 
+methods! { Inbox, |this|
+    /// Arms the wakeup for one notification. True, without arming it, if there is an item to take already or
+    /// the channel has ended.
+    arm: bool = this.door.arm(&*this.channel);
+    /// Disarms the wakeup.
+    disarm: () = this.door.disarm();
+}
+
 #[pymethods]
 impl Inbox {
     #[new]
@@ -54,16 +62,5 @@ impl Inbox {
     fn bind(&self, py: Python<'_>, wakeups: &Bound<'_, Wakeups>, token: u64) -> PyResult<()> {
         self.birth.check().or_raise(py)?;
         self.door.bind(py, &*self.channel, wakeups, token)
-    }
-
-    /// Arms the wakeup for one notification. True, without arming it, if there is an item to take already or
-    /// the channel has ended.
-    fn arm(&self) -> bool {
-        self.door.arm(&*self.channel)
-    }
-
-    /// Disarms the wakeup.
-    fn disarm(&self) {
-        self.door.disarm();
     }
 }

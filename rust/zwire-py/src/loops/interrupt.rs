@@ -1,9 +1,15 @@
-//! Interruption of waiting engine calls, by Ctrl-C or by another thread.
+//! Timeouts of waiting engine calls, and their interruption by Ctrl-C or by another thread.
 
 use crate::{errors::OrRaise, loops::ending};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 use parking_lot::Mutex;
-use pyo3::{exceptions::PyInterruptedError, prelude::*};
+use pyo3::{
+    exceptions::{PyInterruptedError, PyValueError},
+    prelude::*,
+};
 use std::{
     sync::Arc,
     thread::{self, ThreadId},
@@ -91,4 +97,15 @@ impl Interrupt {
 fn stopped(stop: &AtomicBool) -> Option<PyErr> {
     let asked = stop.load(Ordering::Acquire);
     asked.then(|| PyInterruptedError::new_err("the caller does not wait for it any longer"))
+}
+
+/// Converts the seconds of a timeout; negative numbers and NaN raise `ValueError`.
+pub(crate) fn seconds(value: Option<f64>) -> PyResult<Option<Duration>> {
+    seconds_of("timeout", value)
+}
+
+/// As [`seconds`], for an argument of another name.
+pub(crate) fn seconds_of(name: &str, value: Option<f64>) -> PyResult<Option<Duration>> {
+    let problem = |s: f64| PyValueError::new_err(format!("{name} must be seconds >= 0, not {s}"));
+    value.map(|s| Duration::try_from_secs_f64(s).map_err(|_| problem(s))).transpose()
 }

@@ -7,6 +7,5 @@ pub(crate) mod interrupt;
 pub(crate) mod item;
 pub(crate) mod once;
 pub(crate) mod pending;
-pub(crate) mod timeout;
 pub(crate) mod turn;
 pub(crate) mod waking;

@@ -9,7 +9,7 @@ use crate::{
         waking::{Door, Flag, Ready, Wakeups},
     },
     zenoh::{
-        handle::Handle, liveliness::LivelinessToken, receiver::Receiver, sender::Sender, session::Session,
+        declared::Sender, handle::Handle, liveliness::LivelinessToken, receiver::Receiver, session::Session,
     },
 };
 use core::sync::atomic::AtomicBool;
@@ -77,6 +77,13 @@ fn session(py: Python<'_>, of: &Bound<'_, PyAny>) -> PyResult<Handle> {
     Ok(declared.session.clone())
 }
 
+methods! { Pending, |this, py|
+    /// Arms the wakeup for one notification. True, without arming it, if the condition has a result already.
+    arm: bool = py.detach(|| this.door.arm(&this.state));
+    /// Disarms the wakeup.
+    disarm: () = this.door.disarm();
+}
+
 #[pymethods]
 impl Pending {
     /// Completed when all neighbours know the declarations of a session, subscriber, queryable or token.
@@ -116,16 +123,6 @@ impl Pending {
     /// Registers a wakeup, see `Wakeups`.
     fn bind(&self, py: Python<'_>, wakeups: &Bound<'_, Wakeups>, token: u64) -> PyResult<()> {
         self.door.bind(py, &self.state, wakeups, token)
-    }
-
-    /// Arms the wakeup for one notification. True, without arming it, if the condition has a result already.
-    fn arm(&self, py: Python<'_>) -> bool {
-        py.detach(|| self.door.arm(&self.state))
-    }
-
-    /// Disarms the wakeup.
-    fn disarm(&self) {
-        self.door.disarm();
     }
 }
 
@@ -180,6 +177,11 @@ pub(crate) struct Stopper(Arc<AtomicBool>);
 
 #[pymethods]
 impl Stopper {
+    /// Ends the waits in `run`, within a twentieth of a second.
+    fn stop(&self) {
+        self.0.store(true, core::sync::atomic::Ordering::Release);
+    }
+
     #[new]
     fn new() -> Self {
         Self(Arc::default())
@@ -195,10 +197,5 @@ impl Stopper {
     ) -> PyResult<Bound<'py, PyAny>> {
         let _until = interrupt::stopped_by(function.py(), &self.0);
         function.call(args, kwargs)
-    }
-
-    /// Ends the waits in `run`, within a twentieth of a second.
-    fn stop(&self) {
-        self.0.store(true, core::sync::atomic::Ordering::Release);
     }
 }

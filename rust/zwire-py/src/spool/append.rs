@@ -66,14 +66,15 @@ impl SpoolAppender {
         self.0.check_column(name).or_raise(py)?;
         check_name(py, self.0.layout().table.rows, name)
     }
+}
 
-    fn run<R: Send>(
-        &self,
-        py: Python<'_>,
-        f: impl FnOnce(&Appender) -> zwire_recorder::Result<R> + Send,
-    ) -> PyResult<R> {
-        py.detach(|| f(&self.0)).or_raise(py)
-    }
+methods! { SpoolAppender, |this, py|
+    /// Writes buffered rows and publishes them to readers.
+    flush: PyResult<()> = py.detach(|| this.0.flush()).or_raise(py);
+    /// Ends the open segments, so that programs that read Arrow files can read them.
+    seal: PyResult<()> = py.detach(|| this.0.seal()).or_raise(py);
+    /// Writes and seals everything and releases the spool. A second call does nothing.
+    close: PyResult<()> = py.detach(|| this.0.close()).or_raise(py);
 }
 
 #[pymethods]
@@ -98,7 +99,7 @@ impl SpoolAppender {
             };
             cells.push(value.map(|value| cell(&value, stored, column.name)).transpose()?);
         }
-        self.run(py, |appender| appender.append(shard, cells))
+        py.detach(|| self.0.append(shard, cells)).or_raise(py)
     }
 
     /// Appends the rows of a batch; returns how many.
@@ -110,7 +111,7 @@ impl SpoolAppender {
         for (name, texts) in self.0.former_types(&batch) {
             as_stored(py, name, texts)?;
         }
-        self.run(py, |appender| appender.append_batch(shard, &batch))
+        py.detach(|| self.0.append_batch(shard, &batch)).or_raise(py)
     }
 
     /// Appends a row to the gap log.
@@ -123,21 +124,6 @@ impl SpoolAppender {
         count: Option<u64>,
         detail: String,
     ) -> PyResult<()> {
-        self.run(py, |appender| appender.append_gap(shard, kind, count, detail))
-    }
-
-    /// Writes buffered rows and publishes them to readers.
-    fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        self.run(py, Appender::flush)
-    }
-
-    /// Ends the open segments, so that programs that read Arrow files can read them.
-    fn seal(&self, py: Python<'_>) -> PyResult<()> {
-        self.run(py, Appender::seal)
-    }
-
-    /// Writes and seals everything and releases the spool. A second call does nothing.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.run(py, Appender::close)
+        py.detach(|| self.0.append_gap(shard, kind, count, detail)).or_raise(py)
     }
 }

@@ -1,7 +1,7 @@
 //! Ranges of a spool over a network: the server, and the receiver that makes rows of the answers.
 
 use crate::{
-    arrow::ArrowBatch, columns::check_name, errors::OrRaise, spool::view::shard, zenoh::zbytes::PyZBytes,
+    arrow::ArrowBatch, columns::checked_names, errors::OrRaise, spool::view::shard, zenoh::zbytes::PyZBytes,
 };
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
@@ -21,6 +21,11 @@ pub(crate) struct SpoolServer(Arc<RangeServer>);
 
 #[pymethods]
 impl SpoolServer {
+    /// Closes open segments; the blocks of a deleted file are not freed until then.
+    fn rest(&self) {
+        self.0.rest();
+    }
+
     #[new]
     fn new(py: Python<'_>, dir: PathBuf) -> PyResult<Self> {
         py.detach(|| RangeServer::open(&dir)).map(Self).or_raise(py)
@@ -37,11 +42,6 @@ impl SpoolServer {
     ) -> PyResult<SpoolAnswer> {
         let answer = py.detach(|| self.0.answer(self::shard(shard), start, stop, max_bytes));
         answer.map(SpoolAnswer).or_raise(py)
-    }
-
-    /// Closes open segments; the blocks of a deleted file are not freed until then.
-    fn rest(&self) {
-        self.0.rest();
     }
 }
 
@@ -83,8 +83,12 @@ attributes! { SpoolReceiver, |this|
 
 #[pymethods]
 impl SpoolReceiver {
+    /// Makes a batch of the rows received so far.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.lock().finish()).or_raise(py)
+    }
+
     #[new]
-    #[allow(clippy::too_many_arguments, reason = "called in one place, with all of them")]
     fn new(
         py: Python<'_>,
         origin: &str,
@@ -96,12 +100,8 @@ impl SpoolReceiver {
         limits: (usize, usize),
     ) -> PyResult<Self> {
         let limits = BatchLimits { rows: limits.0, bytes: limits.1 };
-        let names: Option<Vec<&str>> =
-            columns.as_ref().map(|names| names.iter().map(String::as_str).collect());
         let shard = self::shard(shard);
-        for name in columns.iter().flatten() {
-            check_name(py, zwire_spool::wire::rows(table, shard), name)?;
-        }
+        let names = checked_names(py, zwire_spool::wire::rows(table, shard), columns.as_deref())?;
         let receiver = Receiver::new(origin, (table, &kept), shard, range, names.as_deref(), limits);
         receiver.map(|receiver| Self(Mutex::new(receiver))).or_raise(py)
     }
@@ -120,12 +120,7 @@ impl SpoolReceiver {
     /// A completed batch; `None` if more blocks are needed first, or the range is complete.
     fn next_batch(&self, py: Python<'_>) -> PyResult<Option<ArrowBatch>> {
         let batch = py.detach(|| self.0.lock().next_batch());
-        batch.map(|batch| batch.map(ArrowBatch::new)).or_raise(py)
-    }
-
-    /// Makes a batch of the rows received so far.
-    fn finish(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| self.0.lock().finish()).or_raise(py)
+        batch.map(|batch| batch.map(ArrowBatch)).or_raise(py)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     arrow::{ArrowBatch, schema_capsule},
-    columns::check_name,
+    columns::checked_names,
     errors::OrRaise,
     spool::range::SpoolReceiver,
 };
@@ -27,27 +27,6 @@ pub(crate) fn shard(number: Option<u32>) -> Shard {
 #[pyclass(module = "zwire._zwire", frozen)]
 pub(crate) struct SpoolView(Spool);
 
-impl SpoolView {
-    fn run<R: Send>(
-        &self,
-        py: Python<'_>,
-        f: impl FnOnce(&Spool) -> zwire_spool::Result<R> + Send,
-    ) -> PyResult<R> {
-        py.detach(|| f(&self.0)).or_raise(py)
-    }
-}
-
-/// Converts the published state of a shard to a dictionary.
-fn mark_to_dict<'py>(py: Python<'py>, mark: &Mark) -> PyResult<Bound<'py, PyDict>> {
-    let dict = PyDict::new(py);
-    dict.set_item("earliest", mark.earliest)?;
-    dict.set_item("end", mark.end)?;
-    dict.set_item("last_recv_ts", mark.last_time)?;
-    dict.set_item("dropped", mark.drops)?;
-    dict.set_item("bytes", mark.bytes)?;
-    Ok(dict)
-}
-
 attributes! { SpoolView, |this|
     /// Id of the spool, 32 hexadecimal digits.
     id: String = this.0.meta().id_text();
@@ -55,6 +34,11 @@ attributes! { SpoolView, |this|
     table: &'static str = this.0.meta().layout.table.name;
     /// Number of shards.
     shard_count: u32 = this.0.meta().shards;
+    /// Key expressions of its shards; `None` if the checksum of the key selects the shard.
+    shard_keys: Option<Vec<String>> = match &this.0.meta().rule {
+        Rule::Hash => None,
+        Rule::Keys(keys) => Some(keys.clone()),
+    };
     /// Time of its creation, in microseconds since 1970.
     created: i64 = this.0.meta().created;
     /// Columns of the rows.
@@ -69,34 +53,32 @@ impl SpoolView {
         py.detach(|| Spool::open(&dir)).map(Self).or_raise(py)
     }
 
-    /// Key expressions of its shards; `None` if the checksum of the key selects the shard.
-    #[getter]
-    fn shard_keys(&self) -> Option<Vec<String>> {
-        match &self.0.meta().rule {
-            Rule::Hash => None,
-            Rule::Keys(keys) => Some(keys.clone()),
-        }
-    }
-
     /// Earliest offset, and the one after the last, of each shard and finally of the gap log.
     fn bounds(&self, py: Python<'_>) -> PyResult<Vec<(u64, u64)>> {
-        let marks = self.run(py, Spool::marks)?;
+        let marks = py.detach(|| self.0.marks()).or_raise(py)?;
         Ok(marks.iter().map(|mark| (mark.earliest, mark.end)).collect())
     }
 
     /// Published state of each shard and finally of the gap log.
     fn marks<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        self.run(py, Spool::marks)?.iter().map(|mark| mark_to_dict(py, mark)).collect()
+        let dict = |mark: &Mark| {
+            Ok(dict! { py;
+                of mark: earliest, end;
+                last_recv_ts = mark.last_time, dropped = mark.drops;
+                of mark: bytes
+            })
+        };
+        py.detach(|| self.0.marks()).or_raise(py)?.iter().map(dict).collect()
     }
 
     /// First offset of each shard received at or after a time, in microseconds since 1970.
     fn at(&self, py: Python<'_>, time: i64) -> PyResult<Offsets> {
-        self.run(py, |spool| spool.at(time))
+        py.detach(|| self.0.at(time)).or_raise(py)
     }
 
     /// Time at which a row was received, in microseconds since 1970; `None` if no row has the offset.
     fn received(&self, py: Python<'_>, shard: u32, offset: u64) -> PyResult<Option<i64>> {
-        self.run(py, |spool| spool.received(shard, offset))
+        py.detach(|| self.0.received(shard, offset)).or_raise(py)
     }
 
     /// An end of a range, between both offsets, that respects the limits.
@@ -108,7 +90,7 @@ impl SpoolView {
         max_rows: Option<u64>,
         max_bytes: Option<u64>,
     ) -> PyResult<Offsets> {
-        self.run(py, |spool| spool.walk(&start, &end, max_rows, max_bytes))
+        py.detach(|| self.0.walk(&start, &end, max_rows, max_bytes)).or_raise(py)
     }
 
     /// Splits a range into parts: shard, start, stop and octets of each.
@@ -119,7 +101,7 @@ impl SpoolView {
         end: Offsets,
         parts: usize,
     ) -> PyResult<Vec<(u32, u64, u64, u64)>> {
-        let ranges = self.run(py, |spool| spool.split(&start, &end, parts))?;
+        let ranges = py.detach(|| self.0.split(&start, &end, parts)).or_raise(py)?;
         Ok(ranges.iter().map(|range| (range.shard, range.start, range.stop, range.bytes)).collect())
     }
 
@@ -136,25 +118,19 @@ impl SpoolView {
     ) -> PyResult<SpoolRows> {
         let limits = BatchLimits { rows: limits.0, bytes: limits.1 };
         let shard = self::shard(shard);
-        for name in columns.iter().flatten() {
-            check_name(py, self.0.layout(shard).table.rows, name)?;
-        }
-        let rows = self.run(py, |spool| {
-            let names: Option<Vec<&str>> =
-                columns.as_ref().map(|names| names.iter().map(String::as_str).collect());
-            spool.read(shard, start, stop, names.as_deref(), limits)
-        })?;
+        let names = checked_names(py, self.0.layout(shard).table.rows, columns.as_deref())?;
+        let rows = py.detach(|| self.0.read(shard, start, stop, names.as_deref(), limits)).or_raise(py)?;
         Ok(SpoolRows { schema: rows.schema(), from: From::Files(Box::new(Mutex::new(Some(rows)))) })
     }
 
     /// Stores the progress of a reader, with a time in microseconds since 1970.
     fn commit(&self, py: Python<'_>, consumer: &str, offsets: Offsets, now: i64) -> PyResult<()> {
-        self.run(py, |spool| spool.commit(consumer, offsets, now))
+        py.detach(|| self.0.commit(consumer, offsets, now)).or_raise(py)
     }
 
     /// Stored offsets and time of each reader.
     fn consumers(&self, py: Python<'_>) -> PyResult<BTreeMap<String, (Offsets, i64)>> {
-        let consumers = self.run(py, Spool::consumers)?;
+        let consumers = py.detach(|| self.0.consumers()).or_raise(py)?;
         Ok(consumers.into_iter().map(|(name, consumer)| (name, (consumer.offsets, consumer.at))).collect())
     }
 }
@@ -204,7 +180,7 @@ impl SpoolRows {
             batch
         });
         match batch.or_raise(py)? {
-            Some(batch) => Ok(Some(Py::new(py, ArrowBatch::new(batch))?.into_any())),
+            Some(batch) => Ok(Some(Py::new(py, ArrowBatch(batch))?.into_any())),
             None => Ok(None),
         }
     }

@@ -42,9 +42,13 @@ attributes! { SpoolWriter, |this|
 
 #[pymethods]
 impl SpoolWriter {
+    /// Announces that the subscribers will end now, so that their end is not reported as a problem.
+    fn begin_close(&self) {
+        self.0.begin_close();
+    }
+
     #[new]
     #[pyo3(signature = (dir, settings, linger, keep_seconds, keep_bytes, consumer_seconds))]
-    #[allow(clippy::too_many_arguments, reason = "what Python has as keywords")]
     fn new(
         py: Python<'_>,
         dir: PathBuf,
@@ -69,7 +73,7 @@ impl SpoolWriter {
 
     /// Records the items that a subscriber, a node or a collector receives from now on.
     fn feed(&self, py: Python<'_>, feed: Feed<'_>) -> PyResult<()> {
-        self.check(py)?;
+        self.0.check().or_raise(py)?;
         let fed = match feed {
             Feed::Subscriber(subscriber) => {
                 let (key, queue) = Subscriber::source(&subscriber);
@@ -85,7 +89,6 @@ impl SpoolWriter {
     /// start for all their samples, none older than `max_age` seconds. Samples that the spool already has are not
     /// requested.
     #[pyo3(signature = (session, key_expr, handler, *, history, max_age=None))]
-    #[allow(clippy::too_many_arguments, reason = "what Python has as keywords")]
     fn subscriber(
         &self,
         py: Python<'_>,
@@ -95,7 +98,7 @@ impl SpoolWriter {
         history: bool,
         max_age: Option<f64>,
     ) -> PyResult<Py<Subscriber>> {
-        self.check(py)?;
+        self.0.check().or_raise(py)?;
         let (session, key) = (&session.get().0, keyexpr::extract(key_expr)?);
         let max_age = max_age.map(Duration::try_from_secs_f64).transpose();
         let max_age = max_age.map_err(|error| errors::option(py, "history", &error.to_string()))?;
@@ -108,19 +111,10 @@ impl SpoolWriter {
 
     /// Counters of received items and their outcomes, by name.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let dict = PyDict::new(py);
         let stats = self.0.stats();
-        dict.set_item("received", stats.received)?;
-        dict.set_item("dropped", stats.dropped)?;
-        dict.set_item("waiting", stats.waiting)?;
-        dict.set_item("waiting_bytes", stats.waiting_bytes)?;
-        dict.set_item("rows", stats.rows)?;
-        dict.set_item("bytes", stats.bytes)?;
-        dict.set_item("lost", stats.lost)?;
-        dict.set_item("duplicates", stats.duplicates)?;
-        dict.set_item("refused", stats.refused)?;
-        dict.set_item("problem", stats.problem)?;
-        Ok(dict)
+        Ok(dict! { py;
+            of stats: received, dropped, waiting, waiting_bytes, rows, bytes, lost, duplicates, refused, problem
+        })
     }
 
     /// Waits until readers see everything received before the call; `False` if the timeout expires first.
@@ -133,19 +127,8 @@ impl SpoolWriter {
         py.detach(|| self.0.gap(kind, detail)).or_raise(py)
     }
 
-    /// Announces that the subscribers will end now, so that their end is not reported as a problem.
-    fn begin_close(&self) {
-        self.0.begin_close();
-    }
-
     /// Writes the queued items, ends the segments and releases the spool. A second call does nothing.
     fn close(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
         py.detach(|| self.0.close(clamped(timeout))).or_raise(py)
-    }
-}
-
-impl SpoolWriter {
-    fn check(&self, py: Python<'_>) -> PyResult<()> {
-        self.0.check().or_raise(py)
     }
 }

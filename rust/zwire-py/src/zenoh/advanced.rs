@@ -1,13 +1,26 @@
-//! Options of advanced publishers and subscribers, and missed samples: `zwire.zenoh.ext`.
+//! Declaring advanced publishers and subscribers, their options, and missed samples: `zwire.zenoh.ext`.
 
 use crate::{
     errors,
-    loops::item::Item,
-    zenoh::{enums, global_id::PyEntityGlobalId},
+    zenoh::{
+        bodies::{locality, qos},
+        declared::{Declared, Sender},
+        encoding, enums, keyexpr,
+        publisher::AdvancedPublisher,
+        receiver::Receiver,
+        session::Session,
+        subscriber::AdvancedSubscriber,
+        zid::PyEntityGlobalId,
+    },
 };
 use core::time::Duration;
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDelta};
-use zwire_proto::zenoh::advanced::{HeartbeatMode, History, Miss, Recovery};
+use zwire_engine::{AdvancedPublisherOptions, AdvancedSubscriberOptions};
+use zwire_proto::zenoh::{
+    Encoding, Qos, Reliability,
+    advanced::{HeartbeatMode, History, Miss, Recovery},
+    session::PublisherOptions,
+};
 
 /// Converts seconds, or a `timedelta`.
 fn duration(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Duration> {
@@ -162,8 +175,84 @@ impl PyMiss {
     }
 }
 
-impl Item for Miss {
-    fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Ok(Py::new(py, PyMiss(self))?.into_any())
-    }
+items! { Miss => PyMiss }
+
+/// Declares an advanced publisher.
+///
+/// `cache` keeps its newest publications, `sample_miss_detection` numbers them, and `publisher_detection`
+/// announces it by a liveliness token. A cache without numbers needs a session that adds timestamps to
+/// publications (`timestamping/enabled`).
+#[pyfunction]
+#[pyo3(signature = (
+    session, key_expr, *, encoding=None, congestion_control=None, priority=None, express=None,
+    reliability=None, allowed_destination=None, cache=None, sample_miss_detection=None,
+    publisher_detection=None
+))]
+pub(crate) fn declare_advanced_publisher(
+    py: Python<'_>,
+    session: &Bound<'_, Session>,
+    key_expr: &Bound<'_, PyAny>,
+    encoding: Option<&Bound<'_, PyAny>>,
+    congestion_control: Option<enums::PyCongestionControl>,
+    priority: Option<enums::PyPriority>,
+    express: Option<bool>,
+    reliability: Option<enums::PyReliability>,
+    allowed_destination: Option<enums::PyLocality>,
+    cache: Option<&Bound<'_, CacheConfig>>,
+    sample_miss_detection: Option<&Bound<'_, MissDetectionConfig>>,
+    publisher_detection: Option<bool>,
+) -> PyResult<Py<AdvancedPublisher>> {
+    let handle = session.get().0.clone();
+    let key = keyexpr::extract(key_expr)?;
+    let encoding = encoding::extract_option(encoding)?.unwrap_or(Encoding::DEFAULT);
+    let options = PublisherOptions {
+        qos: qos(Qos::DEFAULT, congestion_control, priority, express),
+        reliability: reliability.map_or(Reliability::Reliable, |r| r.0),
+        destination: locality(allowed_destination),
+    };
+    let cache = cache.map(|cache| cache.get().parts(py)).transpose()?;
+    let advanced = AdvancedPublisherOptions {
+        cache: cache.map(|(most, _)| most),
+        express: cache.and_then(|(_, express)| express),
+        numbered: sample_miss_detection.is_some(),
+        heartbeat: sample_miss_detection.and_then(|detection| detection.get().0),
+        detection: publisher_detection.unwrap_or(false),
+    };
+    let (declared, with) = (key.clone(), options.clone());
+    let id = handle.run(py, move |engine, _| engine.declare_advanced_publisher(declared, with, advanced))?;
+    let declared = Declared::new(handle, id, "advanced publisher");
+    Py::new(py, (AdvancedPublisher { encoding, options }, Sender { declared, key }))
+}
+
+/// Declares an advanced subscriber.
+///
+/// `history` selects the past samples that it gets, `recovery` how it detects missed samples, and
+/// `subscriber_detection` announces it by a liveliness token.
+#[pyfunction]
+#[pyo3(signature = (
+    session, key_expr, handler=None, *, allowed_origin=None, history=None, recovery=None,
+    subscriber_detection=None
+))]
+pub(crate) fn declare_advanced_subscriber(
+    py: Python<'_>,
+    session: &Bound<'_, Session>,
+    key_expr: &Bound<'_, PyAny>,
+    handler: Option<&Bound<'_, PyAny>>,
+    allowed_origin: Option<enums::PyLocality>,
+    history: Option<&Bound<'_, HistoryConfig>>,
+    recovery: Option<&Bound<'_, RecoveryConfig>>,
+    subscriber_detection: Option<bool>,
+) -> PyResult<Py<AdvancedSubscriber>> {
+    let (session, key) = (&session.get().0, keyexpr::extract(key_expr)?);
+    let options = AdvancedSubscriberOptions {
+        origin: locality(allowed_origin),
+        history: history.map(|history| history.get().0),
+        recovery: recovery.map(|recovery| recovery.get().0),
+        detection: subscriber_detection.unwrap_or(false),
+    };
+    let (base, queue) =
+        Receiver::declare(py, (session, "subscriber"), key, handler, move |engine, key, handler| {
+            engine.declare_advanced_subscriber(key, options, handler, None)
+        })?;
+    Py::new(py, (AdvancedSubscriber { queue }, base))
 }

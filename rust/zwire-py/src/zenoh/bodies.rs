@@ -91,7 +91,7 @@ pub(crate) fn query_body(
 
 /// Parameters given with a get of a querier.
 pub(crate) fn parameters(given: Option<&Bound<'_, PyAny>>) -> PyResult<Text> {
-    given.map_or(Ok(Text::EMPTY), |given| Ok(crate::zenoh::parameters::extract(given)?.text().clone()))
+    given.map_or(Ok(Text::EMPTY), |given| Ok(crate::zenoh::selector::parameters(given)?.text().clone()))
 }
 
 /// Keys of replies that a query accepts.

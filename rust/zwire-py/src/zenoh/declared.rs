@@ -1,13 +1,16 @@
-//! [`Declared`]: end of life of every declared object.
+//! [`Declared`]: end of life of every declared object; [`Sender`]: base class of publishers and queriers.
 
 use crate::{
     errors,
-    loops::timeout::seconds,
-    zenoh::{global_id::PyEntityGlobalId, handle::Handle},
+    loops::interrupt::seconds,
+    zenoh::{handle::Handle, keyexpr::PyKeyExpr, zid::PyEntityGlobalId},
 };
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use zwire_proto::zenoh::session::{Barrier, EntityId};
+use zwire_proto::zenoh::{
+    KeyExpr,
+    session::{Barrier, EntityId},
+};
 
 /// A declaration of a session, undeclared once: by `undeclare`, at the end of a `with` block, or when the
 /// object is dropped.
@@ -99,5 +102,40 @@ impl Drop for Declared {
             // A closed session and a forked process have nothing to undeclare.
             let _ = self.session.0.engine.undeclare(self.id);
         }
+    }
+}
+
+/// A declaration that sends to matching subscribers or queryables. A context manager; it undeclares itself when it
+/// is dropped.
+#[pyclass(module = "zwire._zwire", frozen, subclass)]
+pub(crate) struct Sender {
+    pub(crate) declared: Declared,
+    pub(crate) key: KeyExpr,
+}
+
+attributes! { Sender, |this|
+    /// Id of the declaration.
+    id: PyEntityGlobalId = this.declared.global_id();
+    /// Key expression that it publishes on, or queries.
+    key_expr: PyKeyExpr = PyKeyExpr(this.key.clone());
+}
+
+context_manager! { Sender, |this, py| this.declared.exit(py) }
+
+#[pymethods]
+impl Sender {
+    /// Undeclares it. A second call is an error.
+    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
+        self.declared.undeclare(py)
+    }
+
+    /// Waits until at least `n` subscribers of a publisher, or queryables of a querier, are known. Raises
+    /// `TimedOut` after `timeout` seconds, if given.
+    ///
+    /// Subscribers and queryables of this session count one by one, remote ones as reported by the neighbours: a
+    /// router reports each key expression once, however many are behind it.
+    #[pyo3(signature = (n=1, timeout=None))]
+    fn wait_matching(&self, py: Python<'_>, n: usize, timeout: Option<f64>) -> PyResult<()> {
+        self.declared.wait_matching(py, n, timeout)
     }
 }

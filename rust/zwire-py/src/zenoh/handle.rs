@@ -7,7 +7,7 @@ use crate::{
         interrupt::Interrupt,
         turn::{Call, Turn},
     },
-    zenoh::{global_id::PyEntityGlobalId, stamps},
+    zenoh::{stamps, zid::PyEntityGlobalId},
 };
 use parking_lot::Mutex;
 use pyo3::prelude::*;

@@ -5,9 +5,8 @@ use crate::{
     errors::{self, OrRaise},
     loops::{
         calling::{self, Called, Life},
-        interrupt::waiting,
+        interrupt::{seconds, seconds_of, waiting},
         item::Item,
-        timeout::{seconds, seconds_of},
         waking::Ready,
     },
     zenoh::{
@@ -134,19 +133,15 @@ fn some(py: Python<'_>, name: &str, value: usize) -> PyResult<usize> {
 ///
 /// Without `on_error` exceptions go to `sys.unraisablehook`. `indirect` has no effect: a callback never
 /// runs in a network thread.
-#[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
+#[pyclass(module = "zwire.zenoh.handlers", frozen, generic, get_all)]
 pub(crate) struct Callback {
     /// Function that is called with each item.
-    #[pyo3(get)]
     callback: Py<PyAny>,
     /// Function that is called when no more items come; None: nothing.
-    #[pyo3(get)]
     drop: Option<Py<PyAny>>,
     /// The value given; it has no effect.
-    #[pyo3(get)]
     indirect: bool,
     /// Function that is called with an exception of the callback; None: `sys.unraisablehook`.
-    #[pyo3(get)]
     on_error: Option<Py<PyAny>>,
 }
 
@@ -170,19 +165,15 @@ impl Callback {
 
 /// A callback that gets a list of at most `max_items` items: those that are waiting, without waiting for
 /// more.
-#[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
+#[pyclass(module = "zwire.zenoh.handlers", frozen, generic, get_all)]
 pub(crate) struct BatchCallback {
     /// Function that is called with each list of items.
-    #[pyo3(get)]
     callback: Py<PyAny>,
     /// Function that is called when no more items come; None: nothing.
-    #[pyo3(get)]
     drop: Option<Py<PyAny>>,
     /// Maximum number of items of a list.
-    #[pyo3(get)]
     max_items: usize,
     /// Function that is called with an exception of the callback; None: `sys.unraisablehook`.
-    #[pyo3(get)]
     on_error: Option<Py<PyAny>>,
 }
 

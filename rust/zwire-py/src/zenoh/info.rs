@@ -1,15 +1,18 @@
-//! `SessionInfo`, `Transport` and `Link`: connected nodes and their links.
+//! `SessionInfo`, `Transport` and `Link`: connected nodes and their links, and listeners for changes.
 
 use crate::zenoh::{
-    enums::{PyReliability, PyWhatAmI, title},
-    events::{LinkEventsListener, TransportEventsListener},
+    enums::{PyReliability, PySampleKind, PyWhatAmI, title},
     handle::Handle,
+    listener::Listener,
     zid::PyZenohId,
 };
 use pyo3::prelude::*;
 use std::collections::HashSet;
-use zwire_engine::connectivity::LinkInfo;
-use zwire_proto::zenoh::{WhatAmI, ZenohId};
+use zwire_engine::{
+    connectivity::{self, Change, LinkInfo},
+    link::LinkEnd,
+};
+use zwire_proto::zenoh::{WhatAmI, ZenohId, session::SampleKind};
 
 /// Information about links and neighbours.
 #[pyclass(module = "zwire.zenoh", frozen)]
@@ -24,34 +27,26 @@ impl SessionInfo {
     }
 }
 
+methods! { SessionInfo, |this, py|
+    /// The id of this node.
+    zid: PyZenohId = PyZenohId(this.0.0.engine.zid());
+    /// The routers that this node is connected to.
+    routers_zid: PyResult<Vec<PyZenohId>> = this.neighbours(py, WhatAmI::Router);
+    /// The peers that this node is connected to.
+    peers_zid: PyResult<Vec<PyZenohId>> = this.neighbours(py, WhatAmI::Peer);
+    /// The established links.
+    links: PyResult<Vec<Link>> =
+        Ok(this.0.look(py)?.link_infos().iter().map(|link| Link::of(link)).collect());
+}
+
 #[pymethods]
 impl SessionInfo {
-    /// The id of this node.
-    fn zid(&self) -> PyZenohId {
-        PyZenohId(self.0.0.engine.zid())
-    }
-
-    /// The routers that this node is connected to.
-    fn routers_zid(&self, py: Python<'_>) -> PyResult<Vec<PyZenohId>> {
-        self.neighbours(py, WhatAmI::Router)
-    }
-
-    /// The peers that this node is connected to.
-    fn peers_zid(&self, py: Python<'_>) -> PyResult<Vec<PyZenohId>> {
-        self.neighbours(py, WhatAmI::Peer)
-    }
-
     /// The open sessions with other nodes.
     fn transports(&self, py: Python<'_>) -> PyResult<Vec<Transport>> {
         let mut seen = HashSet::new();
         let links = self.0.look(py)?.link_infos();
         let first = links.iter().filter(|link| seen.insert(link.zid));
         Ok(first.map(|link| Transport::of(link)).collect())
-    }
-
-    /// The established links.
-    fn links(&self, py: Python<'_>) -> PyResult<Vec<Link>> {
-        Ok(self.0.look(py)?.link_infos().iter().map(|link| Link::of(link)).collect())
     }
 
     /// Listens for nodes that connect and disconnect; with `history` those already connected come first.
@@ -169,4 +164,100 @@ impl Link {
             self.0.user, self.0.reliability
         )
     }
+}
+
+const fn kind(change: &Change) -> SampleKind {
+    match change {
+        Change::Connected | Change::Reconnected => SampleKind::Put,
+        Change::Disconnected(_) => SampleKind::Delete,
+    }
+}
+
+const fn word(change: &Change) -> &'static str {
+    match change {
+        Change::Connected => "connected",
+        Change::Reconnected => "reconnected",
+        Change::Disconnected(_) => "disconnected",
+    }
+}
+
+const fn end(change: &Change) -> Option<&LinkEnd> {
+    match change {
+        Change::Disconnected(end) => Some(end),
+        Change::Connected | Change::Reconnected => None,
+    }
+}
+
+macro_rules! event {
+    ($(#[$doc:meta])* $event:ident, $what:ident: $of:ident, $getter_doc:literal) => {
+        $(#[$doc])*
+        #[pyclass(module = "zwire.zenoh", frozen)]
+        pub(crate) struct $event(connectivity::$event);
+
+        attributes! { $event, |this|
+            /// PUT: connected; DELETE: disconnected.
+            kind: PySampleKind = PySampleKind(kind(&this.0.change));
+            #[doc = $getter_doc]
+            $what: $of = $of::of(&this.0.link);
+            /// `connected`, `reconnected` or `disconnected`.
+            change: &'static str = word(&this.0.change);
+            /// Reason of the end: `closed`, `closed-by-peer`, `lost`, `io`, `silent`, `protocol` or
+            /// `unresponsive`. None while it is connected.
+            reason: Option<&'static str> = end(&this.0.change).map(LinkEnd::word);
+            /// Reason of the end as a sentence.
+            detail: Option<String> = end(&this.0.change).map(ToString::to_string);
+        }
+
+        #[pymethods]
+        impl $event {
+            fn __repr__(&self) -> String {
+                let reason = self.reason().map_or(String::new(), |reason| format!(", reason={reason}"));
+                format!("{}({}, {}{reason})", stringify!($event), self.change(), self.$what().__repr__())
+            }
+        }
+
+        items! { connectivity::$event => $event }
+    };
+}
+
+event! {
+    /// A node was connected or disconnected.
+    TransportEvent, transport: Transport, "The node, and how it is connected."
+}
+event! {
+    /// A link came up or went down.
+    LinkEvent, link: Link, "The link."
+}
+
+macro_rules! listener {
+    ($(#[$doc:meta])* $listener:ident, $listen:ident) => {
+        $(#[$doc])*
+        #[pyclass(module = "zwire.zenoh", frozen, weakref, generic, extends = Listener)]
+        pub(crate) struct $listener;
+
+        impl $listener {
+            pub(crate) fn new(
+                py: Python<'_>,
+                session: &Handle,
+                handler: Option<&Bound<'_, PyAny>>,
+                history: Option<bool>,
+            ) -> PyResult<Py<Self>> {
+                let history = history.unwrap_or(false);
+                let base = Listener::new(py, session, "listener", handler, |engine, handler| {
+                    let (id, queue) = engine.$listen(history, handler)?;
+                    Ok((queue, Box::new(move |engine| engine.forget_listener(id))))
+                })?;
+                Py::new(py, (Self, base))
+            }
+        }
+    };
+}
+
+listener! {
+    /// Listener for nodes that connect and disconnect.
+    TransportEventsListener, listen_transports
+}
+listener! {
+    /// Listener for links that come up and go down.
+    LinkEventsListener, listen_links
 }

@@ -1,7 +1,7 @@
 //! `Liveliness` and `LivelinessToken`: announcing and watching live resources.
 
 use crate::{
-    loops::{timeout::seconds, turn::Turn},
+    loops::{interrupt::seconds, turn::Turn},
     zenoh::{
         declared::Declared,
         handle::Handle,
@@ -71,15 +71,15 @@ context_manager! { LivelinessToken, |this, py| this.declared.exit(py) }
 
 #[pymethods]
 impl LivelinessToken {
+    /// Undeclares the token. A second call is an error.
+    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
+        self.declared.undeclare(py)
+    }
+
     /// Waits until all neighbours know the token: messages that they send from then on can arrive. Raises
     /// `TimedOut` after `timeout` seconds, if given.
     #[pyo3(signature = (timeout=None))]
     fn wait_ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         self.declared.wait_ready(py, timeout)
-    }
-
-    /// Undeclares the token. A second call is an error.
-    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
-        self.declared.undeclare(py)
     }
 }

@@ -39,6 +39,17 @@ fn parse(py: Python<'_>, text: &str) -> PyResult<u8> {
 
 pickled! { PyWhatAmIMatcher, |this, _py| (this.__str__(),) }
 
+methods! { PyWhatAmIMatcher, |this|
+    /// Adds routers; returns a new set.
+    router: PyWhatAmIMatcher = PyWhatAmIMatcher(this.0 | WhatAmI::Router.to_mask());
+    /// Adds peers; returns a new set.
+    peer: PyWhatAmIMatcher = PyWhatAmIMatcher(this.0 | WhatAmI::Peer.to_mask());
+    /// Adds clients; returns a new set.
+    client: PyWhatAmIMatcher = PyWhatAmIMatcher(this.0 | WhatAmI::Client.to_mask());
+    /// Whether the set is empty.
+    is_empty: bool = this.0 == 0;
+}
+
 #[pymethods]
 impl PyWhatAmIMatcher {
     #[new]
@@ -51,26 +62,6 @@ impl PyWhatAmIMatcher {
     #[classmethod]
     fn empty(_cls: &Bound<'_, PyType>) -> Self {
         Self(0)
-    }
-
-    /// Adds routers; returns a new set.
-    fn router(&self) -> Self {
-        Self(self.0 | WhatAmI::Router.to_mask())
-    }
-
-    /// Adds peers; returns a new set.
-    fn peer(&self) -> Self {
-        Self(self.0 | WhatAmI::Peer.to_mask())
-    }
-
-    /// Adds clients; returns a new set.
-    fn client(&self) -> Self {
-        Self(self.0 | WhatAmI::Client.to_mask())
-    }
-
-    /// Whether the set is empty.
-    fn is_empty(&self) -> bool {
-        self.0 == 0
     }
 
     /// Whether the set contains that role, or the role of that name.

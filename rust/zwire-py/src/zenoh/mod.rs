@@ -1,14 +1,10 @@
 //! Sessions of Zenoh, their declarations and values.
 
 pub(crate) mod advanced;
-pub(crate) mod advanced_publisher;
-pub(crate) mod advanced_subscriber;
 pub(crate) mod bodies;
 pub(crate) mod declared;
 pub(crate) mod encoding;
 pub(crate) mod enums;
-pub(crate) mod events;
-pub(crate) mod global_id;
 pub(crate) mod handle;
 pub(crate) mod handlers;
 pub(crate) mod info;
@@ -17,7 +13,6 @@ pub(crate) mod listener;
 pub(crate) mod liveliness;
 pub(crate) mod matcher;
 pub(crate) mod open_query;
-pub(crate) mod parameters;
 pub(crate) mod publisher;
 pub(crate) mod put_batch;
 pub(crate) mod querier;
@@ -27,7 +22,6 @@ pub(crate) mod reply;
 pub(crate) mod sample;
 pub(crate) mod scout;
 pub(crate) mod selector;
-pub(crate) mod sender;
 pub(crate) mod session;
 pub(crate) mod stamps;
 pub(crate) mod subscriber;

@@ -1,20 +1,20 @@
-//! `Publisher`, and listeners for the matching status.
+//! `Publisher`, `AdvancedPublisher` with a cache and sequence numbers, and listeners for the matching status.
 
 use crate::{
     loops::{item::Item, turn::Turn},
     zenoh::{
         bodies::{del_body, put_body},
-        declared::Declared,
-        encoding, enums,
+        declared::Sender,
+        encoding::PyEncoding,
+        enums,
         handle::Handle,
         listener::Listener,
-        sender::Sender,
         stamps,
     },
 };
 use pyo3::prelude::*;
 use zwire_proto::zenoh::{
-    Encoding, KeyExpr,
+    Encoding,
     session::{EntityId, PublisherOptions},
     wire::PushBody,
 };
@@ -73,125 +73,151 @@ impl MatchingListener {
     }
 }
 
+/// Matching status of a publisher or querier, and listeners for its changes.
+macro_rules! matching {
+    ($class:ident, $status:literal) => {
+        #[pymethods]
+        impl $class {
+            #[doc = $status]
+            #[getter]
+            fn matching_status(
+                slf: &Bound<'_, Self>,
+                py: Python<'_>,
+            ) -> PyResult<crate::zenoh::publisher::MatchingStatus> {
+                let declared = &slf.as_super().get().declared;
+                crate::zenoh::publisher::matching_status(py, &declared.session, declared.id)
+            }
+
+            /// Listens for changes of the matching status.
+            #[pyo3(signature = (handler=None))]
+            fn declare_matching_listener(
+                slf: &Bound<'_, Self>,
+                py: Python<'_>,
+                handler: Option<&Bound<'_, PyAny>>,
+            ) -> PyResult<Py<crate::zenoh::publisher::MatchingListener>> {
+                let declared = &slf.as_super().get().declared;
+                crate::zenoh::publisher::MatchingListener::new(py, &declared.session, declared.id, handler)
+            }
+        }
+    };
+}
+pub(crate) use matching;
+
+/// Attributes and publications of a publisher: the command of the engine, the argument `source_info` if it takes one,
+/// and the signatures to be shown.
+macro_rules! publisher {
+    ($class:ident, $publish:ident, $($source:ident)?, $put:literal, $delete:literal) => {
+        attributes! { $class, |this|
+            /// Default encoding of its values.
+            encoding: PyEncoding = PyEncoding(this.encoding.clone());
+            /// Congestion control of its publications: the policy for a full queue.
+            congestion_control: enums::PyCongestionControl =
+                enums::PyCongestionControl(this.options.qos.congestion());
+            /// Priority of its publications.
+            priority: enums::PyPriority = enums::PyPriority(this.options.qos.priority());
+        }
+
+        #[pymethods]
+        impl $class {
+            /// Publishes a value.
+            #[pyo3(
+                signature = (
+                    payload, *, encoding=None, attachment=None, timestamp=None, timestamp_instrumentation=None,
+                    $($source=None,)? _turn=None
+                ),
+                text_signature = $put
+            )]
+            fn put(
+                slf: &Bound<'_, Self>,
+                py: Python<'_>,
+                payload: &Bound<'_, PyAny>,
+                encoding: Option<&Bound<'_, PyAny>>,
+                attachment: Option<&Bound<'_, PyAny>>,
+                timestamp: Option<&Bound<'_, PyAny>>,
+                timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+                $($source: Option<&Bound<'_, PyAny>>,)?
+                _turn: Option<&Bound<'_, Turn>>,
+            ) -> PyResult<()> {
+                let (default, source) = (slf.get().encoding.clone(), None$(.or($source))?);
+                let body = put_body(payload, encoding, default, attachment, timestamp, source)?;
+                Self::publish(slf, py, body, timestamp_instrumentation, _turn)
+            }
+
+            /// Publishes a deletion.
+            #[pyo3(
+                signature = (
+                    *, attachment=None, timestamp=None, timestamp_instrumentation=None, $($source=None,)? _turn=None
+                ),
+                text_signature = $delete
+            )]
+            fn delete(
+                slf: &Bound<'_, Self>,
+                py: Python<'_>,
+                attachment: Option<&Bound<'_, PyAny>>,
+                timestamp: Option<&Bound<'_, PyAny>>,
+                timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
+                $($source: Option<&Bound<'_, PyAny>>,)?
+                _turn: Option<&Bound<'_, Turn>>,
+            ) -> PyResult<()> {
+                let body = del_body(attachment, timestamp, None$(.or($source))?)?;
+                Self::publish(slf, py, body, timestamp_instrumentation, _turn)
+            }
+        }
+
+        impl $class {
+            fn publish(
+                slf: &Bound<'_, Self>,
+                py: Python<'_>,
+                body: PushBody,
+                instrumentation: Option<&Bound<'_, PyAny>>,
+                turn: Option<&Bound<'_, Turn>>,
+            ) -> PyResult<()> {
+                let declared = &slf.as_super().get().declared;
+                let stamps = stamps::wanted(py, &declared.session, instrumentation)?;
+                let (id, qos) = (declared.id, slf.get().options.qos);
+                let result = declared
+                    .session
+                    .command(py, turn, |engine, call| engine.$publish(id, qos, body, stamps, call).map(drop));
+                // The engine reports an unknown entity; this object knows that it was undeclared.
+                result.or_else(|error| declared.check(py).and(Err(error)))
+            }
+        }
+    };
+}
+
 /// A declared publisher. A context manager; it undeclares itself when it is dropped.
 #[pyclass(module = "zwire.zenoh", frozen, weakref, extends = Sender)]
 pub(crate) struct Publisher {
     /// Default encoding of values.
-    encoding: Encoding,
-    options: PublisherOptions,
-}
-
-impl Publisher {
-    pub(crate) fn new(
-        py: Python<'_>,
-        session: Handle,
-        id: EntityId,
-        key: KeyExpr,
-        encoding: Encoding,
-        options: PublisherOptions,
-    ) -> PyResult<Py<Self>> {
-        let base = Sender { declared: Declared::new(session, id, "publisher"), key };
-        Py::new(py, (Self { encoding, options }, base))
-    }
-
-    fn publish(
-        slf: &Bound<'_, Self>,
-        py: Python<'_>,
-        body: PushBody,
-        instrumentation: Option<&Bound<'_, PyAny>>,
-        turn: Option<&Bound<'_, Turn>>,
-    ) -> PyResult<()> {
-        let declared = &slf.as_super().get().declared;
-        let stamps = stamps::wanted(py, &declared.session, instrumentation)?;
-        let (id, qos) = (declared.id, slf.get().options.qos);
-        let session = &declared.session;
-        let result =
-            session.command(py, turn, |engine, call| engine.publish(id, qos, body, stamps, call).map(drop));
-        // The engine reports an unknown entity; this object knows that it was undeclared.
-        result.or_else(|error| declared.check(py).and(Err(error)))
-    }
+    pub(crate) encoding: Encoding,
+    pub(crate) options: PublisherOptions,
 }
 
 attributes! { Publisher, |this|
-    /// Default encoding of its values.
-    encoding: encoding::PyEncoding = encoding::PyEncoding(this.encoding.clone());
-    /// Congestion control of its publications: the policy for a full queue.
-    congestion_control: enums::PyCongestionControl =
-        enums::PyCongestionControl(this.options.qos.congestion());
-    /// Priority of its publications.
-    priority: enums::PyPriority = enums::PyPriority(this.options.qos.priority());
     /// Reliability of its publications.
     reliability: enums::PyReliability = enums::PyReliability(this.options.reliability);
 }
 
-#[pymethods]
-impl Publisher {
-    /// Whether there are subscribers for its publications.
-    #[getter]
-    fn matching_status(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<MatchingStatus> {
-        let declared = &slf.as_super().get().declared;
-        matching_status(py, &declared.session, declared.id)
-    }
+matching! { Publisher, "Whether there are subscribers for its publications." }
 
-    /// Publishes a value.
-    #[pyo3(
-        signature = (
-            payload, *, encoding=None, attachment=None, timestamp=None, timestamp_instrumentation=None,
-            source_info=None, _turn=None
-        ),
-        text_signature = "($self, payload, *, encoding=None, attachment=None, timestamp=None, \
-            timestamp_instrumentation=None, source_info=None)"
-    )]
-    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
-    fn put(
-        slf: &Bound<'_, Self>,
-        py: Python<'_>,
-        payload: &Bound<'_, PyAny>,
-        encoding: Option<&Bound<'_, PyAny>>,
-        attachment: Option<&Bound<'_, PyAny>>,
-        timestamp: Option<&Bound<'_, PyAny>>,
-        timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
-        source_info: Option<&Bound<'_, PyAny>>,
-        _turn: Option<&Bound<'_, Turn>>,
-    ) -> PyResult<()> {
-        let default = slf.get().encoding.clone();
-        let body = put_body(payload, encoding, default, attachment, timestamp, source_info)?;
-        Self::publish(slf, py, body, timestamp_instrumentation, _turn)
-    }
+publisher! {
+    Publisher, publish, source_info,
+    "($self, payload, *, encoding=None, attachment=None, timestamp=None, timestamp_instrumentation=None, \
+        source_info=None)",
+    "($self, *, attachment=None, timestamp=None, timestamp_instrumentation=None, source_info=None)"
+}
 
-    /// Publishes a deletion.
-    #[pyo3(
-        signature = (
-            *, attachment=None, timestamp=None, timestamp_instrumentation=None, source_info=None, _turn=None
-        ),
-        text_signature = "($self, *, attachment=None, timestamp=None, timestamp_instrumentation=None, source_info=None)"
-    )]
-    fn delete(
-        slf: &Bound<'_, Self>,
-        py: Python<'_>,
-        attachment: Option<&Bound<'_, PyAny>>,
-        timestamp: Option<&Bound<'_, PyAny>>,
-        timestamp_instrumentation: Option<&Bound<'_, PyAny>>,
-        source_info: Option<&Bound<'_, PyAny>>,
-        _turn: Option<&Bound<'_, Turn>>,
-    ) -> PyResult<()> {
-        Self::publish(
-            slf,
-            py,
-            del_body(attachment, timestamp, source_info)?,
-            timestamp_instrumentation,
-            _turn,
-        )
-    }
+/// A publisher that numbers and caches its publications. A context manager; it undeclares itself when it
+/// is dropped.
+#[pyclass(module = "zwire.zenoh.ext", frozen, weakref, extends = Sender)]
+pub(crate) struct AdvancedPublisher {
+    /// Default encoding of values.
+    pub(crate) encoding: Encoding,
+    pub(crate) options: PublisherOptions,
+}
 
-    /// Listens for changes of the matching status.
-    #[pyo3(signature = (handler=None))]
-    fn declare_matching_listener(
-        slf: &Bound<'_, Self>,
-        py: Python<'_>,
-        handler: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Py<MatchingListener>> {
-        let declared = &slf.as_super().get().declared;
-        MatchingListener::new(py, &declared.session, declared.id, handler)
-    }
+publisher! {
+    AdvancedPublisher, publish_advanced, ,
+    "($self, payload, *, encoding=None, attachment=None, timestamp=None, timestamp_instrumentation=None)",
+    "($self, *, attachment=None, timestamp=None, timestamp_instrumentation=None)"
 }

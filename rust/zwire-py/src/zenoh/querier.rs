@@ -4,39 +4,20 @@ use crate::{
     loops::turn::Turn,
     zenoh::{
         bodies::{parameters, query_body, reply_key},
-        declared::Declared,
+        declared::Sender,
         enums,
-        handle::Handle,
         handlers::HandlerArg,
-        publisher::{MatchingListener, MatchingStatus, matching_status},
-        reply, sample,
-        sender::Sender,
-        stamps, zbytes,
+        publisher::matching,
+        reply, sample, stamps, zbytes,
     },
 };
 use pyo3::prelude::*;
-use zwire_proto::zenoh::{
-    KeyExpr,
-    session::{EntityId, Get, QuerierOptions},
-};
+use zwire_proto::zenoh::session::{Get, QuerierOptions};
 
 /// A declared querier. A context manager; it undeclares itself when it is dropped.
 #[pyclass(module = "zwire.zenoh", frozen, weakref, generic, extends = Sender)]
 pub(crate) struct Querier {
-    options: QuerierOptions,
-}
-
-impl Querier {
-    pub(crate) fn new(
-        py: Python<'_>,
-        session: Handle,
-        id: EntityId,
-        key: KeyExpr,
-        options: QuerierOptions,
-    ) -> PyResult<Py<Self>> {
-        let base = Sender { declared: Declared::new(session, id, "querier"), key };
-        Py::new(py, (Self { options }, base))
-    }
+    pub(crate) options: QuerierOptions,
 }
 
 attributes! { Querier, |this|
@@ -44,15 +25,10 @@ attributes! { Querier, |this|
     accept_replies: enums::PyReplyKeyExpr = reply_key(this.options.accept_any_key);
 }
 
+matching! { Querier, "Whether there is a matching queryable." }
+
 #[pymethods]
 impl Querier {
-    /// Whether there is a matching queryable.
-    #[getter]
-    fn matching_status(slf: &Bound<'_, Self>, py: Python<'_>) -> PyResult<MatchingStatus> {
-        let declared = &slf.as_super().get().declared;
-        matching_status(py, &declared.session, declared.id)
-    }
-
     /// Sends a query; replies arrive through the handler.
     #[pyo3(
         signature = (
@@ -62,7 +38,6 @@ impl Querier {
         text_signature = "($self, handler=None, *, parameters=None, payload=None, encoding=None, attachment=None, \
             source_info=None, cancellation_token=None, timestamp_instrumentation=None)"
     )]
-    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn get(
         slf: &Bound<'_, Self>,
         py: Python<'_>,
@@ -98,16 +73,5 @@ impl Querier {
         reply::start(py, HandlerArg::parse(py, handler)?, &declared.session, cancellation_token, |handler| {
             declared.session.command(py, _turn, |engine, call| engine.get(get, handler, call))
         })
-    }
-
-    /// Listens for changes of the matching status.
-    #[pyo3(signature = (handler=None))]
-    fn declare_matching_listener(
-        slf: &Bound<'_, Self>,
-        py: Python<'_>,
-        handler: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Py<MatchingListener>> {
-        let declared = &slf.as_super().get().declared;
-        MatchingListener::new(py, &declared.session, declared.id, handler)
     }
 }

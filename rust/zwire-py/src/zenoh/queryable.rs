@@ -11,10 +11,9 @@ use crate::{
         encoding, enums,
         keyexpr::{self, PyKeyExpr},
         open_query::{End, Handed, OpenQuery},
-        parameters::PyParameters,
         receiver::Receiver,
         sample::PySourceInfo,
-        selector::PySelector,
+        selector::{PyParameters, PySelector},
         stamps::{self, PyTimestampStack},
         zbytes::{self, PyZBytes},
     },
@@ -129,6 +128,13 @@ context_manager! { Query, |this, py| {
     Ok(())
 } }
 
+methods! { Query, |this, py|
+    /// Keys on which the asker accepts replies.
+    accepts_replies: enums::PyReplyKeyExpr = reply_key(this.any_key);
+    /// Finishes the query, so that the asker gets its final response. Does nothing the second time.
+    drop: () = this.open.end(py, End::Dropped);
+}
+
 #[pymethods]
 impl Query {
     fn __str__(&self) -> String {
@@ -137,11 +143,6 @@ impl Query {
         } else {
             format!("{}?{}", self.key.as_str(), self.parameters)
         }
-    }
-
-    /// Keys on which the asker accepts replies.
-    fn accepts_replies(&self) -> enums::PyReplyKeyExpr {
-        reply_key(self.any_key)
     }
 
     /// Replies with a value.
@@ -156,7 +157,6 @@ impl Query {
         text_signature = "($self, key_expr, payload, *, encoding=None, congestion_control=None, priority=None, \
             express=None, attachment=None, timestamp=None)"
     )]
-    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn reply(
         &self,
         py: Python<'_>,
@@ -201,7 +201,6 @@ impl Query {
         text_signature = "($self, key_expr, *, congestion_control=None, priority=None, express=None, attachment=None, \
             timestamp=None)"
     )]
-    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn reply_del(
         &self,
         py: Python<'_>,
@@ -217,11 +216,6 @@ impl Query {
         let key = keyexpr::extract(key_expr)?;
         let body = del_body(attachment, timestamp, None)?;
         self.send(py, QueryReplyBody::Sample { key, body }, express, _turn)
-    }
-
-    /// Finishes the query, so that the asker gets its final response. Does nothing the second time.
-    fn drop(&self, py: Python<'_>) {
-        self.open.end(py, End::Dropped);
     }
 }
 

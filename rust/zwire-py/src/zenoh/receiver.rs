@@ -5,10 +5,10 @@ use crate::{
     loops::{calling::Life, item::Item},
     zenoh::{
         declared::Declared,
-        global_id::PyEntityGlobalId,
         handle::Handle,
         handlers::{self, Handler, HandlerArg},
         keyexpr::PyKeyExpr,
+        zid::PyEntityGlobalId,
     },
 };
 use pyo3::prelude::*;
@@ -124,15 +124,15 @@ context_manager! { Receiver, |this, py| this.declared.exit(py) }
 
 #[pymethods]
 impl Receiver {
+    /// Undeclares it. A second call is an error.
+    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
+        self.declared.undeclare(py)
+    }
+
     /// Waits until all neighbours know the declaration: samples or queries that they send from then on can arrive.
     /// Raises `TimedOut` after `timeout` seconds, if given.
     #[pyo3(signature = (timeout=None))]
     fn wait_ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         self.declared.wait_ready(py, timeout)
-    }
-
-    /// Undeclares it. A second call is an error.
-    fn undeclare(&self, py: Python<'_>) -> PyResult<()> {
-        self.declared.undeclare(py)
     }
 }

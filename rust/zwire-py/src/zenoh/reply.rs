@@ -5,12 +5,12 @@ use crate::{
     loops::{calling::Life, interrupt::waiting, item::Item},
     zenoh::{
         encoding::PyEncoding,
-        global_id::PyEntityGlobalId,
         handle::Handle,
         handlers::{Handler, HandlerArg},
         sample::PySample,
         stamps::{self, PyTimestampStack},
         zbytes::PyZBytes,
+        zid::PyEntityGlobalId,
     },
 };
 use parking_lot::Mutex;

@@ -5,11 +5,11 @@ use crate::{
     zenoh::{
         encoding::PyEncoding,
         enums::{PyCongestionControl, PyPriority, PyReliability, PySampleKind},
-        global_id::PyEntityGlobalId,
         keyexpr::PyKeyExpr,
         stamps::{self, PyTimestampStack},
         timestamp::{self, PyTimestamp},
         zbytes::PyZBytes,
+        zid::PyEntityGlobalId,
     },
 };
 use bytes::Bytes;
@@ -161,7 +161,6 @@ impl PySample {
     /// Constructor for pickle. Older pickles have no stack.
     #[staticmethod]
     #[pyo3(signature = (key, kind, payload, encoding, timestamp, qos, reliability, source, attachment, stack=None))]
-    #[allow(clippy::too_many_arguments, reason = "the parts of a sample")]
     fn _restore(
         key: &PyKeyExpr,
         kind: PySampleKind,

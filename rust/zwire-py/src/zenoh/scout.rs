@@ -2,7 +2,7 @@
 
 use crate::{
     errors::{self, OrRaise},
-    loops::{calling::Life, item::Item},
+    loops::calling::Life,
     zenoh::{
         enums::{PyWhatAmI, title},
         handlers::HandlerArg,
@@ -35,24 +35,13 @@ attributes! { Hello, |this|
     source: String = this.0.from.to_string();
 }
 
-#[pymethods]
-impl Hello {
-    fn __str__(&self) -> String {
-        let locators = self.locators().join(", ");
-        let role = title(self.0.whatami);
-        format!("Hello {{ zid: {}, whatami: {role}, locators: [{locators}] }}", self.0.zid)
-    }
+text! { Hello, |this| {
+    let locators = this.locators().join(", ");
+    let role = title(this.0.whatami);
+    format!("Hello {{ zid: {}, whatami: {role}, locators: [{locators}] }}", this.0.zid)
+} }
 
-    fn __repr__(&self) -> String {
-        self.__str__()
-    }
-}
-
-impl Item for Found {
-    fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Ok(Py::new(py, Hello(self))?.into_any())
-    }
-}
+items! { Found => Hello }
 
 /// Searches that the exit of the interpreter has to end.
 static RUNNING: Mutex<Vec<Arc<Listing>>> = Mutex::new(Vec::new());

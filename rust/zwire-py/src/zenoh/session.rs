@@ -2,11 +2,14 @@
 
 use crate::{
     errors::{self, OrRaise},
-    loops::{interrupt::waiting, timeout::seconds, turn::Turn},
+    loops::{
+        interrupt::{seconds, waiting},
+        turn::Turn,
+    },
     zenoh::{
         bodies::{self, del_body, locality, put_body, qos, query_body},
+        declared::{Declared, Sender},
         encoding, enums,
-        global_id::PyEntityGlobalId,
         handle::{Handle, SessionRef},
         handlers::HandlerArg,
         info::SessionInfo,
@@ -20,7 +23,7 @@ use crate::{
         subscriber::Subscriber,
         timestamp::PyTimestamp,
         zbytes,
-        zid::PyZenohId,
+        zid::{PyEntityGlobalId, PyZenohId},
     },
 };
 use parking_lot::Mutex;
@@ -98,16 +101,27 @@ attributes! { Session, |this|
 
 context_manager! { Session, |this, py| this.close(py, None) }
 
+methods! { Session, |this, py|
+    /// Id of this node.
+    zid: PyZenohId = PyZenohId(this.0.0.engine.zid());
+    /// Whether the session is closed.
+    is_closed: bool = this.0.0.engine.is_closed();
+    /// Another handle of the same session, as returned by `zwire.spark.session`.
+    share: Session = Session(this.0.clone());
+    /// A timestamp that is later than all previous ones.
+    new_timestamp: PyResult<PyTimestamp> =
+        this.0.run(py, |engine, _| engine.new_timestamp()).map(PyTimestamp);
+    /// The endpoints on which this node listens, as `tcp/address:port`.
+    listening: PyResult<Vec<String>> = Ok(this.0.look(py)?.listening());
+    /// Liveliness tokens of this session and others.
+    liveliness: Liveliness = Liveliness(this.0.clone());
+}
+
 #[pymethods]
 impl Session {
     fn __repr__(&self) -> String {
         let state = if self.0.0.engine.is_closed() { "closed" } else { "open" };
         format!("<Session {} {state}>", self.0.0.engine.zid())
-    }
-
-    /// Id of this node.
-    fn zid(&self) -> PyZenohId {
-        PyZenohId(self.0.0.engine.zid())
     }
 
     /// Closes the session: its links, handlers and callbacks. May be called repeatedly and from any
@@ -131,16 +145,6 @@ impl Session {
             Ok::<_, Error>(())
         });
         result?.or_raise(py)
-    }
-
-    /// Whether the session is closed.
-    fn is_closed(&self) -> bool {
-        self.0.0.engine.is_closed()
-    }
-
-    /// Another handle of the same session, as returned by `zwire.spark.session`.
-    fn share(&self) -> Self {
-        Self(self.0.clone())
     }
 
     /// Waits until all neighbours know the declarations of this session. False if the timeout, in
@@ -171,21 +175,11 @@ impl Session {
         self.0.run(py, |engine, interrupted| engine.barrier(Barrier::Everything, timeout, interrupted))
     }
 
-    /// A timestamp that is later than all previous ones.
-    fn new_timestamp(&self, py: Python<'_>) -> PyResult<PyTimestamp> {
-        self.0.run(py, |engine, _| engine.new_timestamp()).map(PyTimestamp)
-    }
-
     /// Statistics by name, and of each link, subscriber and queryable: see `zwire.stats`.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyDict>> {
         let engine = self.0.look(py)?;
         let report = py.detach(|| engine.report());
         crate::stats::session(py, &report, self.0.0.callbacks.errors())
-    }
-
-    /// The endpoints on which this node listens, as `tcp/address:port`.
-    fn listening(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        Ok(self.0.look(py)?.listening())
     }
 
     /// Declares a key expression, so that publications on it are shorter on the wire.
@@ -227,7 +221,6 @@ impl Session {
             express=None, attachment=None, timestamp=None, timestamp_instrumentation=None, \
             allowed_destination=None, source_info=None)"
     )]
-    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn put(
         &self,
         py: Python<'_>,
@@ -288,7 +281,6 @@ impl Session {
         text_signature = "($self, key_expr, *, congestion_control=None, priority=None, express=None, attachment=None, \
             timestamp=None, timestamp_instrumentation=None, allowed_destination=None, source_info=None)"
     )]
-    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn delete(
         &self,
         py: Python<'_>,
@@ -327,7 +319,6 @@ impl Session {
             attachment=None, allowed_destination=None, source_info=None, cancellation_token=None, \
             timestamp_instrumentation=None, budget=None)"
     )]
-    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn get(
         &self,
         py: Python<'_>,
@@ -409,7 +400,6 @@ impl Session {
         key_expr, *, encoding=None, congestion_control=None, priority=None, express=None, reliability=None,
         allowed_destination=None
     ))]
-    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn declare_publisher(
         &self,
         py: Python<'_>,
@@ -430,7 +420,8 @@ impl Session {
         };
         let (declared, with) = (key.clone(), options.clone());
         let id = self.0.run(py, move |engine, _| engine.declare_publisher(declared, with))?;
-        Publisher::new(py, self.0.clone(), id, key, encoding, options)
+        let declared = Declared::new(self.0.clone(), id, "publisher");
+        Py::new(py, (Publisher { encoding, options }, Sender { declared, key }))
     }
 
     /// Declares a querier for a key expression.
@@ -438,7 +429,6 @@ impl Session {
         key_expr, *, target=None, consolidation=None, accept_replies=None, timeout=None,
         congestion_control=None, priority=None, express=None, allowed_destination=None, budget=None
     ))]
-    #[allow(clippy::too_many_arguments, reason = "keyword arguments of the API")]
     fn declare_querier(
         &self,
         py: Python<'_>,
@@ -465,11 +455,7 @@ impl Session {
         };
         let declared = key.clone();
         let id = self.0.run(py, move |engine, _| engine.declare_querier(declared, options))?;
-        Querier::new(py, self.0.clone(), id, key, options)
-    }
-
-    /// Liveliness tokens of this session and others.
-    fn liveliness(&self) -> Liveliness {
-        Liveliness(self.0.clone())
+        let declared = Declared::new(self.0.clone(), id, "querier");
+        Py::new(py, (Querier { options }, Sender { declared, key }))
     }
 }

@@ -13,7 +13,6 @@ use crate::{
         zid::PyZenohId,
     },
 };
-use core::fmt::Write;
 use pyo3::{exceptions::PyTypeError, prelude::*, types::PyBytes};
 use std::sync::Arc;
 use zwire_engine::Session as Engine;
@@ -241,14 +240,6 @@ impl PyTimestampInstrumentationBuilder {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PyTimestampStackRecord(TsRecord);
 
-fn write_record(text: &mut String, record: &TsRecord) {
-    // Writing to a `String` does not fail.
-    let _ = match record.timestamp() {
-        Some(timestamp) => write!(text, "UHLC({})", timestamp.exact()),
-        None => write!(text, "Custom({:?})", &record.bytes[..]),
-    };
-}
-
 attributes! { PyTimestampStackRecord, |this|
     /// Point at which the stamp was made.
     point: PyInterceptionPoint = PyInterceptionPoint(Point::of(&this.0));
@@ -269,9 +260,11 @@ impl PyTimestampStackRecord {
     }
 
     fn __repr__(&self) -> String {
-        let mut text = format!("TimestampStackRecord {{ point: {:?}, timestamp: ", Point::of(&self.0));
-        write_record(&mut text, &self.0);
-        text + " }"
+        let stamp = match self.0.timestamp() {
+            Some(timestamp) => format!("UHLC({})", timestamp.exact()),
+            None => format!("Custom({:?})", &self.0.bytes[..]),
+        };
+        format!("TimestampStackRecord {{ point: {:?}, timestamp: {stamp} }}", Point::of(&self.0))
     }
 
     #[staticmethod]

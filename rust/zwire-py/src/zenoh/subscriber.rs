@@ -1,17 +1,25 @@
-//! `Subscriber`: samples of a key expression.
+//! `Subscriber`: samples of a key expression; `AdvancedSubscriber`: past samples, in order, with missed ones recovered
+//! from the caches of publishers.
 
 use crate::{
+    arrow::{ArrowBatch, take_batch},
     errors::OrRaise,
     loops::item::Item,
     zenoh::{
         handle::Handle,
+        listener::Listener,
         receiver::{Queued, Receiver},
     },
 };
 use pyo3::prelude::*;
 use std::sync::Arc;
+use zwire_columns::samples;
 use zwire_engine::{Handler, Origins, Queue, Session as Engine};
-use zwire_proto::zenoh::{KeyExpr, session::Sample};
+use zwire_proto::zenoh::{
+    KeyExpr,
+    advanced::keys,
+    session::{EntityId, Sample},
+};
 
 /// A declared subscriber. A context manager, and an iterator over its samples unless it has a
 /// callback. It undeclares itself when it is dropped, unless it has a callback.
@@ -65,14 +73,14 @@ pub(crate) fn recv_batch(
     queue: &Arc<Queue<Sample>>,
     max_rows: usize,
     timeout: Option<f64>,
-) -> PyResult<Py<PyAny>> {
+) -> PyResult<ArrowBatch> {
     let channel = receiver.channel(py)?;
     receiver.declared.session.0.engine.check().or_raise(py).or_else(|e| {
         // Samples received before the end can still be taken.
         if queue.is_empty() { Err(e) } else { Ok(()) }
     })?;
     let failed = |error| channel.get().error(py, error, timeout);
-    crate::arrow::recv_batch(py, queue, max_rows, timeout, failed)
+    take_batch(py, queue, max_rows, timeout, samples::batch, failed)
 }
 
 attributes! { Subscriber, |this|
@@ -101,7 +109,7 @@ impl Subscriber {
         py: Python<'_>,
         max_rows: usize,
         timeout: Option<f64>,
-    ) -> PyResult<Py<PyAny>> {
+    ) -> PyResult<ArrowBatch> {
         recv_batch(py, slf.as_super().get(), &slf.get().queue, max_rows, timeout)
     }
 }
@@ -110,5 +118,76 @@ impl Item for Sample {
     #[inline]
     fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         Ok(Py::new(py, crate::zenoh::sample::PySample::arrived(py, self)?)?.into_any())
+    }
+}
+
+/// A subscriber that orders the samples of each publisher, queries caches for missed ones, and reports lost ones.
+/// A context manager, and an iterator over its samples unless it has a callback. It undeclares itself when it is
+/// dropped, unless it has a callback.
+#[pyclass(module = "zwire.zenoh.ext", frozen, weakref, generic, extends = Receiver)]
+pub(crate) struct AdvancedSubscriber {
+    pub(crate) queue: Arc<Queue<Sample>>,
+}
+
+receives_many! { AdvancedSubscriber, "samples", |slf, py| slf.as_super().get().channel(py)?.get() }
+
+#[pymethods]
+impl AdvancedSubscriber {
+    /// Listens for missed samples: each is reported once, when no cache can provide it.
+    ///
+    /// Only samples of publishers with `sample_miss_detection` can be reported.
+    #[pyo3(signature = (handler=None))]
+    fn sample_miss_listener(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        handler: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<SampleMissListener>> {
+        let declared = &slf.as_super().get().declared;
+        declared.check(py)?;
+        SampleMissListener::new(py, &declared.session, declared.id, handler)
+    }
+
+    /// Subscribes to the tokens of publishers on its key that have `publisher_detection`.
+    #[pyo3(signature = (handler=None, *, history=None))]
+    fn detect_publishers(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        handler: Option<&Bound<'_, PyAny>>,
+        history: Option<bool>,
+    ) -> PyResult<Py<Subscriber>> {
+        let Receiver { declared, key, .. } = slf.as_super().get();
+        let key = keys::of_all_publishers(key).or_raise(py)?;
+        Subscriber::of_tokens(py, &declared.session, key, handler, history)
+    }
+
+    /// Takes up to `max_rows` samples as an Arrow record batch; see `Subscriber.recv_batch`.
+    #[pyo3(signature = (max_rows=65536, timeout=None))]
+    fn recv_batch(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        max_rows: usize,
+        timeout: Option<f64>,
+    ) -> PyResult<ArrowBatch> {
+        recv_batch(py, slf.as_super().get(), &slf.get().queue, max_rows, timeout)
+    }
+}
+
+/// Listener for the missed samples of an advanced subscriber.
+#[pyclass(module = "zwire.zenoh.ext", frozen, weakref, generic, extends = Listener)]
+pub(crate) struct SampleMissListener;
+
+impl SampleMissListener {
+    fn new(
+        py: Python<'_>,
+        session: &Handle,
+        id: EntityId,
+        handler: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<Self>> {
+        let base = Listener::new(py, session, "sample miss listener", handler, |engine, handler| {
+            let queue = engine.miss_listener(id, handler)?;
+            let known = queue.clone();
+            Ok((queue, Box::new(move |engine| engine.forget_miss_listener(id, &known))))
+        })?;
+        Py::new(py, (Self, base))
     }
 }

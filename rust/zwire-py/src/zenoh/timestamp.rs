@@ -66,6 +66,21 @@ fn invalid(py: Python<'_>, error: &TimestampError) -> PyErr {
 
 pickled! { PyNtp64 by from_int, |this, _py| (this.0.0,) }
 
+text! { PyNtp64, |this| this.0.to_string() }
+
+methods! { PyNtp64, |this, py|
+    /// Seconds as a float, with a precision of about a quarter of a microsecond.
+    as_secs_f64: f64 = this.0.seconds_f64();
+    /// Whole seconds.
+    as_secs: u32 = this.0.seconds();
+    /// The whole time in nanoseconds, rounded up.
+    as_nanos: u64 = this.0.nanos();
+    /// The fraction of the second in nanoseconds, rounded up.
+    subsec_nanos: u32 = this.0.subsec_nanos();
+    /// Converts to a `datetime` in UTC, in whole microseconds.
+    to_datetime: PyResult<Bound<'py, PyAny>> = to_datetime(py, this.0);
+}
+
 #[pymethods]
 impl PyNtp64 {
     #[new]
@@ -92,31 +107,6 @@ impl PyNtp64 {
         Ntp64::from_rfc3339(s).map(Self).map_err(|error| invalid(cls.py(), &error))
     }
 
-    /// Seconds as a float, with a precision of about a quarter of a microsecond.
-    fn as_secs_f64(&self) -> f64 {
-        self.0.seconds_f64()
-    }
-
-    /// Whole seconds.
-    fn as_secs(&self) -> u32 {
-        self.0.seconds()
-    }
-
-    /// The whole time in nanoseconds, rounded up.
-    fn as_nanos(&self) -> u64 {
-        self.0.nanos()
-    }
-
-    /// The fraction of the second in nanoseconds, rounded up.
-    fn subsec_nanos(&self) -> u32 {
-        self.0.subsec_nanos()
-    }
-
-    /// Converts to a `datetime` in UTC, in whole microseconds.
-    fn to_datetime<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_datetime(py, self.0)
-    }
-
     /// Formats as an instant such as `2024-07-01T13:51:12.129693000Z`; finer fractions are lost.
     fn to_string_rfc3339_lossy(&self) -> String {
         format!("{:#}", self.0)
@@ -124,14 +114,6 @@ impl PyNtp64 {
 
     fn __int__(&self) -> u64 {
         self.0.0
-    }
-
-    fn __str__(&self) -> String {
-        self.0.to_string()
-    }
-
-    fn __repr__(&self) -> String {
-        self.0.to_string()
     }
 }
 
@@ -160,6 +142,8 @@ fn timestamp_id(obj: &Bound<'_, PyAny>) -> PyResult<ZenohId> {
 
 pickled! { PyTimestampId, |this, py| (this.__bytes__(py),) }
 
+text! { PyTimestampId, |this| this.0.to_string() }
+
 #[pymethods]
 impl PyTimestampId {
     #[new]
@@ -169,14 +153,6 @@ impl PyTimestampId {
 
     fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.0.to_le_bytes()[..self.0.wire_len()])
-    }
-
-    fn __str__(&self) -> String {
-        self.0.to_string()
-    }
-
-    fn __repr__(&self) -> String {
-        self.0.to_string()
     }
 }
 
@@ -202,7 +178,21 @@ pub(crate) fn extract_option(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<
     obj.map(of).transpose()
 }
 
-pickled! { PyTimestamp, |this, _py| (this.get_time_as_ntp64(), this.get_id()) }
+pickled! { PyTimestamp, |this, _py| (PyNtp64(this.0.time), PyTimestampId(this.0.id)) }
+
+text! { PyTimestamp, |this| this.0.exact().to_string() }
+
+methods! { PyTimestamp, |this, py|
+    /// The time as a `datetime` in UTC, in whole microseconds.
+    get_time: PyResult<Bound<'py, PyAny>> = to_datetime(py, this.0.time);
+    /// The time with full precision.
+    get_time_as_ntp64: PyNtp64 = PyNtp64(this.0.time);
+    /// Id of the clock.
+    get_id: PyTimestampId = PyTimestampId(this.0.id);
+    /// Formats as `instant/id` with an instant such as `2024-07-01T13:51:12.129693000Z`; finer fractions
+    /// are lost.
+    to_string_rfc3339_lossy: String = this.0.to_string();
+}
 
 #[pymethods]
 impl PyTimestamp {
@@ -219,33 +209,12 @@ impl PyTimestamp {
         Ok(Self(Timestamp { time: time_of, id: timestamp_id(id)? }))
     }
 
-    /// The time as a `datetime` in UTC, in whole microseconds.
-    fn get_time<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        to_datetime(py, self.0.time)
-    }
-
-    /// The time with full precision.
-    fn get_time_as_ntp64(&self) -> PyNtp64 {
-        PyNtp64(self.0.time)
-    }
-
-    /// Id of the clock.
-    fn get_id(&self) -> PyTimestampId {
-        PyTimestampId(self.0.id)
-    }
-
     /// Difference to the other one, as a `timedelta` in whole microseconds; negative if this one is
     /// earlier.
     fn get_diff_duration<'py>(&self, py: Python<'py>, other: &Self) -> PyResult<Bound<'py, PyAny>> {
         let (mine, theirs) = (self.0.time, other.0.time);
         let difference = Ntp64(mine.0.abs_diff(theirs.0));
         timedelta(py, difference.to_duration(), mine < theirs)
-    }
-
-    /// Formats as `instant/id` with an instant such as `2024-07-01T13:51:12.129693000Z`; finer fractions
-    /// are lost.
-    fn to_string_rfc3339_lossy(&self) -> String {
-        self.0.to_string()
     }
 
     /// Parses `instant/id`.
@@ -255,13 +224,5 @@ impl PyTimestamp {
     #[classmethod]
     fn parse_rfc3339(cls: &Bound<'_, PyType>, s: &str) -> PyResult<Self> {
         s.parse().map(Self).map_err(|error| invalid(cls.py(), &error))
-    }
-
-    fn __str__(&self) -> String {
-        self.0.exact().to_string()
-    }
-
-    fn __repr__(&self) -> String {
-        self.0.exact().to_string()
     }
 }

@@ -171,6 +171,18 @@ impl PyZBytes {
 
 pickled! { PyZBytes, |this, py| (PyBytes::new(py, &this.0),) }
 
+methods! { PyZBytes, |this, py|
+    /// A copy as `bytes`.
+    to_bytes: Bound<'py, PyBytes> = PyBytes::new(py, &this.0);
+    /// The content as text.
+    ///
+    /// Raises:
+    ///     UnicodeDecodeError: It is not UTF-8.
+    to_string: PyResult<&str> = this.text(py);
+    /// Payload in shared memory: not supported, always None.
+    as_shm: Py<PyAny> = py.None();
+}
+
 #[pymethods]
 impl PyZBytes {
     #[new]
@@ -178,24 +190,6 @@ impl PyZBytes {
     fn new(bytes: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let given = bytes.filter(|bytes| !bytes.is_none());
         given.map_or_else(|| Ok(Payload::new()), |bytes| payload(bytes, "bytes")).map(Self)
-    }
-
-    /// A copy as `bytes`.
-    fn to_bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.0)
-    }
-
-    /// The content as text.
-    ///
-    /// Raises:
-    ///     UnicodeDecodeError: It is not UTF-8.
-    fn to_string(&self, py: Python<'_>) -> PyResult<&str> {
-        self.text(py)
-    }
-
-    /// Payload in shared memory: not supported, always None.
-    fn as_shm(&self, py: Python<'_>) -> Py<PyAny> {
-        py.None()
     }
 
     fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {

@@ -1,4 +1,4 @@
-//! `ZenohId`: the id of a node.
+//! `ZenohId`: the id of a node; `EntityGlobalId`: that of a session or of one of its declarations.
 
 use crate::errors;
 use pyo3::{prelude::*, types::PyBytes};
@@ -16,6 +16,8 @@ pub(crate) struct PyZenohId(pub(crate) ZenohId);
 
 pickled! { PyZenohId, |this, _py| (this.0.to_string(),) }
 
+text! { PyZenohId, |this| this.0.to_string() }
+
 #[pymethods]
 impl PyZenohId {
     #[new]
@@ -28,12 +30,39 @@ impl PyZenohId {
     fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.0.to_le_bytes())
     }
+}
 
-    fn __str__(&self) -> String {
-        self.0.to_string()
+/// The id of a session, publisher, subscriber, queryable or querier.
+#[pyclass(name = "EntityGlobalId", module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct PyEntityGlobalId {
+    pub(crate) zid: ZenohId,
+    pub(crate) eid: u32,
+}
+
+impl PyEntityGlobalId {
+    pub(crate) const fn of(zid: ZenohId, eid: u32) -> Self {
+        Self { zid, eid }
+    }
+}
+
+attributes! { PyEntityGlobalId, |this|
+    /// The id of the node.
+    zid: PyZenohId = PyZenohId(this.zid);
+    /// The number within the node.
+    eid: u32 = this.eid;
+}
+
+pickled! { PyEntityGlobalId, |this, _py| (this.zid(), this.eid) }
+
+#[pymethods]
+impl PyEntityGlobalId {
+    #[new]
+    fn new(zid: &PyZenohId, eid: u32) -> Self {
+        Self { zid: zid.0, eid }
     }
 
-    fn __repr__(&self) -> String {
-        self.0.to_string()
+    pub(crate) fn __repr__(&self) -> String {
+        format!("EntityGlobalId(zid={}, eid={})", self.zid, self.eid)
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     arrow::{ArrowBatch, import_array, take_batch},
     errors::{self, OrRaise},
-    loops::{interrupt::waiting, timeout::seconds},
+    loops::interrupt::{seconds, waiting},
     zenoh::zbytes::{self, PyZBytes},
     zmtp::options,
 };
@@ -174,16 +174,33 @@ impl PySocket {
         if self.kind == SocketType::Pub {
             return Err(errors::usage(py, "a PUB does not receive"));
         }
-        self.look(py)
+        self.look(py).map(drop)
     }
 
     /// Fails in a forked child; messages received before the end can still be taken.
-    fn look(&self, py: Python<'_>) -> PyResult<()> {
-        self.socket.look().or_raise(py)
+    fn look(&self, py: Python<'_>) -> PyResult<&Socket> {
+        self.socket.look().or_raise(py).map(|()| &*self.socket)
     }
 }
 
+attributes! { PySocket, |this, py|
+    /// Number of open connections.
+    connected: PyResult<usize> = Ok(this.look(py)?.connected());
+    /// Endpoints that the socket listens on.
+    endpoints: PyResult<Vec<String>> = Ok(this.look(py)?.endpoints());
+    /// Whether the socket is closed.
+    closed: PyResult<bool> = Ok(this.look(py)?.check().is_err());
+}
+
 context_manager! { PySocket, |this, py| this.close(py, None) }
+
+methods! { PySocket, |this, py|
+    /// Counters by name.
+    stats: PyResult<BTreeMap<&'static str, u64>> = Ok(this.look(py)?.stats());
+    /// Identities of the connected peers of a ROUTER.
+    identities: PyResult<Vec<Bound<'py, PyBytes>>> =
+        Ok(this.look(py)?.identities().iter().map(|identity| PyBytes::new(py, identity)).collect());
+}
 
 #[pymethods]
 impl PySocket {
@@ -360,8 +377,7 @@ impl PySocket {
     /// With a timeout in seconds, waits at most that long for an event. A thousand events are kept.
     #[pyo3(signature = (timeout=None))]
     fn events(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Vec<PyEvent>> {
-        self.look(py)?;
-        let queue = self.socket.events();
+        let queue = self.look(py)?.events();
         if let Some(timeout) = seconds(timeout)? {
             // A timeout and the end of the socket both mean that there is nothing more.
             let _ = waiting(py, |interrupted| queue.wait_readable(Some(timeout), interrupted))?;
@@ -369,32 +385,6 @@ impl PySocket {
         let mut events = Vec::new();
         queue.drain_into(&mut events, usize::MAX);
         Ok(events.into_iter().map(PyEvent).collect())
-    }
-
-    /// Counters by name.
-    fn stats(&self, py: Python<'_>) -> PyResult<BTreeMap<&'static str, u64>> {
-        self.look(py)?;
-        Ok(self.socket.stats())
-    }
-
-    /// Number of open connections.
-    #[getter]
-    fn connected(&self, py: Python<'_>) -> PyResult<usize> {
-        self.look(py)?;
-        Ok(self.socket.connected())
-    }
-
-    /// Endpoints that the socket listens on.
-    #[getter]
-    fn endpoints(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        self.look(py)?;
-        Ok(self.socket.endpoints())
-    }
-
-    /// Identities of the connected peers of a ROUTER.
-    fn identities<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-        self.look(py)?;
-        Ok(self.socket.identities().iter().map(|identity| PyBytes::new(py, identity)).collect())
     }
 
     /// Stops accepting messages, waits until queued messages are written, and closes all connections.
@@ -405,13 +395,6 @@ impl PySocket {
     fn close(&self, py: Python<'_>, linger: Option<f64>) -> PyResult<()> {
         let linger = seconds(linger)?.or(self.linger);
         self.run(py, |socket, interrupted| socket.close(linger, interrupted))
-    }
-
-    /// Whether the socket is closed.
-    #[getter]
-    fn closed(&self, py: Python<'_>) -> PyResult<bool> {
-        self.look(py)?;
-        Ok(self.socket.check().is_err())
     }
 
     const fn __iter__(slf: Py<Self>) -> Py<Self> {

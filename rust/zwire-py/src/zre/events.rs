@@ -3,7 +3,7 @@
 use crate::loops::item::Item;
 use pyo3::{
     prelude::*,
-    types::{PyBytes, PyDict, PyList},
+    types::{IntoPyDict, PyBytes, PyDict, PyList},
 };
 use zwire_engine::zre::NodeEvent;
 use zwire_proto::zre::node::EventKind;
@@ -51,8 +51,15 @@ impl Event {
 }
 
 impl Event {
-    fn of_group(&self) -> &str {
-        self.0.event.kind.group().unwrap_or_default()
+    fn group(&self, _py: Python<'_>) -> String {
+        self.0.event.kind.group().unwrap_or_default().to_owned()
+    }
+
+    const fn lost(&self, _py: Python<'_>) -> u16 {
+        match self.0.event.kind {
+            EventKind::MessagesLost { lost } => lost,
+            _ => 0,
+        }
     }
 
     fn content<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
@@ -61,26 +68,81 @@ impl Event {
     }
 
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let dict = PyDict::new(py);
-        for (name, value) in self.0.event.kind.headers().unwrap_or_default() {
-            dict.set_item(name.as_str(), value.as_str())?;
-        }
-        Ok(dict)
+        let headers = self.0.event.kind.headers().unwrap_or_default();
+        headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).into_py_dict(py)
     }
 }
 
-/// A peer has connected and sent its HELLO. `headers` are those of the HELLO.
-#[pyclass(module = "zwire.zre", frozen, extends = Event)]
-pub(crate) struct Enter;
+/// Classes of events, each with the attributes that it has beside those of `Event`.
+macro_rules! events {
+    ($($(#[doc = $doc:literal])* $class:ident $({
+        $($(#[doc = $about:literal])* $name:ident: $type:ty = $read:expr;)+
+    })?)+) => {
+        $($(#[doc = $doc])*
+        #[pyclass(module = "zwire.zre", frozen, extends = Event)]
+        pub(crate) struct $class;
+
+        $(#[pymethods]
+        impl $class {
+            $($(#[doc = $about])*
+            #[getter]
+            fn $name<'py>(slf: &Bound<'py, Self>) -> $type {
+                $read(slf.as_super().get(), slf.py())
+            })+
+        })?)+
+    };
+}
+
+events! {
+    /// A peer has connected and sent its HELLO. `headers` are those of the HELLO.
+    Enter {
+        /// Headers of the HELLO.
+        headers: PyResult<Bound<'py, PyDict>> = Event::headers;
+    }
+    /// A peer is gone. Exactly one for each ENTER.
+    Exit
+    /// A peer was silent and has been sent a PING.
+    Evasive
+    /// A peer does not answer its PING.
+    Silent
+    /// The node has stopped. The last event.
+    Stop
+    /// A peer has joined a group.
+    Join {
+        /// Group that the event concerns.
+        group: String = Event::group;
+    }
+    /// A peer has left a group.
+    Leave {
+        /// Group that the event concerns.
+        group: String = Event::group;
+    }
+    /// A peer, or this node, has become the leader of a group.
+    Leader {
+        /// Group that the event concerns.
+        group: String = Event::group;
+    }
+    /// A message of a peer to this node.
+    Whisper {
+        /// Frames of the message.
+        content: PyResult<Bound<'py, PyList>> = Event::content;
+    }
+    /// A message of a peer to a group.
+    Shout {
+        /// Group that the message was sent to.
+        group: String = Event::group;
+        /// Frames of the message.
+        content: PyResult<Bound<'py, PyList>> = Event::content;
+    }
+    /// Messages of a peer were lost. An EXIT follows, and an ENTER when the peer is connected again.
+    MessagesLost {
+        /// Number of lost messages; 0 if unknown, because the sequence numbers went back.
+        lost: u16 = Event::lost;
+    }
+}
 
 #[pymethods]
 impl Enter {
-    /// Headers of the HELLO.
-    #[getter]
-    fn headers<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
-        slf.as_super().headers(slf.py())
-    }
-
     /// A header of the HELLO, or `default`.
     #[pyo3(signature = (name, default=None))]
     fn header(slf: PyRef<'_, Self>, name: &str, default: Option<String>) -> Option<String> {
@@ -90,125 +152,25 @@ impl Enter {
     }
 }
 
-macro_rules! plain {
-    ($($(#[doc = $doc:literal])* $class:ident),+ $(,)?) => {
-        $($(#[doc = $doc])*
-        #[pyclass(module = "zwire.zre", frozen, extends = Event)]
-        pub(crate) struct $class;)+
-    };
-}
-
-plain! {
-    /// A peer is gone. Exactly one for each ENTER.
-    Exit,
-    /// A peer was silent and has been sent a PING.
-    Evasive,
-    /// A peer does not answer its PING.
-    Silent,
-    /// The node has stopped. The last event.
-    Stop,
-}
-
-macro_rules! grouped {
-    ($($(#[doc = $doc:literal])* $class:ident),+ $(,)?) => {
-        $($(#[doc = $doc])*
-        #[pyclass(module = "zwire.zre", frozen, extends = Event)]
-        pub(crate) struct $class;
-
-        #[pymethods]
-        impl $class {
-            /// Group that the event concerns.
-            #[getter]
-            fn group(slf: PyRef<'_, Self>) -> String {
-                slf.as_super().of_group().to_owned()
-            }
-        })+
-    };
-}
-
-grouped! {
-    /// A peer has joined a group.
-    Join,
-    /// A peer has left a group.
-    Leave,
-    /// A peer, or this node, has become the leader of a group.
-    Leader,
-}
-
-/// A message of a peer to this node.
-#[pyclass(module = "zwire.zre", frozen, extends = Event)]
-pub(crate) struct Whisper;
-
-#[pymethods]
-impl Whisper {
-    /// Frames of the message.
-    #[getter]
-    fn content<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyList>> {
-        slf.as_super().content(slf.py())
-    }
-}
-
-/// A message of a peer to a group.
-#[pyclass(module = "zwire.zre", frozen, extends = Event)]
-pub(crate) struct Shout;
-
-#[pymethods]
-impl Shout {
-    /// Group that the message was sent to.
-    #[getter]
-    fn group(slf: PyRef<'_, Self>) -> String {
-        slf.as_super().of_group().to_owned()
-    }
-
-    /// Frames of the message.
-    #[getter]
-    fn content<'py>(slf: PyRef<'py, Self>) -> PyResult<Bound<'py, PyList>> {
-        slf.as_super().content(slf.py())
-    }
-}
-
-/// Messages of a peer were lost. An EXIT follows, and an ENTER when the peer is connected again.
-#[pyclass(module = "zwire.zre", frozen, extends = Event)]
-pub(crate) struct MessagesLost;
-
-#[pymethods]
-impl MessagesLost {
-    /// Number of lost messages; 0 if unknown, because the sequence numbers went back.
-    #[getter]
-    fn lost(slf: PyRef<'_, Self>) -> u16 {
-        match slf.as_super().0.event.kind {
-            EventKind::MessagesLost { lost } => lost,
-            _ => 0,
-        }
-    }
-}
-
-type Base = PyClassInitializer<Event>;
-
-/// Constructor for the class of an event.
-fn maker(kind: &EventKind) -> fn(Python<'_>, Base) -> PyResult<Py<PyAny>> {
-    macro_rules! make {
-        ($class:ident) => {
-            |py, base| Ok(Py::new(py, base.add_subclass($class))?.into_any())
-        };
-    }
-    match kind {
-        EventKind::Enter { .. } => make!(Enter),
-        EventKind::Exit => make!(Exit),
-        EventKind::Evasive => make!(Evasive),
-        EventKind::Silent => make!(Silent),
-        EventKind::Join { .. } => make!(Join),
-        EventKind::Leave { .. } => make!(Leave),
-        EventKind::Whisper { .. } => make!(Whisper),
-        EventKind::Shout { .. } => make!(Shout),
-        EventKind::MessagesLost { .. } => make!(MessagesLost),
-        EventKind::Leader { .. } => make!(Leader),
-        EventKind::Stop => make!(Stop),
-    }
-}
-
 impl Item for NodeEvent {
     fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        maker(&self.event.kind)(py, Event(self).into())
+        macro_rules! made {
+            ($class:ident) => {
+                Py::new(py, ($class, Event(self)))?.into_any()
+            };
+        }
+        Ok(match self.event.kind {
+            EventKind::Enter { .. } => made!(Enter),
+            EventKind::Exit => made!(Exit),
+            EventKind::Evasive => made!(Evasive),
+            EventKind::Silent => made!(Silent),
+            EventKind::Join { .. } => made!(Join),
+            EventKind::Leave { .. } => made!(Leave),
+            EventKind::Whisper { .. } => made!(Whisper),
+            EventKind::Shout { .. } => made!(Shout),
+            EventKind::MessagesLost { .. } => made!(MessagesLost),
+            EventKind::Leader { .. } => made!(Leader),
+            EventKind::Stop => made!(Stop),
+        })
     }
 }

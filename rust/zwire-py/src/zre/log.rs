@@ -2,7 +2,7 @@
 
 use crate::{
     errors::{self, OrRaise},
-    loops::{item::Item, timeout::seconds},
+    loops::interrupt::seconds,
     zenoh::{handlers::Handler, receiver::Source},
     zre::settings,
 };
@@ -74,11 +74,7 @@ impl LogRecord {
     }
 }
 
-impl Item for Record {
-    fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        Ok(Py::new(py, LogRecord(self))?.into_any())
-    }
-}
+items! { Record => LogRecord }
 
 /// Collector of the logs of nodes (ZRE/LOG of 20/ZRE). A context manager, and an iterator over records.
 ///
@@ -117,6 +113,11 @@ context_manager! { LogCollector, |this, py| {
 
 #[pymethods]
 impl LogCollector {
+    /// Stops collecting. Records received before can still be taken.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| self.engine.close());
+    }
+
     #[new]
     #[pyo3(signature = (
         bind="tcp://*:*", advertise=None, *, queue=65536, queue_bytes=33_554_432, on_overflow="drop_oldest"
@@ -141,11 +142,6 @@ impl LogCollector {
         let engine = engine.or_raise(py)?;
         let handler = Py::new(py, Handler::new(engine.records().clone()))?;
         Ok(Self { engine, handler })
-    }
-
-    /// Stops collecting. Records received before can still be taken.
-    fn close(&self, py: Python<'_>) {
-        py.detach(|| self.engine.close());
     }
 }
 

@@ -5,9 +5,8 @@ use crate::{
     errors::{self, OrRaise},
     loops::{
         calling::{self, Called},
-        interrupt::waiting,
+        interrupt::{seconds, waiting},
         once::Once,
-        timeout::seconds,
     },
     zenoh::{
         handlers::{Handler, check_sync},
@@ -20,7 +19,7 @@ use core::time::Duration;
 use parking_lot::Mutex;
 use pyo3::{
     prelude::*,
-    types::{PyDict, PyString},
+    types::{IntoPyDict, PyDict, PyString},
 };
 use std::{
     collections::VecDeque,
@@ -198,6 +197,17 @@ attributes! { Node, |this, py|
 receives! { Node, "event", ", and `UsageError` after STOP", |this, py| Source::Channel(this.channel(py)?.clone()) }
 receives_many! { Node, "events", |slf, py| slf.get().channel(py)?.get() }
 
+methods! { Node, |this, py|
+    /// Opens the mailbox, greets all peers with HELLO, and starts discovery.
+    start: PyResult<()> = this.run(py, |engine, _| engine.start());
+    /// UUIDs of the connected peers.
+    peers: PyResult<Vec<String>> =
+        this.look(py, |machine| machine.peers().map(|peer| peer.to_string()).collect());
+    /// Groups that peers are in.
+    peer_groups: PyResult<Vec<String>> =
+        this.look(py, |machine| machine.peer_groups().iter().map(|g| g.as_str().to_owned()).collect());
+}
+
 #[pymethods]
 impl Node {
     /// Makes a node; `settings` are those of `zwire.zre.Config`, by name.
@@ -223,11 +233,6 @@ impl Node {
             calling::start(py, engine.events().clone(), Called::new(callback), Arc::default())?;
         }
         Ok(Self { engine, handler, callback: has_callback })
-    }
-
-    /// Opens the mailbox, greets all peers with HELLO, and starts discovery.
-    fn start(&self, py: Python<'_>) -> PyResult<()> {
-        self.run(py, |engine, _| engine.start())
     }
 
     /// Leaves the network and stops. Queued messages may be sent for `linger` seconds; then peers are
@@ -344,11 +349,6 @@ impl Node {
         Ok(total)
     }
 
-    /// UUIDs of the connected peers.
-    fn peers(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        self.look(py, |machine| machine.peers().map(|peer| peer.to_string()).collect())
-    }
-
     /// UUIDs of the peers in a group.
     fn peers_by_group(&self, py: Python<'_>, group: &str) -> PyResult<Vec<String>> {
         self.look(py, |machine| machine.peers_of(group).map(|peer| peer.to_string()).collect())
@@ -358,11 +358,6 @@ impl Node {
     fn own_groups(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let groups = self.run(py, |engine, _| engine.own_groups())?;
         Ok(groups.iter().map(|group| group.as_str().to_owned()).collect())
-    }
-
-    /// Groups that peers are in.
-    fn peer_groups(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        self.look(py, |machine| machine.peer_groups().iter().map(|g| g.as_str().to_owned()).collect())
     }
 
     /// Endpoint of a peer, from its HELLO; None if the peer is not connected.
@@ -381,11 +376,7 @@ impl Node {
     fn peer_headers<'py>(&self, py: Python<'py>, peer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
         let peer = uuid(py, peer)?;
         let headers = self.look(py, |machine| machine.peer_headers(&peer).unwrap_or_default().to_vec())?;
-        let dict = PyDict::new(py);
-        for (name, value) in headers {
-            dict.set_item(name.as_str(), value.as_str())?;
-        }
-        Ok(dict)
+        headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).into_py_dict(py)
     }
 
     /// A header of a peer; None if it has none of that name, or is not connected.
@@ -468,13 +459,8 @@ impl Node {
     /// Counters since the start, by name; none of them falls.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = self.run(py, |engine, _| engine.stats())?;
-        let dict = PyDict::new(py);
-        for (name, value) in stats.machine.named() {
-            dict.set_item(name, value)?;
-        }
-        dict.set_item("queue_full", stats.queue_full)?;
-        dict.set_item("taken_over", stats.taken_over)?;
-        dict.set_item("events_dropped", stats.events_dropped)?;
+        let dict = stats.machine.named().into_py_dict(py)?;
+        dict.update(dict! { py; of stats: queue_full, taken_over, events_dropped }.as_mapping())?;
         Ok(dict)
     }
 
@@ -487,35 +473,27 @@ impl Node {
         let found = self.run(py, |engine, _| engine.doctor())?;
         let mut interfaces = Vec::new();
         for candidate in &found.interfaces {
-            let dict = PyDict::new(py);
             let used = candidate.verdict == zwire_engine::zre::interfaces::InterfaceVerdict::Used;
-            dict.set_item("name", &candidate.name)?;
-            dict.set_item("address", candidate.address.to_string())?;
-            dict.set_item("prefix", candidate.prefix)?;
-            dict.set_item("broadcast", candidate.broadcast.to_string())?;
-            dict.set_item("used", used)?;
-            dict.set_item("why", (!used).then(|| candidate.verdict.to_string()))?;
+            let dict = dict! { py;
+                of candidate: name;
+                address = candidate.address.to_string();
+                of candidate: prefix;
+                broadcast = candidate.broadcast.to_string(), used = used,
+                why = (!used).then(|| candidate.verdict.to_string())
+            };
             if let Some(sender) = found.senders.iter().find(|sender| sender.candidate == *candidate) {
-                dict.set_item("sent", sender.sent)?;
-                dict.set_item("failed", sender.failed)?;
-                dict.set_item("error", &sender.error)?;
+                dict.update(dict! { py; of sender: sent, failed, error }.as_mapping())?;
             }
             interfaces.push(dict);
         }
         let mut ignored = Vec::new();
         for entry in &found.ignored {
-            let dict = PyDict::new(py);
-            dict.set_item("source", entry.source.to_string())?;
-            dict.set_item("reason", entry.reason.to_string())?;
-            dict.set_item("count", entry.count)?;
-            dict.set_item("last", entry.last.wall.as_secs_f64())?;
-            ignored.push(dict);
+            ignored.push(dict! { py;
+                source = entry.source.to_string(), reason = entry.reason.to_string(), count = entry.count,
+                last = entry.last.wall.as_secs_f64()
+            });
         }
-        let dict = PyDict::new(py);
-        dict.set_item("interfaces", interfaces)?;
-        dict.set_item("beacons_unheard", found.deaf)?;
-        dict.set_item("ignored", ignored)?;
-        Ok(dict)
+        Ok(dict! { py; interfaces = interfaces, beacons_unheard = found.deaf, ignored = ignored })
     }
 
     fn __repr__(&self) -> String {
