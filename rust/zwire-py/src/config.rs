@@ -7,7 +7,7 @@ use pyo3::{
     types::{IntoPyDict, PyDict, PyMapping, PyString, PyType},
 };
 use std::path::PathBuf;
-use zwire_engine::config::{Config, ConfigError, ENV, defaults_json};
+use zwire_engine::config::{Config, ENV, defaults_json};
 
 /// The configuration of a session: a tree of keys with checked values.
 ///
@@ -36,7 +36,7 @@ pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Config> {
     } else {
         return Err(errors::wrong_type("a Config, a dict or a SessionConfig", obj));
     };
-    checked(py, Config::from_json5(&text))
+    Config::from_json5(&text).or_raise(py)
 }
 
 /// As [`extract`], for optional arguments: the defaults.
@@ -50,10 +50,6 @@ fn to_json(value: &Bound<'_, PyAny>) -> PyResult<String> {
     let py = value.py();
     let strict = [("allow_nan", false)].into_py_dict(py)?;
     py.import("json")?.getattr("dumps")?.call((value,), Some(&strict))?.extract()
-}
-
-fn checked<T>(py: Python<'_>, result: Result<T, ConfigError>) -> PyResult<T> {
-    result.or_raise(py)
 }
 
 /// Every key with its default for each mode, as a JSON object by path.
@@ -94,7 +90,7 @@ impl PyConfig {
     ///     ConfigError: None of them is set, or a file, a key or a value cannot be used.
     #[classmethod]
     fn from_env(cls: &Bound<'_, PyType>) -> PyResult<Self> {
-        checked(cls.py(), Config::from_env()).map(Self::of)
+        Config::from_env().or_raise(cls.py()).map(Self::of)
     }
 
     /// The defaults, overridden by a file: JSON5 (`.json5`, `.json`) or YAML (`.yaml`, `.yml`).
@@ -103,7 +99,7 @@ impl PyConfig {
     ///     ConfigError: The file cannot be read, or its content is invalid.
     #[classmethod]
     fn from_file(cls: &Bound<'_, PyType>, path: PathBuf) -> PyResult<Self> {
-        checked(cls.py(), cls.py().detach(|| Config::from_file(path))).map(Self::of)
+        cls.py().detach(|| Config::from_file(path)).or_raise(cls.py()).map(Self::of)
     }
 
     /// The defaults, overridden by a JSON5 text.
@@ -112,7 +108,7 @@ impl PyConfig {
     ///     ConfigError: The text is not JSON5, or its content is invalid.
     #[classmethod]
     fn from_json5(cls: &Bound<'_, PyType>, json: &str) -> PyResult<Self> {
-        checked(cls.py(), Config::from_json5(json)).map(Self::of)
+        Config::from_json5(json).or_raise(cls.py()).map(Self::of)
     }
 
     /// The defaults, overridden by a dict; the same as `Config(tree)`.
@@ -130,7 +126,7 @@ impl PyConfig {
     /// Raises:
     ///     ConfigError: There is no such key.
     fn get_json(&self, py: Python<'_>, key: &str) -> PyResult<String> {
-        checked(py, self.0.lock().get_json(key))
+        self.0.lock().get_json(key).or_raise(py)
     }
 
     /// Sets a key, or all keys that an object names below a path. `null` restores defaults. On an error
@@ -147,7 +143,7 @@ impl PyConfig {
             Ok(text) => text.to_str()?.to_owned(),
             Err(_) => to_json(value)?,
         };
-        checked(value.py(), self.0.lock().insert_json5(key, &text))
+        self.0.lock().insert_json5(key, &text).or_raise(value.py())
     }
 
     fn __str__(&self) -> String {

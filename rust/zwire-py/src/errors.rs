@@ -23,6 +23,8 @@ use zwire_proto::{
         keyexpr::KeyExprError,
         link::{AuthFailure, HandshakeError as OpenError},
         session::SessionError,
+        timestamp::TimestampError,
+        zid::ZenohIdError,
     },
     zmtp::{link::ZmtpHandshakeError, wire::Mechanism},
     zre::node::NodeError,
@@ -84,7 +86,10 @@ macro_rules! raised_by {
     };
 }
 
-raised_by! { Error: engine, SocketError: socket, SpoolError: spool, ConfigError: config, KeyExprError: key_expr }
+raised_by! {
+    Error: engine, SocketError: socket, SpoolError: spool, ConfigError: config, KeyExprError: key_expr,
+    TimestampError: text, ZenohIdError: text
+}
 
 /// Converts an error of the engine.
 pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
@@ -400,6 +405,11 @@ pub(crate) fn file(error: std::io::Error, path: Option<&Path>) -> PyErr {
         (None, Some(path)) => PyOSError::new_err(format!("{}: {error}", path.display())),
         (_, None) => error.into(),
     }
+}
+
+/// Error for a text that is no value.
+fn text(py: Python<'_>, error: &impl ToString) -> PyErr {
+    invalid(py, error.to_string())
 }
 
 /// Error for an invalid text, number or id.

@@ -3,13 +3,16 @@
 
 use crate::{errors, loops::once::Once};
 use pyo3::{Borrowed, prelude::*};
-use zwire_proto::zenoh::{
-    CongestionControl, Priority, Reliability, SetIntersectionLevel, WhatAmI,
-    session::{Locality, SampleKind},
-    wire::{Consolidation, QueryTarget, TsRecord, TsStack},
+use zwire_proto::{
+    zenoh::{
+        CongestionControl, Priority, Reliability, SetIntersectionLevel, WhatAmI,
+        session::{Locality, SampleKind},
+        wire::{Consolidation, QueryTarget, TsRecord, TsStack},
+    },
+    zre::node::Delivery,
 };
 
-/// Module of the Python classes.
+/// Module of most of the Python classes.
 const MODULE: &str = "zwire.zenoh._enums";
 
 /// Whether replies have to match the key of the query.
@@ -19,22 +22,35 @@ pub(crate) enum ReplyKey {
     MatchingQuery,
 }
 
+/// Name of a member in Python: `BlockFirst` is `BLOCK_FIRST`.
+fn member(variant: &str) -> String {
+    let mut name = String::new();
+    for letter in variant.chars() {
+        if letter.is_ascii_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.push(letter.to_ascii_uppercase());
+    }
+    name
+}
+
 macro_rules! enumeration {
-    ($py:ident, $name:literal, $rust:ty { $($variant:ident = $member:literal),+ $(,)? }) => {
+    ($py:ident, $name:literal $(in $module:literal)?, $rust:ident: $($variant:ident),+) => {
         #[doc = concat!("A member of the Python class `", $name, "`.")]
         #[derive(Clone, Copy, PartialEq, Eq)]
         pub(crate) struct $py(pub(crate) $rust);
 
         impl $py {
-            const VARIANTS: &[$rust] = &[$(<$rust>::$variant),+];
-            const MEMBERS: &[&str] = &[$($member),+];
+            const VARIANTS: &[$rust] = &[$($rust::$variant),+];
 
             /// The members, in the order of `VARIANTS`.
             fn members(py: Python<'_>) -> PyResult<&'static [Py<PyAny>]> {
                 static CACHE: Once<Vec<Py<PyAny>>> = Once::new();
                 let members = CACHE.get(|| {
-                    let class = py.import(MODULE)?.getattr($name)?;
-                    Self::MEMBERS.iter().map(|name| Ok(class.getattr(*name)?.unbind())).collect::<PyResult<_>>()
+                    let module = [$($module,)? MODULE][0];
+                    let class = py.import(module)?.getattr($name)?;
+                    let member = |variant| Ok(class.getattr(member(variant))?.unbind());
+                    [$(stringify!($variant)),+].into_iter().map(member).collect()
                 })?;
                 Ok(members)
             }
@@ -68,55 +84,23 @@ macro_rules! enumeration {
     };
 }
 
-enumeration!(PyCongestionControl, "CongestionControl", CongestionControl {
-    Drop = "DROP",
-    Block = "BLOCK",
-    BlockFirst = "BLOCK_FIRST",
-});
-enumeration!(PyPriority, "Priority", Priority {
-    RealTime = "REAL_TIME",
-    InteractiveHigh = "INTERACTIVE_HIGH",
-    InteractiveLow = "INTERACTIVE_LOW",
-    DataHigh = "DATA_HIGH",
-    Data = "DATA",
-    DataLow = "DATA_LOW",
-    Background = "BACKGROUND",
-});
-enumeration!(PyReliability, "Reliability", Reliability {
-    BestEffort = "BEST_EFFORT",
-    Reliable = "RELIABLE",
-});
-enumeration!(PySampleKind, "SampleKind", SampleKind { Put = "PUT", Delete = "DELETE" });
-enumeration!(PyQueryTarget, "QueryTarget", QueryTarget {
-    BestMatching = "BEST_MATCHING",
-    All = "ALL",
-    AllComplete = "ALL_COMPLETE",
-});
-enumeration!(PyConsolidationMode, "ConsolidationMode", Consolidation {
-    Auto = "AUTO",
-    None = "NONE",
-    Monotonic = "MONOTONIC",
-    Latest = "LATEST",
-});
-enumeration!(PyReplyKeyExpr, "ReplyKeyExpr", ReplyKey { Any = "ANY", MatchingQuery = "MATCHING_QUERY" });
-enumeration!(PyLocality, "Locality", Locality {
-    SessionLocal = "SESSION_LOCAL",
-    Remote = "REMOTE",
-    Any = "ANY",
-});
-enumeration!(PyWhatAmI, "WhatAmI", WhatAmI { Router = "ROUTER", Peer = "PEER", Client = "CLIENT" });
-enumeration!(PySetIntersectionLevel, "SetIntersectionLevel", SetIntersectionLevel {
-    Disjoint = "DISJOINT",
-    Intersects = "INTERSECTS",
-    Includes = "INCLUDES",
-    Equals = "EQUALS",
-});
-
-enumeration!(PyInterceptionPoint, "InterceptionPoint", Point {
-    Send = "SEND",
-    Route = "ROUTE",
-    Receive = "RECEIVE",
-});
+enumeration!(PyCongestionControl, "CongestionControl", CongestionControl: Drop, Block, BlockFirst);
+enumeration!(
+    PyPriority, "Priority", Priority:
+    RealTime, InteractiveHigh, InteractiveLow, DataHigh, Data, DataLow, Background
+);
+enumeration!(PyReliability, "Reliability", Reliability: BestEffort, Reliable);
+enumeration!(PySampleKind, "SampleKind", SampleKind: Put, Delete);
+enumeration!(PyQueryTarget, "QueryTarget", QueryTarget: BestMatching, All, AllComplete);
+enumeration!(PyConsolidationMode, "ConsolidationMode", Consolidation: Auto, None, Monotonic, Latest);
+enumeration!(PyReplyKeyExpr, "ReplyKeyExpr", ReplyKey: Any, MatchingQuery);
+enumeration!(PyLocality, "Locality", Locality: SessionLocal, Remote, Any);
+enumeration!(PyWhatAmI, "WhatAmI", WhatAmI: Router, Peer, Client);
+enumeration!(
+    PySetIntersectionLevel, "SetIntersectionLevel", SetIntersectionLevel: Disjoint, Intersects, Includes, Equals
+);
+enumeration!(PyDelivery, "Delivery" in "zwire.zre._delivery", Delivery: Queued, Full, NotResponding, Refused);
+enumeration!(PyInterceptionPoint, "InterceptionPoint", Point: Send, Route, Receive);
 
 /// Consolidation of replies to a get: a `ConsolidationMode` as an object. Methods accept either.
 #[pyclass(name = "QueryConsolidation", module = "zwire.zenoh", frozen, eq, hash, skip_from_py_object)]

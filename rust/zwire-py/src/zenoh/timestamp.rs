@@ -1,6 +1,10 @@
 //! `NTP64`, `TimestampId` and `Timestamp`.
 
-use crate::{errors, loops::once::Once, zenoh::zbytes};
+use crate::{
+    errors::{self, OrRaise},
+    loops::once::Once,
+    zenoh::zbytes,
+};
 use core::time::Duration;
 use pyo3::{
     prelude::*,
@@ -39,7 +43,7 @@ fn from_datetime(datetime: &Bound<'_, PyAny>) -> PyResult<Ntp64> {
     );
     match time.map(Ntp64::from_duration) {
         Some(Some(time)) => Ok(time),
-        Some(None) => Err(invalid(py, &TimestampError::TooLate)),
+        Some(None) => Err(TimestampError::TooLate).or_raise(py),
         None => Err(errors::invalid(py, "the time lies before 1970".to_owned())),
     }
 }
@@ -58,10 +62,6 @@ fn epoch(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
         Ok(module.getattr("datetime")?.call1((1970, 1, 1, 0, 0, 0, 0, utc))?.unbind())
     })?;
     Ok(epoch.bind(py))
-}
-
-fn invalid(py: Python<'_>, error: &TimestampError) -> PyErr {
-    errors::invalid(py, error.to_string())
 }
 
 pickled! { PyNtp64 by from_int, |this, _py| (this.0.0,) }
@@ -89,7 +89,8 @@ impl PyNtp64 {
             .checked_add(Duration::from_nanos(nanos))
             .and_then(Ntp64::from_duration)
             .map(Self)
-            .ok_or_else(|| invalid(py, &TimestampError::TooLate))
+            .ok_or(TimestampError::TooLate)
+            .or_raise(py)
     }
 
     /// Makes a time from the number in units of 2^-32 seconds, as returned by `int(ntp64)`.
@@ -104,7 +105,7 @@ impl PyNtp64 {
     ///     InvalidValue: The text is not an instant, or it is too late.
     #[classmethod]
     fn parse_rfc3339(cls: &Bound<'_, PyType>, s: &str) -> PyResult<Self> {
-        Ntp64::from_rfc3339(s).map(Self).map_err(|error| invalid(cls.py(), &error))
+        Ntp64::from_rfc3339(s).map(Self).or_raise(cls.py())
     }
 
     /// Formats as an instant such as `2024-07-01T13:51:12.129693000Z`; finer fractions are lost.
@@ -223,6 +224,6 @@ impl PyTimestamp {
     ///     InvalidValue: The text is no timestamp.
     #[classmethod]
     fn parse_rfc3339(cls: &Bound<'_, PyType>, s: &str) -> PyResult<Self> {
-        s.parse().map(Self).map_err(|error| invalid(cls.py(), &error))
+        s.parse::<Timestamp>().map(Self).or_raise(cls.py())
     }
 }

@@ -69,13 +69,12 @@ pub(crate) fn payload(obj: &Bound<'_, PyAny>, name: &str) -> PyResult<Payload> {
 
 /// Extracts an optional attachment: as [`payload`], in one piece.
 pub(crate) fn attachment(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Bytes>> {
-    let given = obj.filter(|obj| !obj.is_none());
-    given.map(|obj| payload(obj, "attachment").map(Payload::into_bytes)).transpose()
+    obj.map(|obj| payload(obj, "attachment").map(Payload::into_bytes)).transpose()
 }
 
 /// Payload of text or of one buffer; `None` if the object is neither.
 #[inline]
-fn one(obj: &Bound<'_, PyAny>) -> PyResult<Option<Payload>> {
+pub(crate) fn one(obj: &Bound<'_, PyAny>) -> PyResult<Option<Payload>> {
     if let Ok(text) = obj.cast::<PyString>() {
         return Ok(Some(Bytes::copy_from_slice(text.to_str()?.as_bytes()).into()));
     }
@@ -188,8 +187,7 @@ impl PyZBytes {
     #[new]
     #[pyo3(signature = (bytes=None))]
     fn new(bytes: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        let given = bytes.filter(|bytes| !bytes.is_none());
-        given.map_or_else(|| Ok(Payload::new()), |bytes| payload(bytes, "bytes")).map(Self)
+        bytes.map_or_else(|| Ok(Payload::new()), |bytes| payload(bytes, "bytes")).map(Self)
     }
 
     fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {

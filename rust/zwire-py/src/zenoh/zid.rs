@@ -1,6 +1,6 @@
 //! `ZenohId`: the id of a node; `EntityGlobalId`: that of a session or of one of its declarations.
 
-use crate::errors;
+use crate::errors::OrRaise;
 use pyo3::{prelude::*, types::PyBytes};
 use zwire_proto::zenoh::ZenohId;
 
@@ -22,9 +22,7 @@ text! { PyZenohId, |this| this.0.to_string() }
 impl PyZenohId {
     #[new]
     fn new(py: Python<'_>, text: &str) -> PyResult<Self> {
-        text.parse()
-            .map(Self)
-            .map_err(|error: zwire_proto::zenoh::zid::ZenohIdError| errors::invalid(py, error.to_string()))
+        text.parse::<ZenohId>().map(Self).or_raise(py)
     }
 
     fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {

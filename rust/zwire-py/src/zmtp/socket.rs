@@ -93,27 +93,22 @@ pub(crate) struct PySocket {
     linger: Option<Duration>,
 }
 
-/// Converts a frame: any buffer, or text.
-fn frame(obj: &Bound<'_, PyAny>) -> PyResult<Bytes> {
-    zbytes::extract(obj)
-}
-
 /// Converts a message: a frame, or a list or tuple of frames.
 fn message(py: Python<'_>, head: &[Bytes], obj: &Bound<'_, PyAny>) -> PyResult<Message> {
     let mut frames = head.to_vec();
     if let Ok(list) = obj.cast::<PyList>() {
         frames.reserve(list.len());
         for item in list.iter() {
-            frames.push(frame(&item)?);
+            frames.push(zbytes::extract(&item)?);
         }
     } else if let Ok(tuple) = obj.cast::<PyTuple>() {
         for item in tuple.iter_borrowed() {
-            frames.push(frame(&item)?);
+            frames.push(zbytes::extract(&item)?);
         }
     } else if head.is_empty() {
-        return frame(obj).map(Message::single);
+        return zbytes::extract(obj).map(Message::single);
     } else {
-        frames.push(frame(obj)?);
+        frames.push(zbytes::extract(obj)?);
     }
     Message::of(frames).ok_or_else(|| errors::invalid(py, "a message has at least one frame".to_owned()))
 }
@@ -121,9 +116,9 @@ fn message(py: Python<'_>, head: &[Bytes], obj: &Bound<'_, PyAny>) -> PyResult<M
 fn head(head: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Bytes>> {
     let Some(head) = head else { return Ok(Vec::new()) };
     if head.is_instance_of::<PyList>() || head.is_instance_of::<PyTuple>() {
-        return head.try_iter()?.map(|item| frame(&item?)).collect();
+        return head.try_iter()?.map(|item| zbytes::extract(&item?)).collect();
     }
-    Ok(vec![frame(head)?])
+    Ok(vec![zbytes::extract(head)?])
 }
 
 impl PySocket {
@@ -362,13 +357,13 @@ impl PySocket {
     /// Subscribes to messages with a first frame that begins with ``prefix``; two subscriptions have to be
     /// cancelled twice.
     fn subscribe(&self, py: Python<'_>, prefix: &Bound<'_, PyAny>) -> PyResult<()> {
-        let prefix = frame(prefix)?;
+        let prefix = zbytes::extract(prefix)?;
         self.run(py, |socket, _| socket.subscribe(&prefix))
     }
 
     /// Cancels one subscription; returns whether it existed.
     fn unsubscribe(&self, py: Python<'_>, prefix: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let prefix = frame(prefix)?;
+        let prefix = zbytes::extract(prefix)?;
         self.run(py, |socket, _| socket.cancel(&prefix))
     }
 

@@ -6,11 +6,12 @@ use crate::{
     loops::{
         calling::{self, Called},
         interrupt::{seconds, waiting},
-        once::Once,
     },
     zenoh::{
+        enums::PyDelivery,
         handlers::{Handler, check_sync},
         receiver::Source,
+        zbytes,
     },
     zre::settings,
 };
@@ -30,9 +31,12 @@ use zwire_engine::{
     Error, Queue,
     zre::{BatchTarget, Node as Engine, NodeEvent},
 };
-use zwire_proto::zre::{
-    Uuid,
-    node::{Delivery, ZreNode as Machine},
+use zwire_proto::{
+    zenoh::Payload,
+    zre::{
+        Uuid,
+        node::{Delivery, ZreNode as Machine},
+    },
 };
 
 /// Nodes that the exit of the interpreter has to stop.
@@ -61,27 +65,15 @@ pub(crate) struct Node {
 /// Messages that are taken from an iterable before the interpreter lock is released to send them.
 const SEND_CHUNK: usize = 1024;
 
-/// Converts a delivery to a member of the Python enumeration.
-fn outcome(py: Python<'_>, delivery: Delivery) -> PyResult<Py<PyAny>> {
-    static MEMBERS: Once<[Py<PyAny>; 4]> = Once::new();
-    let members = MEMBERS.get(|| {
-        let class = py.import("zwire.zre._delivery")?.getattr("Delivery")?;
-        let member = |name| class.getattr(name).map(Bound::unbind);
-        Ok([member("QUEUED")?, member("FULL")?, member("NOT_RESPONDING")?, member("REFUSED")?])
-    })?;
-    let [queued, full, not_responding, refused] = members;
-    let member = match delivery {
-        Delivery::Queued => queued,
-        Delivery::Full => full,
-        Delivery::NotResponding => not_responding,
-        Delivery::Refused => refused,
-    };
-    Ok(member.clone_ref(py))
-}
-
 /// Outcome of a message to a group.
 #[pyclass(module = "zwire.zre", frozen)]
 pub(crate) struct Shouted(zwire_proto::zre::node::Shouted);
+
+attributes! { Shouted, |this, py|
+    /// Members of the group by UUID, each with the outcome of its copy.
+    peers: PyResult<Bound<'py, PyDict>> =
+        this.0.peers.iter().map(|(peer, delivery)| (peer.to_string(), PyDelivery(*delivery))).into_py_dict(py);
+}
 
 attributes! { Shouted, |this|
     /// Number of queued copies.
@@ -97,16 +89,6 @@ attributes! { Shouted, |this|
 
 #[pymethods]
 impl Shouted {
-    /// Members of the group by UUID, each with the outcome of its copy.
-    #[getter]
-    fn peers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let dict = PyDict::new(py);
-        for (peer, delivery) in &self.0.peers {
-            dict.set_item(peer.to_string(), outcome(py, *delivery)?)?;
-        }
-        Ok(dict)
-    }
-
     fn __repr__(&self) -> String {
         let (queued, full) = (self.queued(), self.full());
         let (not_responding, refused) = (self.not_responding(), self.refused());
@@ -129,25 +111,18 @@ pub(crate) fn uuid(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Uuid> {
 
 /// Extracts the frames of a message: bytes-like, text, or a sequence of them.
 pub(crate) fn frames(value: &Bound<'_, PyAny>) -> PyResult<Vec<Bytes>> {
-    if let Some(frame) = frame(value)? {
-        return Ok(vec![frame]);
+    if let Some(frame) = zbytes::one(value)? {
+        return Ok(vec![frame.into_bytes()]);
     }
     let Ok(parts) = value.try_iter() else {
         return Err(errors::wrong_type("bytes, str or a sequence of them", value));
     };
     let one = |part: PyResult<Bound<'_, PyAny>>| {
         let part = part?;
-        frame(&part)?.ok_or_else(|| errors::wrong_type("bytes or str as a frame", &part))
+        let frame = zbytes::one(&part)?.map(Payload::into_bytes);
+        frame.ok_or_else(|| errors::wrong_type("bytes or str as a frame", &part))
     };
     parts.map(one).collect()
-}
-
-/// Extracts a single frame; `None` if the object is not one.
-fn frame(value: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
-    if let Ok(text) = value.cast::<PyString>() {
-        return Ok(Some(Bytes::copy_from_slice(text.to_str()?.as_bytes())));
-    }
-    crate::zenoh::zbytes::of_buffer(value)
 }
 
 impl Node {
@@ -277,12 +252,11 @@ impl Node {
         peer: &Bound<'_, PyAny>,
         content: &Bound<'_, PyAny>,
         patience: f64,
-    ) -> PyResult<Py<PyAny>> {
+    ) -> PyResult<PyDelivery> {
         let (peer, content) = (uuid(py, peer)?, frames(content)?);
         let patience = seconds(Some(patience))?.unwrap_or_default();
-        let delivery =
-            self.run(py, |engine, interrupted| engine.whisper(&peer, content, patience, interrupted))?;
-        outcome(py, delivery)
+        self.run(py, |engine, interrupted| engine.whisper(&peer, content, patience, interrupted))
+            .map(PyDelivery)
     }
 
     /// Sends a message to each peer in a group, and returns the outcome of each copy.
