@@ -215,7 +215,7 @@ macro_rules! dict {
 /// Makes items of a queue objects of the class that wraps them.
 macro_rules! items {
     ($item:ty => $class:ident) => {
-        impl crate::loops::item::Item for $item {
+        impl crate::loops::calling::Item for $item {
             fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
                 Ok(pyo3::Py::new(py, $class(self))?.into_any())
             }
@@ -235,6 +235,24 @@ macro_rules! text {
 
             fn __repr__(&self) -> String {
                 self.__str__()
+            }
+        }
+    };
+}
+
+/// Comparison of a class around a mutex; both objects may be the same one, so they are locked one after the other.
+macro_rules! mutable_value {
+    ($class:ident, $hash:literal) => {
+        #[pymethods]
+        impl $class {
+            /// Constant: equal objects have equal hashes, and the hash stays the same when the content changes.
+            const fn __hash__(&self) -> isize {
+                $hash
+            }
+
+            fn __eq__(&self, other: &Self) -> bool {
+                let other = other.0.lock().clone();
+                *self.0.lock() == other
             }
         }
     };

@@ -1,11 +1,11 @@
-//! Callbacks: pass items from a queue of the engine to a function of the user.
+//! Callbacks: pass items from a queue of the engine, converted to Python objects, to a function of the user.
 //!
 //! They run in the threads of the [pool](zwire_engine::pool). A turn takes the interpreter lock once for many
 //! items.
 
 use crate::{
     errors,
-    loops::{ending::call, item::Item},
+    loops::ending::call,
     zenoh::open_query::{End, Handed},
 };
 use core::time::Duration;
@@ -19,8 +19,22 @@ pub(crate) use zwire_engine::callbacks::{CallbackGroup as Group, CallbackLife as
 use zwire_engine::{
     Queue, clock,
     pool::{CallbackPool, Host, PoolTask, Turn, Work},
-    queue::Rest,
+    queue::{Rest, Weigh},
 };
+
+/// Item of a queue of the engine that can be converted to a Python object.
+pub(crate) trait Item: Weigh + Send + 'static {
+    /// Whether a program has to answer it.
+    const IS_ANSWERED: bool = false;
+
+    /// The Python object.
+    fn into_py(self, py: Python<'_>) -> PyResult<Py<PyAny>>;
+
+    /// Records that this thread hands the item to the program, if the item has to be answered.
+    fn handed(_item: &Bound<'_, PyAny>) -> Option<Handed> {
+        None
+    }
+}
 
 /// The interpreter of this process.
 static HOST: Host = Host {

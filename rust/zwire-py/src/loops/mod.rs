@@ -4,7 +4,6 @@ pub(crate) mod calling;
 pub(crate) mod ending;
 pub(crate) mod inbox;
 pub(crate) mod interrupt;
-pub(crate) mod item;
 pub(crate) mod once;
 pub(crate) mod pending;
 pub(crate) mod turn;

@@ -4,7 +4,7 @@ use crate::{
     arrow::import,
     columns::{check_name, deprecated},
     errors::OrRaise,
-    spool::settings::Settings,
+    spool::Settings,
 };
 use bytes::Bytes;
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};

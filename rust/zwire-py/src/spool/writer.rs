@@ -3,7 +3,7 @@
 use crate::{
     errors::{self, OrRaise},
     loops::interrupt::waiting,
-    spool::settings::{Settings, micros},
+    spool::{Settings, micros},
     zenoh::{keyexpr, session::Session, subscriber::Subscriber},
     zre::{log::LogCollector, node::Node},
 };

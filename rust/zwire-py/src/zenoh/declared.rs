@@ -78,12 +78,7 @@ impl Declared {
         if !self.take() {
             return Err(self.undeclared(py));
         }
-        // The end of the session has undeclared it already.
-        if self.session.look(py)?.is_closed() {
-            return Ok(());
-        }
-        let id = self.id;
-        self.session.run(py, move |engine, _| engine.undeclare(id))
+        self.session.undeclare(py, self.id)
     }
 
     /// Undeclares it if it is still live, at the end of a `with` block.

@@ -62,6 +62,11 @@ impl Handle {
         call.end(result)
     }
 
+    /// Undeclares an entity, unless the end of the session has done so already.
+    pub(crate) fn undeclare(&self, py: Python<'_>, id: EntityId) -> PyResult<()> {
+        if self.look(py)?.is_closed() { Ok(()) } else { self.run(py, move |engine, _| engine.undeclare(id)) }
+    }
+
     /// The engine's session, for reading its state: an error in a forked child, but not if it is closed.
     pub(crate) fn look(&self, py: Python<'_>) -> PyResult<&Engine> {
         let engine = &self.0.engine;

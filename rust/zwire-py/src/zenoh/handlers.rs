@@ -4,9 +4,8 @@
 use crate::{
     errors::{self, OrRaise},
     loops::{
-        calling::{self, Called, Life},
+        calling::{self, Called, Item, Life},
         interrupt::{seconds, seconds_of, waiting},
-        item::Item,
         waking::Ready,
     },
     zenoh::{

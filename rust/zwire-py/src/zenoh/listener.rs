@@ -2,7 +2,7 @@
 
 use crate::{
     errors,
-    loops::{calling::Life, item::Item},
+    loops::calling::{Item, Life},
     zenoh::{handle::Handle, handlers::HandlerArg, receiver::Source},
 };
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! `Publisher`, `AdvancedPublisher` with a cache and sequence numbers, and listeners for the matching status.
 
 use crate::{
-    loops::{item::Item, turn::Turn},
+    loops::{calling::Item, turn::Turn},
     zenoh::{
         bodies::{del_body, put_body},
         declared::Sender,

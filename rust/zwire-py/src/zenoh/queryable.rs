@@ -3,7 +3,7 @@
 use crate::{
     errors::{self, OrRaise},
     loops::{
-        item::Item,
+        calling::Item,
         turn::{Call, Turn},
     },
     zenoh::{

@@ -2,7 +2,7 @@
 
 use crate::{
     errors,
-    loops::{calling::Life, item::Item},
+    loops::calling::{Item, Life},
     zenoh::{
         declared::Declared,
         handle::Handle,

@@ -2,7 +2,10 @@
 
 use crate::{
     errors,
-    loops::{calling::Life, interrupt::waiting, item::Item},
+    loops::{
+        calling::{Item, Life},
+        interrupt::waiting,
+    },
     zenoh::{
         encoding::PyEncoding,
         handle::Handle,

@@ -63,6 +63,8 @@ attributes! { PySelector, |this|
 
 pickled! { PySelector, |this, _py| (this.__str__(),) }
 
+mutable_value! { PySelector, 3 }
+
 #[pymethods]
 impl PySelector {
     #[new]
@@ -95,15 +97,6 @@ impl PySelector {
 
     fn __repr__(&self) -> String {
         format!("sel\"{}\"", self.__str__())
-    }
-
-    /// Constant: equal objects have equal hashes, and the hash stays the same when the content changes.
-    const fn __hash__(&self) -> isize {
-        3
-    }
-
-    fn __eq__(&self, other: &Self) -> bool {
-        self.copy() == other.copy()
     }
 }
 
@@ -162,6 +155,8 @@ methods! { PyParameters, |this|
     is_ordered: bool = this.0.lock().is_ordered();
 }
 
+mutable_value! { PyParameters, 2 }
+
 #[pymethods]
 impl PyParameters {
     #[new]
@@ -213,14 +208,5 @@ impl PyParameters {
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let parameters = self.copy();
         Ok(PyList::new(py, parameters.iter().collect::<Vec<_>>())?.try_iter()?.into_any())
-    }
-
-    /// Constant: equal objects have equal hashes, and the hash stays the same when the content changes.
-    const fn __hash__(&self) -> isize {
-        2
-    }
-
-    fn __eq__(&self, other: &Self) -> bool {
-        self.copy() == other.copy()
     }
 }

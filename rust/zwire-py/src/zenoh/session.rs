@@ -197,11 +197,7 @@ impl Session {
             let Some(id) = self.0.0.keys.lock().remove(&key.get().0) else {
                 return Err(errors::usage(py, "this key expression is not declared in this session"));
             };
-            // The end of the session has undeclared it already.
-            if self.0.look(py)?.is_closed() {
-                return Ok(());
-            }
-            return self.0.run(py, move |engine, _| engine.undeclare(id));
+            return self.0.undeclare(py, id);
         }
         if obj.is_instance_of::<pyo3::types::PyString>() {
             let what = "a text is not declared: give what `declare_keyexpr` returned";

@@ -4,7 +4,7 @@
 use crate::{
     arrow::{ArrowBatch, take_batch},
     errors::OrRaise,
-    loops::item::Item,
+    loops::calling::Item,
     zenoh::{
         handle::Handle,
         listener::Listener,

@@ -1,6 +1,6 @@
 //! Events of a node: one class for each, with the common attributes in a base class.
 
-use crate::loops::item::Item;
+use crate::loops::calling::Item;
 use pyo3::{
     prelude::*,
     types::{IntoPyDict, PyBytes, PyDict, PyList},
