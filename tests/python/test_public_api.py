@@ -1,8 +1,9 @@
 """The public interface keeps the names and signatures of `public_api.txt`.
 
 Only the source is read. A public name is one of a public module: defined there, or imported from a private
-module of zwire. Signatures may gain parameters with a default; everything else is a line of `CHANGED`, with
-its reason. ``python tests/python/test_public_api.py FOLDER`` prints the list for the source in a folder.
+module of zwire. A class has the methods of its bases in zwire as well. Signatures may gain parameters with
+a default; everything else is a line of `CHANGED`, with its reason. ``python tests/python/test_public_api.py
+FOLDER`` prints the list for the source in a folder.
 """
 
 from __future__ import annotations
@@ -51,13 +52,13 @@ class Source:
         base = base[: len(base) - node.level + 1]
         return ".".join([*base, *([node.module] if node.module else [])])
 
-    def find(self, module: str, name: str) -> ast.stmt | None:
-        """The definition of a name, through imports of it."""
+    def find(self, module: str, name: str) -> tuple[str, ast.stmt] | None:
+        """The definition of a name and its module, through imports of it."""
         if module not in self.modules:
             return None
         for node in flat(self.tree(module).body):
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
-                return node
+                return module, node
             if isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     origin = self.absolute(module, node)
@@ -65,6 +66,22 @@ class Source:
                     if (alias.asname or alias.name) == name and f"{origin}.{alias.name}" not in self.modules:
                         return self.find(origin, alias.name)
         return None
+
+    def methods(self, module: str, node: ast.ClassDef) -> dict[str, list[list[str]]]:
+        """The signatures of the public methods of a class, inherited ones included."""
+        found: dict[str, list[list[str]]] = {}
+        for base in reversed(node.bases):
+            named = base.value if isinstance(base, ast.Subscript) else base
+            place = self.find(module, named.id) if isinstance(named, ast.Name) else None
+            if place is not None and isinstance(place[1], ast.ClassDef):
+                found |= self.methods(place[0], place[1])
+        own: dict[str, list[list[str]]] = {}
+        for inner in node.body:
+            if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef) and (
+                inner.name == "__init__" or not inner.name.startswith("_")
+            ):
+                own.setdefault(inner.name, []).append(parameters(inner))
+        return found | own
 
     def names(self, module: str) -> list[str]:
         """The public names of a module that are classes or functions of zwire."""
@@ -111,16 +128,13 @@ def lines(package: Path) -> dict[str, list[list[str]]]:
     source, found = Source(package), {}
     for module in source.public():
         for name in source.names(module):
-            node = source.find(module, name)
+            where, node = source.find(module, name) or (module, None)
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 found.setdefault(f"{module}.{name}", []).append(parameters(node))
             elif isinstance(node, ast.ClassDef):
                 found[f"{module}.{name}"] = [[]]
-                for inner in node.body:
-                    if not isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
-                        continue
-                    if inner.name == "__init__" or not inner.name.startswith("_"):
-                        found.setdefault(f"{module}.{name}.{inner.name}", []).append(parameters(inner))
+                for method, signatures in source.methods(where, node).items():
+                    found[f"{module}.{name}.{method}"] = signatures
     return found
 
 
@@ -182,6 +196,17 @@ def test_the_reader_sees_changes(tmp_path):
     )
     found = lines(tmp_path / "zwire")
     assert text(found) == "zwire.C()\nzwire.C.__init__(x)\nzwire.C.g()\nzwire.f(a, b=, *c=)\n"
+    (tmp_path / "zwire" / "_b.py").write_text(
+        "from ._a import C\nclass D(C):\n    def g(self, y): ...\n    def h(self): ...\n"
+    )
+    (tmp_path / "zwire" / "c.py").write_text("from zwire._b import D\n")
+    inherited = lines(tmp_path / "zwire")
+    assert {name: one for name, one in inherited.items() if name.startswith("zwire.c.")} == {
+        "zwire.c.D": [[]],
+        "zwire.c.D.__init__": [["x"]],
+        "zwire.c.D.g": [["y"]],
+        "zwire.c.D.h": [[]],
+    }
     (before,) = found["zwire.f"]
     assert fits(before, before)
     assert fits(before, [*before, "*d="])

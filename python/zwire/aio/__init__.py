@@ -19,12 +19,11 @@ from zwire.aio._entities import (
     LinkEventsListener,
     LivelinessToken,
     MatchingListener,
-    Publisher,
-    Querier,
     Queryable,
     Subscriber,
     TransportEventsListener,
 )
+from zwire.aio._entity_calls import Publisher, Querier
 from zwire.aio._get import Replies
 from zwire.aio._query import Query
 from zwire.aio._scout import Scout, scout

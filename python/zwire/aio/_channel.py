@@ -417,6 +417,8 @@ class Receiver(Ready, Generic[T]):
         self._inner = inner = declare(channel)
         self._channel: Handler[T] | None = Handler(self._source(inner), wrap)
         self._shown = shown
+        # For receivers that this one declares in turn.
+        self._servers = servers
         self._server: Server[T] | None = None
         if callback is not None:
             self._server = Server(self._channel, callback, inner)

@@ -4,33 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from zwire._zwire import LinkEvent, MatchingStatus, Pending, Sample, TransportEvent, without_waiting
+from zwire._zwire import LinkEvent, MatchingStatus, Pending, Sample, TransportEvent
 from zwire.aio._channel import Receiver
 from zwire.aio._context import Context, Ready
-from zwire.aio._get import Replies
 from zwire.aio._loops import until
 from zwire.aio._query import Query
-from zwire.aio._sender import Sender, finish, sends
 from zwire.errors import TimedOut
 
 if TYPE_CHECKING:
+    import weakref
+    from collections.abc import Callable
+
     from zwire import _zwire
-    from zwire._zwire import (
-        ArrowBatch,
-        CancellationToken,
-        Encoding,
-        EntityGlobalId,
-        KeyExpr,
-        Reply,
-        SourceInfo,
-        Timestamp,
-        TimestampInstrumentation,
-        _IntoEncoding,
-        _IntoParameters,
-        _IntoZBytes,
-    )
-    from zwire.aio._channel import IntoHandler
-    from zwire.zenoh import CongestionControl, Priority, Reliability, ReplyKeyExpr
+    from zwire._zwire import ArrowBatch, EntityGlobalId, KeyExpr
+    from zwire.aio._channel import IntoHandler, Server
 
 T = TypeVar("T")
 ANSWERS = 32
@@ -130,6 +117,11 @@ class Subscriber(Samples):
 class Queryable(Inlet[Query]):
     """A declared queryable: an asynchronous iterator over its queries, unless it has a callback."""
 
+    def __init__(
+        self, declare: Callable[[Any], Any], handler: object, *, servers: weakref.WeakSet[Server[Any]]
+    ) -> None:
+        super().__init__(declare, handler, Query, concurrency=ANSWERS, servers=servers)
+
     @property
     def errors(self) -> int:
         """Number of calls of the callback that have raised."""
@@ -186,121 +178,3 @@ class Matched(Expecting):
     ) -> MatchingListener:
         """Listen to changes of the matching status."""
         return MatchingListener(self._inner.declare_matching_listener, handler)
-
-
-class Outlet(Entity, Sender):
-    """An entity that publishes to a key expression."""
-
-    _inner: _zwire.Publisher | _zwire.AdvancedPublisher
-
-    @property
-    def encoding(self) -> Encoding:
-        """The encoding of its values."""
-        return self._inner.encoding
-
-    @property
-    def congestion_control(self) -> CongestionControl:
-        """The behaviour of its publications when a queue is full."""
-        return self._inner.congestion_control
-
-    @property
-    def priority(self) -> Priority:
-        """The priority of its publications."""
-        return self._inner.priority
-
-
-class Publisher(Matched, Outlet):
-    """A declared publisher."""
-
-    def __init__(self, inner: _zwire.Publisher) -> None:
-        self._inner: _zwire.Publisher = inner
-
-    @property
-    def reliability(self) -> Reliability:
-        """The channel of its publications."""
-        return self._inner.reliability
-
-    async def put(
-        self,
-        payload: _IntoZBytes,
-        *,
-        encoding: _IntoEncoding | None = None,
-        attachment: _IntoZBytes | None = None,
-        timestamp: Timestamp | None = None,
-        timestamp_instrumentation: TimestampInstrumentation | None = None,
-        source_info: SourceInfo | None = None,
-    ) -> None:
-        """Publish a value; waits for room as congestion control requires."""
-        if (
-            self._turns > 1
-            and encoding is None
-            and attachment is None
-            and timestamp is None
-            and timestamp_instrumentation is None
-            and source_info is None
-        ):
-            # Most messages have no options; gathering arguments would cost a fifth of such a call.
-            self._turns -= 1
-            _, room = without_waiting(self._inner.put, payload)
-            if room is not None:
-                await finish(room, self._inner.put, payload)
-            return
-        await self._send(
-            self._inner.put,
-            payload,
-            encoding=encoding,
-            attachment=attachment,
-            timestamp=timestamp,
-            timestamp_instrumentation=timestamp_instrumentation,
-            source_info=source_info,
-        )
-
-    @sends
-    async def delete(
-        self,
-        *,
-        attachment: _IntoZBytes | None = None,
-        timestamp: Timestamp | None = None,
-        timestamp_instrumentation: TimestampInstrumentation | None = None,
-        source_info: SourceInfo | None = None,
-    ) -> None:
-        """Publish a deletion."""
-
-
-class Querier(Matched):
-    """A declared querier."""
-
-    def __init__(self, inner: _zwire.Querier) -> None:
-        self._inner: _zwire.Querier = inner
-
-    @property
-    def accept_replies(self) -> ReplyKeyExpr:
-        """The keys of replies that it accepts."""
-        return self._inner.accept_replies
-
-    def get(
-        self,
-        handler: IntoHandler[Reply] | None = None,
-        *,
-        parameters: _IntoParameters | None = None,
-        payload: _IntoZBytes | None = None,
-        encoding: _IntoEncoding | None = None,
-        attachment: _IntoZBytes | None = None,
-        source_info: SourceInfo | None = None,
-        cancellation_token: CancellationToken | None = None,
-        timestamp_instrumentation: TimestampInstrumentation | None = None,
-    ) -> Replies:
-        """Send a query; see ``Session.get``."""
-        return Replies(
-            self._inner.get,
-            handler,
-            cancellation_token,
-            {
-                "parameters": parameters,
-                "payload": payload,
-                "encoding": encoding,
-                "attachment": attachment,
-                "source_info": source_info,
-                "timestamp_instrumentation": timestamp_instrumentation,
-            },
-        )

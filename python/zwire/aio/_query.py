@@ -6,29 +6,15 @@ from typing import TYPE_CHECKING, Self
 
 from zwire._zwire import end_query
 from zwire.aio._loops import current
-from zwire.aio._sender import Sender, sends
+from zwire.aio._query_calls import QueryCalls
 
 if TYPE_CHECKING:
     from typing import Literal
 
     from zwire import _zwire
-    from zwire._zwire import (
-        Encoding,
-        KeyExpr,
-        Parameters,
-        Selector,
-        SourceInfo,
-        Timestamp,
-        TimestampStack,
-        ZBytes,
-        _IntoEncoding,
-        _IntoKeyExpr,
-        _IntoZBytes,
-    )
-    from zwire.zenoh import CongestionControl, Priority, ReplyKeyExpr
 
 
-class Query(Sender):
+class Query(QueryCalls):
     """A query to answer, any number of times.
 
     The querier is told that no more replies come when the query is dropped, left as a context manager, or
@@ -38,7 +24,7 @@ class Query(Sender):
     """
 
     def __init__(self, inner: _zwire.Query) -> None:
-        self._inner: _zwire.Query = inner
+        self._inner = inner
         # The task in which replies count: they end the query when its callback or turn of the loop has
         # finished.
         self._holder: object = None
@@ -59,89 +45,9 @@ class Query(Sender):
     def __str__(self) -> str:
         return str(self._inner)
 
-    @property
-    def selector(self) -> Selector:
-        """The key expression and parameters of the query."""
-        return self._inner.selector
-
-    @property
-    def key_expr(self) -> KeyExpr:
-        """The key expression of the query."""
-        return self._inner.key_expr
-
-    @property
-    def parameters(self) -> Parameters:
-        """The part after the ``?`` of the selector."""
-        return self._inner.parameters
-
-    @property
-    def payload(self) -> ZBytes | None:
-        """The payload of the query."""
-        return self._inner.payload
-
-    @property
-    def encoding(self) -> Encoding | None:
-        """The format of the payload."""
-        return self._inner.encoding
-
-    @property
-    def attachment(self) -> ZBytes | None:
-        """The attachment of the query."""
-        return self._inner.attachment
-
-    @property
-    def source_info(self) -> SourceInfo | None:
-        """The source of the query."""
-        return self._inner.source_info
-
-    @property
-    def timestamp_stack(self) -> TimestampStack | None:
-        """The points and times that the query passed, if its querier asks for them; replies continue it."""
-        return self._inner.timestamp_stack
-
-    def accepts_replies(self) -> ReplyKeyExpr:
-        """The keys of replies that the querier accepts."""
-        return self._inner.accepts_replies()
-
     def _sent(self) -> None:
         if self._holder is not None and self._holder is current().task():
             self._answered = True
-
-    @sends
-    async def reply(
-        self,
-        key_expr: _IntoKeyExpr,
-        payload: _IntoZBytes,
-        *,
-        encoding: _IntoEncoding | None = None,
-        congestion_control: CongestionControl | None = None,
-        priority: Priority | None = None,
-        express: bool | None = None,
-        attachment: _IntoZBytes | None = None,
-        timestamp: Timestamp | None = None,
-    ) -> None:
-        """Reply with a value."""
-
-    @sends
-    async def reply_err(self, payload: _IntoZBytes, *, encoding: _IntoEncoding | None = None) -> None:
-        """Reply with an error."""
-
-    @sends
-    async def reply_del(
-        self,
-        key_expr: _IntoKeyExpr,
-        *,
-        congestion_control: CongestionControl | None = None,
-        priority: Priority | None = None,
-        express: bool | None = None,
-        attachment: _IntoZBytes | None = None,
-        timestamp: Timestamp | None = None,
-    ) -> None:
-        """Reply with a deletion."""
-
-    def drop(self) -> None:
-        """Tell the querier that no more replies come. Repeated calls have no effect."""
-        self._inner.drop()
 
 
 def hand(query: Query | None) -> None:

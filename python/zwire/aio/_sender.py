@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from zwire._zwire import Pending, without_waiting
 from zwire.aio import _threads
 from zwire.aio._loops import TURNS, current, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
     from typing import Literal
-
-P = ParamSpec("P")
-S = TypeVar("S", bound="Sender")
 
 
 async def finish(
@@ -47,16 +43,3 @@ class Sender:
         if room is not None:
             await finish(room, send, *args, **kwargs)
         self._sent()
-
-
-def sends(
-    method: Callable[Concatenate[S, P], Coroutine[Any, Any, None]],
-) -> Callable[Concatenate[S, P], Coroutine[Any, Any, None]]:
-    """Let a method send by the one of that name of the inner object, with the arguments that it is given."""
-    name = method.__name__
-
-    @functools.wraps(method)
-    async def send(self: S, /, *args: P.args, **kwargs: P.kwargs) -> None:
-        await self._send(getattr(self._inner, name), *args, **kwargs)
-
-    return send
