@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         | handlers.LatestChannel[Any]
     )
 
-__all__ = ["LEFT_OUT", "Counting", "Declared", "Items", "Keyed", "first", "only_blocking", "wrap"]
+__all__ = ["LEFT_OUT", "Counting", "Declared", "Items", "Keyed", "only_blocking", "remaining", "wrap"]
 
 T = TypeVar("T")
 
@@ -94,13 +94,12 @@ class Items(Generic[T]):
                 return item
 
 
-def first(take: Callable[[float | None], T], timeout: float | None) -> T:
-    """Take items until one is not ``LEFT_OUT``; ``timeout`` is the limit for all of it, in seconds."""
+def remaining(timeout: float | None) -> Iterator[float | None]:
+    """Iterate over the seconds left of a timeout: all of it, and then what is left at each step."""
     end = None if timeout is None else time.monotonic() + timeout
-    while (found := take(timeout)) is LEFT_OUT:
-        if end is not None:
-            timeout = max(0.0, end - time.monotonic())
-    return found
+    while True:
+        yield timeout
+        timeout = None if end is None else max(0.0, end - time.monotonic())
 
 
 def only_blocking(session: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, overload
 
 from zwire.errors import PayloadError
-from zwire.typed._entities import LEFT_OUT, Counting, Declared, Items, Keyed, first, only_blocking, wrap
+from zwire.typed._entities import LEFT_OUT, Counting, Declared, Items, Keyed, only_blocking, remaining, wrap
 from zwire.typed._options import given
 from zwire.typed._values import Reader, Writer
 from zwire.zenoh import SampleKind
@@ -289,7 +289,11 @@ class Subscriber(Subscription[T], Taking[T]):
             TimedOut: No message came in time.
             ZwireError: As raised by ``zenoh.Subscriber.recv``.
         """
-        return first(lambda left: self._message(self._declared.recv(left)), timeout)
+        left = remaining(timeout)
+        while True:
+            message = self._message(self._declared.recv(next(left)))
+            if message is not LEFT_OUT:
+                return message
 
     def recv_many(self, max_items: int, timeout: float | None = None) -> list[Message[T]]:
         """Wait for a message, and take further queued ones as well.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
 from zwire.errors import PayloadError, QueryError, UsageError
-from zwire.typed._entities import LEFT_OUT, Counting, Declared, Items, Keyed, first, only_blocking, wrap
+from zwire.typed._entities import LEFT_OUT, Counting, Declared, Items, Keyed, only_blocking, remaining, wrap
 from zwire.typed._values import Reader, Writer
 from zwire.zenoh import SampleKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from typing_extensions import Buffer, Unpack
 
@@ -42,6 +42,7 @@ __all__ = [
     "querier",
     "queryable",
     "question",
+    "replies",
 ]
 
 Q = TypeVar("Q")
@@ -203,8 +204,8 @@ class Serving(Declared, Answering[Q, R]):
         if self._on_error is not None:
             self._on_error(query)
         else:
-            query.reply_err(str(query.error))
-            query.drop()
+            with query:
+                query.reply_err(str(query.error))
         return cast("Query[Q, R]", LEFT_OUT)
 
 
@@ -224,7 +225,11 @@ class Queryable(Serving[Q, R]):
             TimedOut: No query came in time.
             ZwireError: As raised by ``zenoh.Queryable.recv``.
         """
-        return first(lambda left: self._query(self._declared.recv(left)), timeout)
+        left = remaining(timeout)
+        while True:
+            query = self._query(self._declared.recv(next(left)))
+            if query is not LEFT_OUT:
+                return query
 
     def try_recv(self) -> Query[Q, R] | None:
         """Take a query if one is queued."""
@@ -291,6 +296,11 @@ class Reply(Generic[R]):
     def __repr__(self) -> str:
         what = "deleted" if self.deleted else repr(self._error or self._value)
         return f"Reply({self.key_expr}, {what})"
+
+
+def replies(raw: Iterable[zenoh.Reply], reader: Reader[R]) -> Iterator[Reply[R]]:
+    """Read the replies of a get as they come."""
+    return (Reply(each, reader) for each in raw)
 
 
 def _query_error(raw: zenoh.Reply) -> QueryError:
@@ -363,8 +373,7 @@ class Querier(Declared, Asking[Q, R]):
             UsageError: There is a value, and the querier was declared without a ``request``.
         """
         payload, encoding = self._question(value)
-        raw = self._declared.get(payload=payload, encoding=encoding, **options)
-        return (Reply(each, self._reader) for each in raw)
+        return replies(self._declared.get(payload=payload, encoding=encoding, **options), self._reader)
 
     @property
     def raw(self) -> zenoh.Querier:
@@ -499,5 +508,4 @@ def get(
     only_blocking(session)
     reader = Reader(reply, codec, None, registry)
     payload, encoding = question(value, request, codec, registry, selector)
-    raw = session.get(selector, payload=payload, encoding=encoding, **options)
-    return (Reply(each, reader) for each in raw)
+    return replies(session.get(selector, payload=payload, encoding=encoding, **options), reader)

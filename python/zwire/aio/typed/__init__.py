@@ -13,18 +13,19 @@ block are coroutines, iterators are asynchronous, callbacks may be coroutine fun
             print(message.key_expr, message.value)
 """
 
-from zwire.aio.typed._pubsub import Message, Publisher, Subscriber, Subscription, publisher, put, subscriber
+from zwire.aio.typed._declared import Replies
+from zwire.aio.typed._pubsub import Publisher, Subscriber, Subscription, publisher, put, subscriber
 from zwire.aio.typed._queries import (
     Querier,
     Query,
     Queryable,
-    Replies,
-    Reply,
     Serving,
     get,
     querier,
     queryable,
 )
+from zwire.typed._pubsub import Message
+from zwire.typed._queries import Reply
 
 __all__ = [
     "Message",
