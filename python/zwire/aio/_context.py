@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Coroutine, Generator
 
 __all__ = ["Beginning", "Context", "Ready"]
 
@@ -50,11 +50,9 @@ C = TypeVar("C", bound=Context)
 class Beginning(_Left, Generic[C]):
     """An operation not yet begun: ``await`` it, or enter it with ``async with``, which also ends it."""
 
-    _begun: C | None = None
-
-    @abstractmethod
-    async def _begin(self) -> C:
-        """Begin the operation."""
+    def __init__(self, begin: Callable[[], Coroutine[Any, Any, C]]) -> None:
+        self._begin = begin
+        self._begun: C | None = None
 
     def __await__(self) -> Generator[Any, None, C]:
         return self._begin().__await__()

@@ -296,20 +296,6 @@ class Door:
             self.open()
 
 
-class Turns:
-    """Lets other tasks run now and then, in a task that might never wait."""
-
-    __slots__ = ("left",)
-
-    def __init__(self) -> None:
-        self.left = TURNS
-
-    async def end(self) -> None:
-        """Let other tasks run."""
-        self.left = TURNS
-        await current().turn()
-
-
 async def until(pending: Pending, timeout: float | None = None) -> bool:
     """Wait for a condition; False if the time was over before. Raises the error of the condition, if any."""
     door = Door(pending)

@@ -30,28 +30,16 @@ class Scout(Receiver["Hello"], Context):
         self.stop()
 
 
-class Scouting(Beginning[Scout]):
-    """A search that is about to begin: ``await`` it, enter it with ``async with``, or iterate over it."""
-
-    def __init__(self, handler: object, what: _IntoWhatAmIMatcher | None, config: _IntoConfig | None) -> None:
-        self._handler = handler
-        self._what = what
-        self._config = config
-
-    async def _begin(self) -> Scout:
-        channel, _, _ = parse(self._handler, 1)
-
-        def begin() -> _zwire.Scout[_zwire.Handler[Hello]]:
-            return _zwire.scout(channel, self._what, self._config)
-
-        found = await _threads.make(_zwire.Scout.stop, begin)
-        return Scout(lambda _: found, self._handler)
-
-
 def scout(
     handler: IntoHandler[Hello] | None = None,
     what: _IntoWhatAmIMatcher | None = None,
     config: _IntoConfig | None = None,
-) -> Scouting:
+) -> Beginning[Scout]:
     """Search for nodes; ``await`` it, or enter it with ``async with``, and iterate over the answers."""
-    return Scouting(handler, what, config)
+
+    async def begin() -> Scout:
+        channel, _, _ = parse(handler, 1)
+        found = await _threads.make(_zwire.Scout.stop, _zwire.scout, channel, what, config)
+        return Scout(lambda _: found, handler)
+
+    return Beginning(begin)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zwire.aio._channel import Server
     from zwire.aio._entities import Declared
 
-__all__ = ["Liveliness", "Opening", "Session", "SessionInfo", "open"]
+__all__ = ["Liveliness", "Session", "SessionInfo", "open"]
 
 LINGER: Final = 2.0
 """Seconds that `close` waits by default."""
@@ -102,31 +102,22 @@ class Session(SessionCalls, Context):
         return Liveliness(self._session.liveliness(), self._servers)
 
 
-class Opening(Beginning[Session]):
-    """A session that is about to be opened: ``await`` it, or enter it with ``async with``."""
-
-    def __init__(
-        self, config: _IntoConfig | None, timestamp_callback: Callable[[TimestampContext], bytes] | None
-    ) -> None:
-        self._config = config
-        self._timestamp_callback = timestamp_callback
-
-    async def _begin(self) -> Session:
-        session = await _threads.make(
-            _zwire.Session.close, _zwire.open, self._config, timestamp_callback=self._timestamp_callback
-        )
-        return Session(session)
-
-
 def open(
     config: _IntoConfig | None = None,
     *,
     timestamp_callback: Callable[[TimestampContext], bytes] | None = None,
-) -> Opening:
+) -> Beginning[Session]:
     """Open a session; ``await`` it, or enter it with ``async with``, which closes it.
 
     Raises:
         ConnectError: No endpoint answers.
         ConfigError: Keys of the configuration contradict each other.
     """
-    return Opening(config, timestamp_callback)
+
+    async def begin() -> Session:
+        session = await _threads.make(
+            _zwire.Session.close, _zwire.open, config, timestamp_callback=timestamp_callback
+        )
+        return Session(session)
+
+    return Beginning(begin)
