@@ -699,8 +699,6 @@ def awaiting(path: Path) -> str:
                 same.append(node.name)
             case ast.ClassDef() | ast.FunctionDef():
                 pass
-            case ast.Assign(targets=[ast.Name(id="__all__")]):
-                parts.append(f"__all__ = {sorted(DIFFERENT[name])!r}")
             case ast.Expr():
                 parts.append(source.text_of(node).replace('."""', ', for event loops."""'))
             case _:

@@ -27,7 +27,8 @@ from zwire.aio._entity_calls import Publisher, Querier
 from zwire.aio._get import Replies
 from zwire.aio._query import Query
 from zwire.aio._scout import Scout, scout
-from zwire.aio._session import Liveliness, Session, SessionInfo, open
+from zwire.aio._session import Session, open
+from zwire.aio._session_calls import Liveliness, SessionInfo
 
 __all__ = [
     "Callback",

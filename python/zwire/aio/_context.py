@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
 
-__all__ = ["Beginning", "Context", "Ready"]
-
 
 class _Left(ABC):
     """Base of objects that ``async with`` ends."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from zwire.aio._channel import Server
     from zwire.aio._entities import Declared
 
-__all__ = ["Liveliness", "Session", "SessionInfo", "open"]
-
 LINGER: Final = 2.0
 """Seconds that `close` waits by default."""
 

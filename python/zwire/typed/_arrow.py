@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from zwire.zenoh import ZBytes
 
-__all__ = ["ArrowCodec", "is_arrow"]
-
 # First bytes of a file of Arrow IPC, before a stream of the same form.
 _FILE_MAGIC = b"ARROW1\0\0"
 # Tables of the metadata, and the places of the fields needed (Arrow: format/Message.fbs).

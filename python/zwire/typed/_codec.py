@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from zwire.zenoh import ZBytes
 
-__all__ = ["Codec", "library", "name_of", "schema_name"]
-
 
 def schema_name(model: Any) -> str | None:  # noqa: ANN401 - any model
     """Return the name of a model in the schema of an encoding.

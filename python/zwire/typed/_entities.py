@@ -22,8 +22,6 @@ if TYPE_CHECKING:
         | handlers.LatestChannel[Any]
     )
 
-__all__ = ["LEFT_OUT", "Counting", "Declared", "Items", "Keyed", "only_blocking", "remaining", "wrap"]
-
 T = TypeVar("T")
 
 LEFT_OUT: Any = object()

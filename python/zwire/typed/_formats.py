@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from zwire.typed._tree import Converter
 
-__all__ = ["CODECS", "default_codec", "is_raw", "raw"]
-
 _RAW = (bytes, bytearray, memoryview, ZBytes)
 
 

@@ -17,20 +17,6 @@ if TYPE_CHECKING:
     A = typing_extensions.TypeVar("A", default=None)
     """Type of the values of queries: ``None`` for a declaration without ``request``."""
 
-__all__ = [
-    "AskOptions",
-    "GetOptions",
-    "PublisherOptions",
-    "PutOptions",
-    "QuerierOptions",
-    "QueryableKeywords",
-    "QueryableOptions",
-    "ReplyOptions",
-    "SubscriberKeywords",
-    "SubscriberOptions",
-    "given",
-]
-
 X = TypeVar("X")
 
 

@@ -23,20 +23,6 @@ if TYPE_CHECKING:
     from zwire.typed._registry import Registry
     from zwire.zenoh import ext, handlers
 
-__all__ = [
-    "Message",
-    "Publisher",
-    "Publishing",
-    "Reading",
-    "Subscriber",
-    "Subscription",
-    "Taking",
-    "publisher",
-    "put",
-    "subscriber",
-    "value_of",
-]
-
 T = TypeVar("T")
 V = TypeVar("V")
 
@@ -226,9 +212,9 @@ class Taking(Reading[T]):
 
     def _columns(self, key: str | None, timestamp: str | None) -> None:
         """Check that a table is possible, before any message is taken that could not be returned."""
-        from zwire.typed import _table
+        from zwire.typed import _arrow, _table
 
-        if not _table.is_arrow(self._reader.model):
+        if not _arrow.is_arrow(self._reader.model):
             _table.arrow_schema(self._reader.model)
         elif key or timestamp:
             raise TypeError("rows of tables have no key and no time stamp of their own")

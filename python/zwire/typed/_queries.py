@@ -29,22 +29,6 @@ if TYPE_CHECKING:
     from zwire.typed._registry import Registry
     from zwire.zenoh import handlers
 
-__all__ = [
-    "Answering",
-    "Asked",
-    "Asking",
-    "Querier",
-    "Query",
-    "Queryable",
-    "Reply",
-    "Serving",
-    "get",
-    "querier",
-    "queryable",
-    "question",
-    "replies",
-]
-
 Q = TypeVar("Q")
 R = TypeVar("R")
 

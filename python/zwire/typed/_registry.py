@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from zwire.typed._codec import Codec
     from zwire.zenoh import Encoding
 
-__all__ = ["Registry", "register", "registry"]
-
 _ADVICE = {
     "application/python-serialized-object": (
         "pickles are not decoded, since reading one runs whatever code its sender wants"

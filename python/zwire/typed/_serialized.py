@@ -14,8 +14,6 @@ from zwire.zenoh import ZBytes, ext
 if TYPE_CHECKING:
     from zwire.typed._tree import Step
 
-__all__ = ["Form", "form"]
-
 _LEAVES = (bool, int, float, str, bytes, bytearray, ZBytes)
 _NUMBERS = tuple(getattr(ext, name) for name in ext.__all__ if name.startswith(("Int", "UInt", "Float")))
 

@@ -35,20 +35,6 @@ if TYPE_CHECKING:
 
     from zwire.typed._tree import Step
 
-__all__ = [
-    "LISTS",
-    "MAPS",
-    "adapter",
-    "convert",
-    "converter",
-    "init_fields",
-    "is_model_of",
-    "is_pydantic",
-    "is_struct",
-    "is_typed_dict",
-    "validate",
-]
-
 LISTS: dict[Any, Any] = {
     list: list,
     abc.Sequence: list,

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from zwire.typed._pubsub import Message
 
-__all__ = ["arrow_schema", "is_arrow", "table"]
-
 
 class _Column(NamedTuple):
     """The Arrow type for a type, and the conversion of its values for pyarrow."""

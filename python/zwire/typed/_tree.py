@@ -20,25 +20,6 @@ from uuid import UUID
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = [
-    "CBOR",
-    "JSON",
-    "MAX_DEPTH",
-    "MSGPACK",
-    "Converter",
-    "Misfit",
-    "Wire",
-    "check_tree",
-    "each_of",
-    "enumeration",
-    "instance",
-    "kind",
-    "literal",
-    "named",
-    "scalars",
-    "wanted",
-]
-
 MAX_DEPTH = 100
 """Levels of a tree from a peer. Far more than data has, and far less than the recursion limit: decoded trees
 can be compared, copied and printed."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from zwire.typed._codec import Codec
     from zwire.zenoh import Sample
 
-__all__ = ["ANY_SCHEMA", "Reader", "Writer", "decode", "encode", "from_frames", "to_frames"]
-
 T = TypeVar("T")
 
 ANY_SCHEMA = "*"

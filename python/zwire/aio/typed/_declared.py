@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from zwire.typed._values import Reader
 
-__all__ = ["Asked", "Declared", "Items", "Queries", "Replies", "answering", "wrap"]
-
 T = TypeVar("T")
 Q = TypeVar("Q")
 R = TypeVar("R")

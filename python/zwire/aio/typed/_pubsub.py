@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from zwire.typed._registry import Registry
     from zwire.zenoh import handlers
 
-__all__ = ["Publisher", "Subscriber", "Subscription", "publisher", "put", "subscriber"]
-
 T = TypeVar("T")
 
 V = TypeVar("V")

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     )
     from zwire.typed._registry import Registry
 
-__all__ = ["Querier", "Query", "Queryable", "Serving", "get", "querier", "queryable"]
-
 Q = TypeVar("Q")
 
 R = TypeVar("R")
