@@ -1,5 +1,5 @@
 """Where Spark finds the format ``zre``."""
 
-from zwire.spark.sources._zre import ZreDataSource as DefaultSource
+from zwire.spark.sources._zwire import ZreDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -1,5 +1,5 @@
 """Entry of the format ``zre.log``: Spark imports modules with a name that begins with ``pyspark_``."""
 
-from zwire.spark.sources._zre_log import ZreLogDataSource as DefaultSource
+from zwire.spark.sources._zwire import ZreLogDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]

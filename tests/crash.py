@@ -234,7 +234,7 @@ class Crash:
         from zwire.spark.sources import _stream
 
         given = {"spool": str(self.spool), "startingOffsets": "earliest", "consumer": "none"}
-        reader = _stream.reader(given, schema.SAMPLE.spark(), "zwire", "samples")
+        reader = _stream.SpoolStreamReader(given, schema.SAMPLE.spark(), "zwire", "samples")
         start = start or reader.initialOffset()
         digest = hashlib.sha256()
         for part in reader.partitions(start, stop):

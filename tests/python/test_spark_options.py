@@ -12,17 +12,11 @@ import pytest
 from zwire import config
 from zwire.errors import ConfigError
 from zwire.spark import _secrets, schema
-from zwire.spark.sources._options import SESSION, Option, Options
+from zwire.spark.sources._options import SESSION, Options, named
 
 KNOWN = (
-    Option("maxRowsPerTrigger", "maxOffsetsPerTrigger"),
-    Option("maxBytesPerTrigger"),
-    Option("timeout"),
-    Option("errors"),
-    Option("pushdown"),
-    Option("columns"),
-    Option("selectors"),
-    Option("keys"),
+    *named("maxRowsPerTrigger|maxOffsetsPerTrigger maxBytesPerTrigger timeout errors pushdown columns"),
+    *named("selectors keys"),
     *SESSION,
 )
 
@@ -122,13 +116,11 @@ def test_what_is_wrong_is_said(given, read, problem):
 
 def test_sources_without_sessions_take_none_of_their_options():
     with pytest.raises(ConfigError, match=r"unknown option 'zenoh\.mode'"):
-        Options("test", {"zenoh.mode": "client"}, [Option("path")])
+        Options("test", {"zenoh.mode": "client"}, named("path"))
 
 
 def test_what_spark_passes_on_is_no_option_of_ours():
-    assert options(checkpointlocation="/tmp/x", queryName="q").names == sorted(
-        option.name for option in KNOWN
-    )
+    assert options(checkpointlocation="/tmp/x", queryName="q").names == sorted(name for name, *_ in KNOWN)
 
 
 def test_keys_of_the_session_come_from_three_places():

@@ -67,7 +67,7 @@ def streamed(folder):
     given = {"spool": str(folder), "startingOffsets": "earliest", "consumer": "none"}
     found, said = set(), []
     try:
-        reader = _stream.reader(given, zs.schema.SAMPLE.spark(), "zwire", "samples")
+        reader = _stream.SpoolStreamReader(given, zs.schema.SAMPLE.spark(), "zwire", "samples")
         start = reader.initialOffset()
         for part in reader.partitions(start, reader.latestOffset(start, reader.getDefaultReadLimit())):
             for batch in reader.read(part):

@@ -371,7 +371,7 @@ import zwire.spark as zs
 from zwire.spark.sources import _stream
 
 given = {"keys": "own/**", "endpoint": sys.argv[1], "spool": sys.argv[2]}
-reader = _stream.reader(given, zs.schema.SAMPLE.select(["payload"]).spark(), "zwire", "samples")
+reader = _stream.SpoolStreamReader(given, zs.schema.SAMPLE.select(["payload"]).spark(), "zwire", "samples")
 try:
     reader.initialOffset()
     print("ready", flush=True)
@@ -400,7 +400,7 @@ def test_a_signal_ends_receiving_in_order(endpoint, client, tmp_path, close_firs
 
 def test_a_temporary_spool_goes_with_its_query(endpoint, client, caplog):
     schema = zs.schema.SAMPLE.select(["payload"]).spark()
-    reader = _stream.reader({"keys": "own/**", "endpoint": endpoint}, schema, "zwire", "samples")
+    reader = _stream.SpoolStreamReader({"keys": "own/**", "endpoint": endpoint}, schema, "zwire", "samples")
     reader.initialOffset()
     folder = Path(reader._embedded.folder)
     assert "what is sent while it does not run" in caplog.text

@@ -36,7 +36,7 @@ def follow(*folders, columns=COLUMNS, table="samples", **options):
     options.setdefault("startingOffsets", "earliest")
     given = {"spool": ",".join(map(str, folders)), **options}
     schema = zs.schema.SAMPLE if table == "samples" else zs.schema.GAP
-    return _stream.reader(given, schema.select(columns).spark(), "zwire", table)
+    return _stream.SpoolStreamReader(given, schema.select(columns).spark(), "zwire", table)
 
 
 def limited(reader):
@@ -508,7 +508,7 @@ def test_queries_begin_where_options_say(tmp_path):
         ({"startingOffsets": None}, {"0": 10, "1": 10}),
     ):
         given = {name: value for name, value in {"startingOffsets": "earliest", **options}.items() if value}
-        reader = _stream.reader(
+        reader = _stream.SpoolStreamReader(
             {"spool": str(tmp_path), **given}, zs.schema.SAMPLE.select(COLUMNS).spark(), "zwire", "samples"
         )
         assert reader.initialOffset()["s"] == expected, options

@@ -41,7 +41,7 @@ def served(client, tmp_path):
 
 def follow(places, endpoint, **options):
     given = {"spool": places, "endpoints": endpoint, "startingOffsets": "earliest", **options}
-    return _stream.reader(given, zs.schema.SAMPLE.select(COLUMNS).spark(), "zwire", "samples")
+    return _stream.SpoolStreamReader(given, zs.schema.SAMPLE.select(COLUMNS).spark(), "zwire", "samples")
 
 
 def read(reader, start, end):

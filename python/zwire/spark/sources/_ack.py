@@ -21,7 +21,7 @@ from zwire.idempotence import receipt_key
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from zwire.spark.sources._marks import Marks
+    from zwire.spark.sources._columns import Marks
     from zwire.zenoh import Session
 
 LOSSES = (
@@ -54,9 +54,6 @@ class Hop:
 
         ``dropped`` of the rows did not get into the queue of the link. The counters do not tell the publisher
         of lost messages, so losses of other publishers fail the task as well.
-
-        Raises:
-            Undelivered: The hop has lost messages, or has not even seen all rows.
         """
         after = self._counters()
         for zid, before in self.before.items():
@@ -78,15 +75,14 @@ class Hop:
 
     def _counters(self) -> dict[str, dict[str, int]]:
         found = {}
-        for zid in _neighbours(self.session):
-            told = next((reply for reply in _ask(self.session, f"@/{zid}/*?_stats", self.timeout)), None)
+        info = self.session.info
+        for zid in sorted(map(str, (*info.routers_zid(), *info.peers_zid()))):
+            told = next(_ask(self.session, f"@/{zid}/*?_stats", self.timeout), None)
             counters = told.get("stats") if isinstance(told, dict) else None
             if not isinstance(counters, dict) or not counters.keys() >= {*LOSSES, "node.pushes_in"}:
-                raise ConfigError(
-                    f"ack=barrier: the next hop, {zid}, tells no counters (a zwire router does, with"
-                    " adminspace/enabled): give receipts, or ack=link",
-                    path="ack",
-                )
+                problem = f"ack=barrier: the next hop, {zid}, tells no counters"
+                advice = "(a zwire router does, with adminspace/enabled): give receipts, or ack=link"
+                raise ConfigError(f"{problem} {advice}", path="ack")
             found[zid] = counters
         return found
 
@@ -94,11 +90,7 @@ class Hop:
 def check_receipts(
     session: Session, prefix: str, receivers: int, marks: Marks, rows: int, timeout: float
 ) -> None:
-    """Wait until receivers confirm each row of this task.
-
-    Raises:
-        Undelivered: Rows were not confirmed within ``timeout`` seconds.
-    """
+    """Wait until receivers confirm each row of this task, for ``timeout`` seconds."""
     query, batch, partition, _ = marks.identity
     asked = f"query={query.hex};batch={batch};partition={partition};rows={marks.rows}"
     selector = f"{receipt_key(prefix)}?{asked}"
@@ -119,10 +111,6 @@ def check_receipts(
     missing = rows - min(counts)
     problem = f"a receiver has got {min(counts)} of the {rows} rows of partition {partition}"
     raise Undelivered(f"{problem} within {timeout} s", rows=rows, missing=missing)
-
-
-def _neighbours(session: Session) -> list[str]:
-    return sorted(str(zid) for zid in (*session.info.routers_zid(), *session.info.peers_zid()))
 
 
 def _ask(session: Session, selector: str, timeout: float) -> Iterator[Any]:

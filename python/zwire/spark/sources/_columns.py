@@ -1,4 +1,4 @@
-"""Columns that are published: what they may be, checked before the job, and as what they are sent."""
+"""Columns that are published: their types, checked before the job; their conversion; identities of rows."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from zwire._lazy import pa, pc
 from zwire.columns import deprecated, renamed
+from zwire.idempotence import SIZE, Identity
 from zwire.spark import schema
 from zwire.spark.sources._writers import plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from uuid import UUID
 
     from pyspark.sql.types import StructType
 
@@ -32,20 +34,9 @@ _FORMER = {
 }
 """Former columns: the present one, and the types of the former."""
 
-_KINDS = ["put", "del"]
-
 
 def check(given: StructType, *, key: str | None, ids: Sequence[str] = ()) -> None:
-    """Refuse columns that mean nothing or are of a wrong type, and the lack of those that are needed.
-
-    Args:
-        given: Of the DataFrame.
-        key: The key of all rows, where there is one.
-        ids: Columns that say which row it is, and are not published.
-
-    Raises:
-        ValueError: As said.
-    """
+    """Refuse unknown columns, wrong types, and the lack of needed columns; ``ids`` are not published."""
     kinds = {field.name: field.dataType.simpleString() for field in given}
     for name in ids:
         if kinds.get(name) not in _WHOLE:
@@ -77,18 +68,19 @@ def check(given: StructType, *, key: str | None, ids: Sequence[str] = ()) -> Non
 
 
 def to_put(batch: pa.RecordBatch, ids: Sequence[str] = ()) -> pa.RecordBatch:
-    """Give the columns of a batch as ``put_batch`` takes them.
-
-    Raises:
-        ValueError: A number is out of range; the message names the column.
-    """
+    """Give the columns of a batch as ``put_batch`` takes them; an error names the column out of range."""
     names, columns = [], []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if name in ids:
             continue
         made = column
         if name == "kind" and pa.types.is_integer(column.type):
-            made = _chosen(name, column, _KINDS)
+            # The former numbers of kinds.
+            bounds = pc.min_max(column).as_py()
+            for number in bounds.values():
+                if number is not None and not 0 <= number <= 1:
+                    raise ValueError(f"column {name!r} has {number}, and 1 is the highest")
+            made = pc.take(pa.array(["put", "del"]), column)
         elif name == "congestion_block":
             made = pc.if_else(column, "block", "drop")
         elif name == "priority" and column.type != pa.int8():
@@ -101,9 +93,51 @@ def to_put(batch: pa.RecordBatch, ids: Sequence[str] = ()) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def _chosen(name: str, column: pa.Array, words: list[str]) -> pa.Array:
-    bounds = pc.min_max(column).as_py()
-    for number in bounds.values():
-        if number is not None and not 0 <= number < len(words):
-            raise ValueError(f"column {name!r} has {number}, and {len(words) - 1} is the highest")
-    return pc.take(pa.array(words), column)
+class Marks:
+    """The identities of the rows of one task, as attachments: equal in each attempt, to detect repeats.
+
+    ``columns`` identify a row: a number for each row, or partition and number; if empty, its position does.
+    """
+
+    def __init__(self, query: UUID, batch: int, partition: int, columns: Sequence[str] = ()) -> None:
+        self.identity = Identity(query, batch, partition, 0)
+        self.columns = columns
+        self.rows = 0
+
+    def on(self, batch: pa.RecordBatch, sent: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the columns ``sent`` of a batch, each attachment prefixed by the identity of its row."""
+        import numpy as np
+
+        count = batch.num_rows
+        heads = np.zeros(count, np.dtype([("same", "V28"), ("partition", ">u4"), ("row", ">u8")]))
+        packed = self.identity.attachment()
+        heads["same"] = np.frombuffer(packed[:28], "V28")
+        heads["partition"] = self.identity.partition
+        if not self.columns:
+            heads["row"] = np.arange(self.rows, self.rows + count)
+        else:
+            *parts, row = self.columns
+            heads["row"] = _numbers(batch, row, 1 << 63)
+            # Rows are identified by these columns alone, regardless of their partition.
+            heads["partition"] = _numbers(batch, parts[0], 1 << 32) if parts else 0
+        self.rows += count
+        ends = np.arange(0, count * SIZE + 1, SIZE, dtype=np.int32)
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(heads)]
+        marked = pa.Array.from_buffers(pa.binary(), count, buffers)
+        columns = dict(zip(sent.schema.names, sent.columns, strict=True))
+        own = columns.get("attachment")
+        if own is not None and own.null_count < count:
+            own = pc.fill_null(own.cast(pa.binary()), b"")
+            marked = pc.binary_join_element_wise(marked, own, b"")
+        columns["attachment"] = marked
+        return pa.RecordBatch.from_pydict(columns)
+
+
+def _numbers(batch: pa.RecordBatch, name: str, limit: int) -> object:
+    column = batch.column(name)
+    if column.null_count:
+        raise ValueError(f"column {name!r} of idColumns holds null")
+    low, high = pc.min_max(column).as_py().values()
+    if low is not None and not 0 <= low <= high < limit:
+        raise ValueError(f"column {name!r} of idColumns holds {low} to {high}, not 0 to {limit - 1}")
+    return column.to_numpy(zero_copy_only=False)

@@ -51,13 +51,10 @@ def _keyexprs(options: Options) -> list[str]:
 
 
 class Embedded:
-    """Receives into a spool for as long as its query runs.
-
-    Attributes:
-        folder: Folder of the spool; without the option ``spool`` a temporary one, deleted with the query.
-    """
+    """Receives into a spool for as long as its query runs."""
 
     def __init__(self, options: Options) -> None:
+        # A temporary folder is deleted with the query.
         self.temporary = "spool" not in options
         self.folder = tempfile.mkdtemp(prefix="zwire-spool-") if self.temporary else folders(options)[0]
         try:

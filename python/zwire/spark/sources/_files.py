@@ -33,14 +33,9 @@ class File(NamedTuple):
 
 
 def listed(options: Options) -> list[File]:
-    """Find the files, in the order of their names. A folder stands for its files; hidden ones are left out.
-
-    Raises:
-        ConfigError: A path does not exist, or none is given.
-    """
-    given = options.listed("paths")
+    """Find the files, in the order of their names. A folder stands for its files without hidden ones."""
     single = options.text("path")
-    given = given if single is None else [single, *given]
+    given = [*([] if single is None else [single]), *options.listed("paths")]
     if not given:
         raise options.error("path", "is missing: give a file, a folder or a glob to load()")
     wanted = options.text("pathGlobFilter")
@@ -52,9 +47,7 @@ def listed(options: Options) -> list[File]:
         except OSError as error:
             raise options.error("path", f"{name!r}: {error}") from None
         matches = sorted(glob.glob(local, recursive=True)) if _GLOB & set(local) else []  # noqa: PTH207 - the same
-        if not matches:
-            matches = [local]
-        for match in matches:
+        for match in matches or [local]:
             if not os.path.lexists(match):
                 raise options.error("path", f"{name!r}: there is no such file or folder")
             for path in _below(Path(match), deep=deep):

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
     from zwire.errors import OffsetOutOfRange
     from zwire.spark.sources._logs import Logs, Part, Reading
-    from zwire.spark.sources._offsets import Offsets, Places
+    from zwire.spark.sources._offsets import Marks, Offsets, Places
     from zwire.spark.sources._options import Options
-    from zwire.spark.sources._spool import Marks
 
 _log = logging.getLogger("zwire.spark")
 
@@ -28,19 +27,12 @@ NOBODY = "none"
 class Follower:
     """Follows spools for one query, in the process that plans its batches.
 
-    Args:
-        options: Options of the source; checked here.
-        reading: The parameters of reading in tasks.
-        logs: The spools.
-        named: Whether a query gets a name of its own, that is kept with its offsets. That needs a Spark which
-            always passes the beginning of a batch.
+    A query that is ``named`` gets a name of its own, that is kept with its offsets. That needs a Spark which
+    always passes the beginning of a batch.
     """
 
     def __init__(self, options: Options, reading: Reading, logs: Logs, *, named: bool) -> None:
-        self.options = options
-        self.reading = reading
-        self.logs = logs
-        self.named = named
+        self.options, self.reading, self.logs, self.named = options, reading, logs, named
         self.max_partitions = max_partitions(options)
         self.target: Places | None = None
         self.first: Position | None = None

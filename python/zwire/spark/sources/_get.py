@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -11,10 +12,9 @@ from zwire.spark import schema as rows
 from zwire.spark._ask import CONSOLIDATIONS, TARGETS, Question, get_options, stream
 from zwire.spark.batch import BYTES, ROWS
 from zwire.spark.sources._options import SESSION, Options, named
-from zwire.spark.sources._rows import chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
@@ -28,13 +28,12 @@ KNOWN = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class Asked(InputPartition):
     """A selector; or narrower ones where filters allow."""
 
-    def __init__(self, selector: str, narrower: tuple[str, ...] | None = None) -> None:
-        super().__init__(selector)
-        self.selector = selector
-        self.narrower = (selector,) if narrower is None else narrower
+    selector: str
+    narrower: tuple[str, ...]
 
 
 def schema(given: Mapping[str, str]) -> StructType:
@@ -50,7 +49,7 @@ def reader(given: Mapping[str, str], schema: StructType) -> GetReader:
     """Return the reader of a query."""
     options = Options("zwire", given, KNOWN)
     kind = PushingGetReader if options.pushdown() else GetReader
-    return kind(_get_options(options), _selectors(options), chosen("zwire", rows.SELECTED, schema))
+    return kind(_get_options(options), _selectors(options), options.chosen(rows.SELECTED, schema))
 
 
 def _selectors(options: Options) -> list[str]:
@@ -76,17 +75,20 @@ def _get_options(options: Options) -> GetOptions:
     )
 
 
+@dataclass(eq=False, repr=False)
 class GetReader(DataSourceReader):
     """Queries a selector in each partition, with the session of its worker."""
 
-    def __init__(self, options: GetOptions, selectors: list[str], columns: RowSchema) -> None:
-        self.options = options
-        self.selectors = selectors
-        self.columns = columns
+    options: GetOptions
+    selectors: list[str]
+    columns: RowSchema
+
+    filters: Sequence[Filter] = ()
+    """Filters that narrow the selectors."""
 
     def partitions(self) -> list[InputPartition]:
         """Return a partition for each selector."""
-        return [Asked(selector) for selector in self.selectors]
+        return [Asked(selector, _narrowed(selector, self.filters)) for selector in self.selectors]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Query, and yield the replies as they come."""
@@ -125,22 +127,16 @@ class PushingGetReader(GetReader):
     answer to a wider one, but it is never larger.
     """
 
-    def __init__(self, options: GetOptions, selectors: list[str], columns: RowSchema) -> None:
-        super().__init__(options, selectors, columns)
-        self.narrower: dict[str, tuple[str, ...]] = {}
-
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - the name is Spark's
         """Narrow the selectors by filters on keys."""
-        self.narrower = {selector: _narrowed(selector, filters) for selector in self.selectors}
+        self.filters = filters
         return filters
 
-    def partitions(self) -> list[InputPartition]:
-        """Return a partition for each selector that the filters leave over."""
-        return [Asked(selector, self.narrower.get(selector)) for selector in self.selectors]
 
-
-def _narrowed(selector: str, filters: list[Filter]) -> tuple[str, ...]:
+def _narrowed(selector: str, filters: Sequence[Filter]) -> tuple[str, ...]:
     """Return selectors that cover every key of the selector that the filters let through."""
+    if not filters:
+        return (selector,)
     from pyspark.sql.datasource import EqualNullSafe, EqualTo, In, StringStartsWith
 
     from zwire.zenoh import KeyExpr

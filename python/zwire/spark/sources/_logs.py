@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
@@ -65,15 +66,11 @@ class Log:
 
     def __init__(self, folder: str, table: str, config: str | None = None) -> None:
         self.view = _view(folder, config)
-        folder = self.view.path
-        self.folder = folder
-        self.id = self.view.id
+        self.folder, self.id = self.view.path, self.view.id
         self.gaps = table == "gaps"
         if not self.gaps and self.view.table != table:
-            raise SpoolMismatch(
-                f"{folder}: this spool holds {self.view.table}, not {table}: read it with"
-                f" format({FORMATS[self.view.table]!r})"
-            )
+            problem = f"{self.folder}: this spool holds {self.view.table}, not {table}: read it with"
+            raise SpoolMismatch(f"{problem} format({FORMATS[self.view.table]!r})")
 
     def columns(self) -> RowSchema:
         """Return the columns of its rows."""
@@ -150,12 +147,11 @@ class Span(NamedTuple):
     stop: int
 
 
+@dataclass(eq=False, repr=False)
 class Part(InputPartition):
     """The ranges that one task reads, in this order."""
 
-    def __init__(self, spans: Sequence[Span]) -> None:
-        super().__init__(spans)
-        self.spans = list(spans)
+    spans: list[Span]
 
 
 class Logs:
@@ -259,17 +255,10 @@ class Reading(NamedTuple):
     """Configuration of the session to range servers; has references to secrets, not the secrets."""
 
     def read(self, spans: Iterable[Span], filters: Filters | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the verified rows that pass the filters.
-
-        Raises:
-            OffsetOutOfRange: Rows are deleted already; unless losses are allowed.
-            SpoolCorrupt: Rows cannot be read; unless losses are allowed.
-        """
+        """Yield verified rows that pass the filters; without ``fail``, lost and damaged ones are left out."""
         logs: dict[str, Log] = {}
         for span in spans:
-            log = logs.get(span.folder)
-            if log is None:
-                log = logs[span.folder] = self._open(span)
+            log = logs.get(span.folder) or logs.setdefault(span.folder, self._open(span))
             yield from self._span(log, span, Filters() if filters is None else filters)
 
     def _open(self, span: Span) -> Log:
@@ -277,18 +266,15 @@ class Reading(NamedTuple):
             log = Log(span.folder, self.table, self.config)
         except SpoolError as error:
             if not span.folder.startswith(REMOTE) and not os.path.isdir(span.folder):  # noqa: PTH112 - it is a text
-                raise SpoolError(
+                problem = (
                     f"{span.folder}: there is no such folder where this task runs: a spool has to be on a"
-                    " file system that the driver and all executors have under the same path",
-                    shard=span.shard,
-                    offset=span.start,
-                ) from error
+                    " file system that the driver and all executors have under the same path"
+                )
+                raise SpoolError(problem, shard=span.shard, offset=span.start) from error
             raise
         if log.id != span.spool:
-            raise SpoolMismatch(
-                f"shard {span.shard}, offset {span.start}: {span.folder} holds spool {log.id}, not"
-                f" {span.spool}"
-            )
+            where = f"shard {span.shard}, offset {span.start}: {span.folder}"
+            raise SpoolMismatch(f"{where} holds spool {log.id}, not {span.spool}")
         return log
 
     def _span(self, log: Log, span: Span, filters: Filters) -> Iterator[pa.RecordBatch]:
@@ -317,9 +303,8 @@ class Reading(NamedTuple):
         batch = filters.apply(batch)
         if batch.num_rows:
             # Rebuilt, not only selected: the schema has to equal that of Spark exactly.
-            yield pa.RecordBatch.from_arrays(
-                batch.select(list(self.columns.names)).columns, schema=self.columns.arrow()
-            )
+            columns = batch.select(list(self.columns.names)).columns
+            yield pa.RecordBatch.from_arrays(columns, schema=self.columns.arrow())
 
     def _rest(self, log: Log, span: Span, error: OffsetOutOfRange) -> Span:
         """Return the available rest of a range with a missing part."""

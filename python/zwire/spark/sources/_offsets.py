@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from zwire.errors import SpoolMismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from zwire.spark.sources._options import Options
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     Places = dict[str, Offsets]
     """Offsets of several spools, by their ids."""
+
+    Marks = Mapping[str, Mapping[int, Mapping[str, int]]]
+    """Marks of shards, by the ids of their spools."""
 
 VERSION = 1
 
@@ -63,11 +66,7 @@ class Position:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Position:
-        """Read the JSON that Spark has kept.
-
-        Raises:
-            SpoolMismatch: It is of another source, or of a later version.
-        """
+        """Read the JSON that Spark has kept; refuse that of another source, or of a later version."""
         try:
             consumer = found.get("consumer")
             return cls(_places(found, 0), None if consumer is None else _text(consumer))
@@ -111,48 +110,42 @@ def _offsets(found: object, least: int) -> Offsets:
     return offsets
 
 
-def asked(options: Options, name: str) -> str | dict[str, Any] | None:
-    """Return an option such as ``startingOffsets``: ``earliest``, ``latest``, or offsets as JSON.
+def asked(options: Options, which: str, marks: Marks) -> str | Places | None:
+    """Return the value of ``<which>Offsets``: ``earliest``, ``latest``, or offsets of the spools.
 
-    Raises:
-        ConfigError: The value is none of these.
+    An offset of -2 is the earliest and -1 the latest, as with Kafka. Of a single spool ``{"0": 12, "1": 9}``
+    is enough.
     """
+    name = f"{which}Offsets"
     text = options.text(name)
     if text is None:
         return None
-    if text.strip().lower() in ("earliest", "latest"):
-        return text.strip().lower()
+    edge = text.strip().lower() if text.strip().lower() in ("earliest", "latest") else None
     try:
-        found = json.loads(text)
+        found: Any = None if edge else json.loads(text)
     except ValueError:
         found = None
-    if not isinstance(found, dict):
+    if edge is None and not isinstance(found, dict):
         raise options.error(name, f"must be earliest, latest or JSON with offsets, not {text!r}")
-    return found
-
-
-def places(options: Options, name: str, found: Mapping[str, Any], ids: Sequence[str]) -> Places:
-    """Return the offsets in an option; -2 is the earliest and -1 the latest, as with Kafka.
-
-    Of a single spool ``{"0": 12, "1": 9}`` is enough.
-
-    Raises:
-        ConfigError: The offsets are malformed, or those of other spools.
-    """
+    if options.instant(f"{which}Timestamp") is not None:
+        raise options.error(name, f"and {which}Timestamp exclude each other")
+    if edge is not None:
+        return edge
     try:
         if not found.keys().isdisjoint(("v", "spool", "spools")):
             given = _places({"v": VERSION, **found}, EARLIEST)
-        elif len(ids) == 1:
-            given = {ids[0]: _offsets(found, EARLIEST)}
+        elif len(marks) == 1:
+            given = dict.fromkeys(marks, _offsets(found, EARLIEST))
         else:
             what = 'has no spools, and there are several: {"spools": {"<id>": {"0": 12}}}'
             raise options.error(name, what)
     except _WrongError as error:
         raise options.error(name, f"is wrong: {error}") from None
-    if set(given) != set(ids):
-        raise options.error(name, f"is about {_listed(given)}, and what is read is {_listed(ids)}")
+    if set(given) != set(marks):
+        here, there = (" and ".join(f"spool {spool}" for spool in sorted(ids)) for ids in (given, marks))
+        raise options.error(name, f"is about {here}, and what is read is {there}")
+    for spool, shards in marks.items():
+        if set(given[spool]) != set(shards):
+            problem = f"has shards {sorted(given[spool])} of spool {spool}, which has {sorted(shards)}"
+            raise options.error(name, problem)
     return given
-
-
-def _listed(ids: Iterable[str]) -> str:
-    return " and ".join(f"spool {name}" for name in sorted(ids))

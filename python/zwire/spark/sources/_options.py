@@ -18,7 +18,7 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
 from zwire.errors import ConfigError
 from zwire.spark._secrets import check_referred, refuse_inline
@@ -27,10 +27,13 @@ from zwire.spark._settings import settings
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from pyspark.sql.types import StructType
+
     from zwire.spark.schema import RowSchema
     from zwire.zenoh import Config
 
     C = TypeVar("C", bound=str)
+    D = TypeVar("D", bound=float | None)
 
 _ZENOH = "zenoh."
 """Prefix of options that are keys of the session's configuration."""
@@ -40,35 +43,22 @@ _BY_SPARK = frozenset({"checkpointlocation", "queryname"})
 
 _SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
-_BYTES = {
-    "": 1,
-    "b": 1,
-    "k": 1 << 10,
-    "kb": 1 << 10,
-    "m": 1 << 20,
-    "mb": 1 << 20,
-    "g": 1 << 30,
-    "gb": 1 << 30,
-}
+_BYTES = {"": 1, "b": 1} | {f"{unit}{b}": 1 << 10 * at for at, unit in enumerate("kmg", 1) for b in ("", "b")}
+
+_MOST = (1 << 63) - 1
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 
-class Option:
-    """An option of a source: its documented name, and other names for it."""
-
-    __slots__ = ("aliases", "name")
-
-    def __init__(self, name: str, *aliases: str) -> None:
-        self.name = name
-        self.aliases = aliases
+Option: TypeAlias = tuple[str, ...]
+"""An option of a source: its documented name, and other names for it."""
 
 
 def named(text: str) -> tuple[Option, ...]:
     """Return the options in a text, separated by spaces, each with its other names behind ``|``."""
-    return tuple(Option(*names.split("|")) for names in text.split())
+    return tuple(tuple(names.split("|")) for names in text.split())
 
 
 SESSION = named("endpoints|endpoint config")
@@ -83,24 +73,19 @@ class Options:
         given: Names and values as Spark gives them.
         known: Options of the source. If ``SESSION`` is among them, ``zenoh.*`` is allowed as well.
 
-    Raises:
-        ConfigError: A name is unknown, or an option is given under two names.
-        ImportError: pyarrow is not installed. A worker of Spark would only be reported as crashed.
+    Without pyarrow it raises an ImportError: a worker of Spark would only be reported as crashed.
     """
 
     def __init__(self, source: str, given: Mapping[str, str], known: Iterable[Option]) -> None:
         if find_spec("pyarrow") is None:
-            problem = (
-                f"{source}: pyarrow is not installed where Spark runs Python: pip install 'zwire[spark]'"
-            )
-            raise ImportError(problem, name="pyarrow")
+            problem = "pyarrow is not installed where Spark runs Python: pip install 'zwire[spark]'"
+            raise ImportError(f"{source}: {problem}", name="pyarrow")
         self.source = source
         self._names: dict[str, str] = {}
         self._values: dict[str, str] = {}
         self._zenoh: dict[str, str] = {}
         for option in known:
-            for name in (option.name, *option.aliases):
-                self._names[name.lower()] = option.name
+            self._names |= {name.lower(): option[0] for name in option}
         for key in given:
             name, value = key.lower(), given[key]
             if name in self._names:
@@ -163,11 +148,7 @@ class Options:
         return found.lower() in _TRUE
 
     def pushdown(self) -> bool:
-        """Return whether the source applies filters of Spark.
-
-        Raises:
-            ConfigError: This version of Spark passes no filters, and does not report that.
-        """
+        """Return whether the source applies filters of Spark; old versions pass none without a word."""
         from pyspark import __version__
         from pyspark.sql import datasource
 
@@ -178,15 +159,7 @@ class Options:
             raise self.error("pushdown", problem)
         return True
 
-    @overload
-    def integer(self, name: str, default: int, *, least: int = ..., most: int = ...) -> int: ...
-    @overload
-    def integer(
-        self, name: str, default: None = None, *, least: int = ..., most: int = ...
-    ) -> int | None: ...
-    def integer(
-        self, name: str, default: int | None = None, *, least: int = 0, most: int = (1 << 63) - 1
-    ) -> int | None:
+    def integer(self, name: str, default: D = None, *, least: int = 0, most: int = _MOST) -> int | D:  # type: ignore[assignment]  # where D is None
         """Return an option as an integer from ``least`` to ``most``."""
         found = self.text(name)
         if found is None:
@@ -195,23 +168,15 @@ class Options:
             raise self.error(name, f"must be a whole number, not {found!r}")
         return self._bounded(name, int(found), least, most)
 
-    @overload
-    def size(self, name: str, default: int, *, least: int = ...) -> int: ...
-    @overload
-    def size(self, name: str, default: None = None, *, least: int = ...) -> int | None: ...
-    def size(self, name: str, default: int | None = None, *, least: int = 1) -> int | None:
+    def size(self, name: str, default: D = None) -> int | D:  # type: ignore[assignment]  # where D is None
         """Return an option in bytes: a number, or one with a unit, such as ``64m`` (2^20)."""
         found = self.text(name)
         if found is None:
             return default
         value = self._with_unit(name, found, _BYTES, "a size such as 64m")
-        return self._bounded(name, int(value), least, (1 << 63) - 1)
+        return self._bounded(name, int(value), 1, _MOST)
 
-    @overload
-    def seconds(self, name: str, default: float) -> float: ...
-    @overload
-    def seconds(self, name: str, default: None = None) -> float | None: ...
-    def seconds(self, name: str, default: float | None = None) -> float | None:
+    def seconds(self, name: str, default: D = None) -> float | D:  # type: ignore[assignment]  # where D is None
         """Return a positive time: seconds, or a number with a unit, such as ``500ms`` or ``2m``."""
         found = self.text(name)
         if found is None:
@@ -234,10 +199,7 @@ class Options:
         return value
 
     def instant(self, name: str) -> int | None:
-        """Return a time in microseconds since 1970: milliseconds as Kafka has them, or as in RFC 3339.
-
-        A time without a zone is UTC.
-        """
+        """Return microseconds since 1970, of milliseconds as in Kafka, or of RFC 3339; by default in UTC."""
         found = self.text(name)
         if found is None:
             return None
@@ -293,6 +255,24 @@ class Options:
         except ValueError as error:
             raise self.error("columns", f"is wrong: {error}") from None
 
+    def chosen(self, rows: RowSchema, schema: StructType) -> RowSchema:
+        """Return the columns that Spark asks for: those of the option ``columns`` or of a schema."""
+        for name in schema.fieldNames():
+            if name in rows.renamed:
+                problem = f"{self.source}: column {name!r} is called {rows.renamed[name]!r} now"
+                raise ConfigError(problem, path="columns")
+        try:
+            found = rows.select(schema.fieldNames())
+        except ValueError as error:
+            raise ConfigError(f"{self.source}: {error}", path="columns") from None
+        for asked, ours in zip(schema, found.spark(), strict=True):
+            if asked.dataType != ours.dataType:
+                kinds = f"{ours.dataType.simpleString()}, not {asked.dataType.simpleString()}"
+                raise ConfigError(f"{self.source}: column {asked.name!r} is {kinds}", path=asked.name)
+            if not asked.nullable:
+                raise ConfigError(f"{self.source}: column {asked.name!r} can be null", path=asked.name)
+        return found
+
     def secret(self, name: str) -> str | None:
         """Return the reference to a secret; a literal secret is refused."""
         found = self.text(name)
@@ -300,20 +280,15 @@ class Options:
 
     def no_session(self, need: str) -> None:
         """Refuse options of a session where none is opened because ``need`` is missing."""
-        for name in ("endpoints", "config"):
-            if name in self._values:
-                raise self.error(name, f"is for {need}; there are none")
-        for path in self._zenoh:
-            raise self.error(_ZENOH + path, f"is for {need}; there are none")
+        given = [name for name in ("endpoints", "config") if name in self._values]
+        for name in (*given, *(_ZENOH + path for path in self._zenoh)):
+            raise self.error(name, f"is for {need}; there are none")
 
     def session(self) -> str:
         """Return the configuration of the session as canonical JSON, for ``zwire.spark.session``.
 
         ``config`` is JSON5, ``endpoints`` are those to connect to, ``zenoh.*`` are single keys; the later
         ones win. Secrets are given by reference.
-
-        Raises:
-            ConfigError: The configuration is wrong, or holds a literal secret.
         """
         from zwire.zenoh import Config
 
@@ -336,11 +311,8 @@ class Options:
                 config.insert_json5(path, json.dumps(value))
             except ConfigError as second:
                 error = second if second.path else first
-                raise ConfigError(
-                    f"{self.source}: option {_ZENOH + path!r}: {error}",
-                    path=error.path,
-                    nearest=error.nearest,
-                ) from None
+                problem = f"{self.source}: option {_ZENOH + path!r}: {error}"
+                raise ConfigError(problem, path=error.path, nearest=error.nearest) from None
 
 
 def is_set(given: Mapping[str, str], *names: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -15,7 +16,6 @@ from zwire.spark._secrets import fetch
 from zwire.spark.sources._files import FILES, listed, packed
 from zwire.spark.sources._filters import Filters, column_of, split
 from zwire.spark.sources._options import Options, named
-from zwire.spark.sources._rows import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -59,7 +59,7 @@ class PcapDataSource(DataSource):
         """Return the reader of captures."""
         options = Options(NAME, self.options, KNOWN)
         kind = PushingPcapReader if options.pushdown() else PcapReader
-        return kind(options, chosen(NAME, rows.DECODE, schema))
+        return kind(options, options.chosen(rows.DECODE, schema))
 
 
 def _ports(options: Options) -> tuple[int, ...]:
@@ -103,12 +103,11 @@ class Wanted:
         return batch.filter(pc.or_kleene(kept, functools.reduce(pc.and_kleene, masks)))
 
 
+@dataclass(eq=False, repr=False)
 class Captures(InputPartition):
     """Paths of captures; a capture is never split, since a session is decoded from its beginning."""
 
-    def __init__(self, paths: list[str]) -> None:
-        super().__init__(paths)
-        self.paths = paths
+    paths: list[str]
 
 
 class PcapReader(DataSourceReader):
@@ -152,8 +151,7 @@ class PushingPcapReader(PcapReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - the name is Spark's
         """Take the filters that can be applied exactly, and return the others."""
-        taken, left = split(filters, self.columns)
-        self.filters = Filters(taken)
+        self.filters, left = split(filters, self.columns)
         return left
 
     def _files(self) -> list[File]:

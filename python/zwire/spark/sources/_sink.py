@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4, uuid5
 
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from zwire.errors import ConfigError, TransportError
@@ -16,17 +15,10 @@ from zwire.idempotence import commit_key
 from zwire.spark._send import Sender, put_options
 from zwire.spark._sessions import session
 from zwire.spark.batch import to_arrow
+from zwire.spark.sources import _writers
 from zwire.spark.sources._ack import Hop, check_receipts
-from zwire.spark.sources._columns import check, to_put
-from zwire.spark.sources._marks import Marks
+from zwire.spark.sources._columns import Marks, check, to_put
 from zwire.spark.sources._options import SESSION, Options, named
-from zwire.spark.sources._writers import (
-    DataSourceStreamArrowWriter,
-    append_only,
-    partition,
-    refuse_second_copies,
-    row_schema,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -84,22 +76,17 @@ class Written(WriterCommitMessage):
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
-    """Check the options of a sink.
-
-    Raises:
-        ConfigError: An option is wrong, or contradicts another.
-    """
+    """Check the options of a sink, and that none contradicts another."""
     options = Options("zwire", given, KNOWN)
     ack = options.choice("ack", ("none", "link", "barrier"), "link")
     marked = options.choice("idempotence", ("none", "attachment"), "none") == "attachment"
     receipts, markers = _prefix(options, "receipts"), _prefix(options, "commitMarkers")
     ids = tuple(options.listed("idColumns"))
-    query, batch = options.text("queryId"), options.integer("batchId")
+    query, batch = options.text("queryId"), options.integer("batchId", None)
     if receipts is not None and not (ack == "barrier" and marked):
-        raise options.error(
-            "receipts", "needs ack=barrier and idempotence=attachment: receivers count identities"
-        )
-    if options.integer("receivers") is not None and receipts is None:
+        problem = "needs ack=barrier and idempotence=attachment: receivers count identities"
+        raise options.error("receipts", problem)
+    if options.integer("receivers", None) is not None and receipts is None:
         raise options.error("receivers", "needs receipts")
     if ids and not marked:
         raise options.error("idColumns", "needs idempotence=attachment")
@@ -121,8 +108,8 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
             confirm="none" if ack == "none" else "hub",
             confirm_timeout=seconds,
             send_timeout=options.seconds("sendTimeout", 120.0),
-            max_rows_per_second=options.integer("maxRowsPerSecond", least=1),
-            max_bytes_per_second=options.size("maxBytesPerSecond"),
+            max_rows_per_second=options.integer("maxRowsPerSecond", None, least=1),
+            max_bytes_per_second=options.size("maxBytesPerSecond", None),
         )
     except ConfigError:
         raise
@@ -135,8 +122,8 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         receivers=options.integer("receivers", 1, least=1),
         marked=marked,
         ids=ids,
-        query=None if query is None else _as_uuid(query),
-        batch=0 if batch is None else batch,
+        query=_as_uuid(query),
+        batch=batch or 0,
         markers=markers,
     )
 
@@ -155,7 +142,9 @@ def _prefix(options: Options, name: str) -> str | None:
     return found
 
 
-def _as_uuid(name: str) -> UUID:
+def _as_uuid(name: str | None) -> UUID | None:
+    if name is None:
+        return None
     try:
         return UUID(name)
     except ValueError:
@@ -173,24 +162,23 @@ def stream_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bo
     """Return the writer of the batches of a stream."""
     options = _checked(given, schema, overwrite=overwrite)
     if options.query is not None:
-        raise ConfigError(
-            "zwire: option 'queryId' is for batches: a stream has an id, and numbers", path="queryId"
-        )
-    return StreamWriter(options, row_schema(schema))
+        problem = "zwire: option 'queryId' is for batches: a stream has an id, and numbers"
+        raise ConfigError(problem, path="queryId")
+    return StreamWriter(options, _writers.row_schema(schema))
 
 
 def _checked(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> SinkOptions:
     options = sink_options(given)
     check(schema, key=options.put.key, ids=options.ids)
-    append_only("zwire", overwrite=overwrite)
+    _writers.append_only("zwire", overwrite=overwrite)
     return options
 
 
 def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch], query: UUID, batch: int) -> Written:
     """Publish the rows of a task, and wait for the requested confirmation."""
     if not options.marked:
-        refuse_second_copies("zwire", "give idempotence=attachment, or turn it off")
-    number = partition()
+        _writers.refuse_second_copies("zwire", "give idempotence=attachment, or turn it off")
+    number = _writers.partition()
     marks = Marks(query, batch, number, options.ids)
     sender: Sender | None = None
     hop: Hop | None = None
@@ -209,14 +197,8 @@ def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch], query: UUID,
     if hop is not None:
         hop.check(summary.rows, summary.dropped - sender.skipped)
     if options.receipts is not None:
-        check_receipts(
-            sender.session,
-            options.receipts,
-            options.receivers,
-            marks,
-            summary.rows,
-            options.put.confirm_timeout,
-        )
+        wanted = options.receipts, options.receivers, marks, summary.rows
+        check_receipts(sender.session, *wanted, options.put.confirm_timeout)
     return Written(query, batch, number, *summary)
 
 
@@ -235,9 +217,7 @@ def _mark(
         "query": query.hex,
         "batch": batch,
         "status": status,
-        "rows": sum(message.rows for message in found),
-        "bytes": sum(message.bytes for message in found),
-        "dropped": sum(message.dropped for message in found),
+        **{name: sum(getattr(message, name) for message in found) for name in ("rows", "bytes", "dropped")},
     }
     if not options.ids:
         said["partitions"] = {str(message.partition): message.rows for message in found}
@@ -261,12 +241,12 @@ def _mark_aborted(options: SinkOptions, messages: Sequence[WriterCommitMessage |
         _log.warning("batch %d is aborted, and its marker is not out: %s", batch, error)
 
 
+@dataclass(eq=False, repr=False)
 class BatchWriter(DataSourceArrowWriter):
     """Publishes a DataFrame."""
 
-    def __init__(self, options: SinkOptions, query: UUID) -> None:
-        self.options = options
-        self.query = query
+    options: SinkOptions
+    query: UUID
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Publish a partition."""
@@ -281,19 +261,18 @@ class BatchWriter(DataSourceArrowWriter):
         _mark_aborted(self.options, messages, self.options.batch)
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+@dataclass(eq=False, repr=False)
+class StreamWriter(_writers.DataSourceStreamArrowWriter):
     """Publishes the batches of a stream."""
 
-    def __init__(self, options: SinkOptions, columns: RowSchema) -> None:
-        self.options = options
-        self.columns = columns
+    options: SinkOptions
+    columns: RowSchema
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Publish a partition of a batch; also given as rows, as Spark 4.0 does."""
-        context = TaskContext.get()
         # Only a task knows the number of its batch.
-        query = None if context is None else context.getLocalProperty("sql.streaming.queryId")
-        batch = None if context is None else context.getLocalProperty("streaming.sql.batchId")
+        query = _writers.local_property("sql.streaming.queryId")
+        batch = _writers.local_property("streaming.sql.batchId")
         if query is None or batch is None:
             raise ConfigError("zwire: this version of Spark does not say to which batch a task belongs")
         return _write(self.options, to_arrow(iterator, self.columns), UUID(query), int(batch))

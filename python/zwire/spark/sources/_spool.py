@@ -14,9 +14,8 @@ from zwire.errors import OffsetOutOfRange
 from zwire.spark._read import local_path
 from zwire.spark.sources._filters import Filters, column_of, split
 from zwire.spark.sources._logs import REMOTE, SPOOL, TABLES, Logs, Part, Reading, columns_of
-from zwire.spark.sources._offsets import EARLIEST, GAPS, LATEST, asked, places
+from zwire.spark.sources._offsets import EARLIEST, GAPS, LATEST, asked
 from zwire.spark.sources._options import EPOCH, SESSION, Options, named
-from zwire.spark.sources._rows import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
 
     from zwire.spark.schema import RowSchema
     from zwire.spark.sources._logs import Log
-    from zwire.spark.sources._offsets import Offsets, Places
-
-    Marks = Mapping[str, Mapping[int, Mapping[str, int]]]
+    from zwire.spark.sources._offsets import Marks, Offsets, Places
 
 READ = (
     *named("spool|spools|path startingOffsets startingTimestamp failOnDataLoss columns maxPartitions"),
@@ -38,35 +35,17 @@ READ = (
 
 BATCH = (*READ, *named("endingOffsets endingTimestamp pushdown"))
 
-DEFAULT = {
-    "samples": [
-        "key",
-        "payload",
-        "kind",
-        "encoding",
-        "timestamp",
-        "attachment",
-        "recv_ts",
-        "shard",
-        "offset",
-    ]
-}
-"""Default columns of tables with many columns."""
+DEFAULT = ["key", "payload", "kind", "encoding", "timestamp", "attachment", "recv_ts", "shard", "offset"]
+"""Default columns of samples, which have many."""
 
-
-_EDGES: Mapping[str | int, str] = {
-    "earliest": "earliest",
-    "latest": "end",
-    EARLIEST: "earliest",
-    LATEST: "end",
-}
+_EDGES: dict[str | int, str] = dict.fromkeys(("earliest", EARLIEST), "earliest")
+_EDGES |= dict.fromkeys(("latest", LATEST), "end")
 
 
 def folders(options: Options) -> list[str]:
-    """Return the places of the spools.
+    """Return folders as absolute paths, and ``zwire:<id>`` for spools behind range servers.
 
-    Places are folders, as paths that mean the same in every process of this machine, and ``zwire:<id>`` for
-    spools behind range servers; ``zwire:`` alone is the only one that is served.
+    ``zwire:`` alone is the only one that is served.
     """
     found = []
     for name in options.listed("spool"):
@@ -102,14 +81,14 @@ def open_all(options: Options, table: str) -> Logs:
 
 def columns(options: Options, table: str, there: RowSchema, *, several: bool = False) -> RowSchema:
     """Return the columns that options ask for."""
-    default = [name for name in DEFAULT.get(table, there.names[:-1]) if name in there.names]
+    default = [name for name in (DEFAULT if table == "samples" else there.names[:-1]) if name in there.names]
     # Offsets identify rows within one spool only.
     return options.columns(there, default=[*default, SPOOL] if several else default)
 
 
 def reading(options: Options, table: str, schema: StructType) -> Reading:
     """Return the parameters of reading, for the columns that Spark asks for. Opens no spool."""
-    wanted = chosen(options.source, columns_of(TABLES[table]), schema)
+    wanted = options.chosen(columns_of(TABLES[table]), schema)
     return Reading(table, wanted, options.flag("failOnDataLoss", default=True), settings(options))
 
 
@@ -120,12 +99,8 @@ def max_partitions(options: Options) -> int:
 
 
 def edges(options: Options, which: str, logs: Logs, marks: Marks, default: str) -> Places:
-    """Return the offsets given by ``<which>Offsets`` or ``<which>Timestamp``, available or not.
-
-    Raises:
-        ConfigError: Both are given, or one is malformed.
-    """
-    wanted = _asked(options, which, marks) or default
+    """Return the offsets given by ``<which>Offsets`` or ``<which>Timestamp``, available or not."""
+    wanted = asked(options, which, marks) or default
     time = options.instant(f"{which}Timestamp")
     if time is not None:
         return {spool: log.at(time) for spool, log in logs.by_id.items()}
@@ -136,23 +111,6 @@ def edges(options: Options, which: str, logs: Logs, marks: Marks, default: str) 
         return int(offset) if edge is None else marks[spool][shard][edge]
 
     return {spool: {shard: place(spool, shard) for shard in shards} for spool, shards in marks.items()}
-
-
-def _asked(options: Options, which: str, marks: Marks) -> str | Places | None:
-    """Return the value of ``<which>Offsets``, after a check that it is possible."""
-    name = f"{which}Offsets"
-    found = asked(options, name)
-    if found is not None and options.instant(f"{which}Timestamp") is not None:
-        raise options.error(name, f"and {which}Timestamp exclude each other")
-    if found is None or isinstance(found, str):
-        return found
-    given = places(options, name, found, list(marks))
-    for spool, shards in marks.items():
-        if set(given[spool]) != set(shards):
-            raise options.error(
-                name, f"has shards {sorted(given[spool])} of spool {spool}, which has {sorted(shards)}"
-            )
-    return given
 
 
 def bounded(
@@ -176,9 +134,8 @@ def check(options: Options, logs: Logs, wanted: RowSchema) -> None:
     there = logs.columns().names
     for name in wanted.names:
         if name not in there:
-            raise options.error(
-                "columns", f"has {name!r}, which is not kept there: there are {', '.join(there)}"
-            )
+            problem = f"has {name!r}, which is not kept there: there are {', '.join(there)}"
+            raise options.error("columns", problem)
 
 
 def check_batch(options: Options, logs: Logs) -> None:
@@ -186,7 +143,7 @@ def check_batch(options: Options, logs: Logs) -> None:
     marks = logs.marks()
     for which in ("starting", "ending"):
         options.instant(f"{which}Timestamp")
-        _asked(options, which, marks)
+        asked(options, which, marks)
     options.flag("failOnDataLoss", default=True)
     options.pushdown()
     max_partitions(options)
@@ -203,8 +160,7 @@ class SpoolReader(DataSourceReader):
     """Reads ranges of offsets, a few ranges in each partition."""
 
     def __init__(self, options: Options, reading: Reading) -> None:
-        self.options = options
-        self.reading = reading
+        self.options, self.reading = options, reading
         self.filters = Filters()
 
     def partitions(self) -> list[InputPartition]:
@@ -242,8 +198,7 @@ class PushingSpoolReader(SpoolReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - the name is Spark's
         """Take the filters that can be applied exactly, and return the others."""
-        taken, left = split(filters, columns_of(TABLES[self.reading.table]))
-        self.filters = Filters(taken)
+        self.filters, left = split(filters, columns_of(TABLES[self.reading.table]))
         return left
 
     def _narrow(self, logs: Logs, start: Places, end: Places) -> None:

@@ -12,10 +12,10 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from zwire.errors import SpoolError
 from zwire.spark.sources._embed import EMBED, Embedded, check_embedded
 from zwire.spark.sources._follow import Follower
-from zwire.spark.sources._logs import Logs, Part
+from zwire.spark.sources._logs import TABLES, Logs, Part, columns_of
 from zwire.spark.sources._offsets import Position
 from zwire.spark.sources._options import Option, Options, named
-from zwire.spark.sources._spool import READ, check, open_all, reading, remote
+from zwire.spark.sources._spool import BATCH, READ, check, check_batch, columns, open_all, reading, remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -72,36 +72,41 @@ def check_stream(options: Options, table: str) -> None:
         also = " or 'keyexprs'" if table == "samples" else ""
         options.no_session(f"spools behind a range server ('zwire:<id>'){also}")
     options.integer("maxRowsPerTrigger", least=1)
-    options.size("maxBytesPerTrigger")
+    options.size("maxBytesPerTrigger", None)
     name = options.text("consumer")
     if name is not None and not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}", name):
         raise options.error("consumer", f"must be 1 to 100 letters, digits, '-', '_' or '.', not {name!r}")
 
 
-def reader(given: Mapping[str, str], schema: StructType, source: str, table: str) -> SpoolStreamReader:
-    """Return the reader of a stream. Opens nothing before Spark calls it."""
-    return SpoolStreamReader(source, dict(given), table, schema)
+def schema(given: Mapping[str, str], source: str, table: str) -> StructType:
+    """Check the options of a batch or a stream, and return the columns that they ask for."""
+    # Whether it will be a batch or a stream is not known here.
+    options = Options(source, given, (*BATCH, *known(table)))
+    check_stream(options, table)
+    if table == "samples" and "keyexprs" in options:
+        # A spool may not exist yet; a later one has all columns.
+        return columns(options, table, columns_of(TABLES[table])).spark()
+    logs = open_all(options, table)
+    check_batch(options, logs)
+    return columns(options, table, logs.columns(), several=len(logs.by_id) > 1).spark()
 
 
 class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans batches over spools, and reads them.
+    """Plans batches over spools, and reads them. Opens nothing before Spark calls it.
 
     There are three kinds of instances: one lives with the query beside the driver and plans; one is only
     pickled; copies of that read in the tasks.
     """
 
-    def __init__(self, source: str, given: Mapping[str, str], table: str, schema: StructType) -> None:
-        self.source = source
-        self.given = given
-        self.table = table
-        self.schema = schema
+    def __init__(self, given: Mapping[str, str], schema: StructType, source: str, table: str) -> None:
+        self.given, self.schema, self.source, self.table = dict(given), schema, source, table
         self._embedded: Embedded | None = None
         self._follower: Follower | None = None
         self._reached = 0.0
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle without the state of the planning process."""
-        return type(self), (self.source, self.given, self.table, self.schema)
+        return type(self), (self.given, self.schema, self.source, self.table)
 
     def _options(self) -> Options:
         return Options(self.source, self.given, known(self.table))
@@ -131,7 +136,7 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the end of the next batch; Spark before 4.2 passes neither start nor limit."""
         live = self._live()
         options = live.options
-        rows, size = options.integer("maxRowsPerTrigger"), options.size("maxBytesPerTrigger")
+        rows, size = options.integer("maxRowsPerTrigger", None), options.size("maxBytesPerTrigger", None)
         if ADMISSION:
             if isinstance(limit, ReadAllAvailable):
                 rows = size = None
@@ -163,7 +168,7 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - the name is Spark's
         """Return the limit of a batch; Spark takes one only, so ``latestOffset`` applies the other."""
         options = self._live().options
-        rows, size = options.integer("maxRowsPerTrigger"), options.size("maxBytesPerTrigger")
+        rows, size = options.integer("maxRowsPerTrigger", None), options.size("maxBytesPerTrigger", None)
         if rows is not None:
             return ReadMaxRows(rows)
         return ReadAllAvailable() if size is None else ReadMaxBytes(size)

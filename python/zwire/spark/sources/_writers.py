@@ -18,30 +18,27 @@ else:
     except ImportError:  # Spark 4.0 has a base class for rows only
         from pyspark.sql.datasource import DataSourceStreamWriter as DataSourceStreamArrowWriter
 
-__all__ = ["DataSourceStreamArrowWriter", "append_only", "partition", "refuse_second_copies", "row_schema"]
+__all__ = ["DataSourceStreamArrowWriter"]
 
 
 def append_only(source: str, *, overwrite: bool) -> None:
-    """Refuse a mode that would take back messages already sent.
-
-    Raises:
-        ConfigError: The mode is ``overwrite``.
-    """
+    """Refuse a mode that would take back messages already sent."""
     if overwrite:
         raise ConfigError(f'{source}: what is sent cannot be overwritten: give mode("append")', path="mode")
 
 
 def refuse_second_copies(source: str, hint: str) -> None:
-    """Fail a task that Spark may run twice at the same time, since both copies would send.
-
-    Raises:
-        ConfigError: ``spark.speculation`` is on.
-    """
-    context = TaskContext.get()
+    """Fail a task that Spark may run twice at the same time, since both copies would send."""
     # Spark passes its settings to tasks together with their batch.
-    if context is not None and context.getLocalProperty("spark.speculation") == "true":
+    if local_property("spark.speculation") == "true":
         problem = f"{source}: with spark.speculation a second copy of a task sends its rows as well: {hint}"
         raise ConfigError(problem, path="spark.speculation")
+
+
+def local_property(name: str) -> str | None:
+    """Return a setting of this task; ``None`` outside of tasks."""
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(name)
 
 
 def partition() -> int:

@@ -12,17 +12,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from zwire.spark._secrets import check_referred
 from zwire.spark._tell import check_told, tell, tell_options, told_rows
 from zwire.spark.batch import to_arrow
+from zwire.spark.sources import _writers
 from zwire.spark.sources._options import Options, named
-from zwire.spark.sources._writers import (
-    DataSourceStreamArrowWriter,
-    append_only,
-    partition,
-    refuse_second_copies,
-    row_schema,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
@@ -53,13 +47,13 @@ def writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> 
 
 def stream_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
     """Return the writer of the batches of a stream."""
-    return StreamWriter(*_checked(given, schema, overwrite=overwrite), row_schema(schema))
+    return StreamWriter(*_checked(given, schema, overwrite=overwrite))
 
 
 def _checked(
     given: Mapping[str, str], schema: StructType, *, overwrite: bool
-) -> tuple[TellOptions, str | None]:
-    """Check everything; return the options and the name of the destination column."""
+) -> tuple[TellOptions, str | None, RowSchema]:
+    """Check everything; return the options, the name of the destination column, and all columns."""
     node = {name.lower(): given[name] for name in given if name.lower().startswith(_NODE)}
     options = Options(NAME, {name: given[name] for name in given if name.lower() not in node}, KNOWN)
     kinds = {field.name: field.dataType.simpleString() for field in schema}
@@ -73,7 +67,7 @@ def _checked(
     for column in kinds:
         if column not in (name, "content"):
             raise ValueError(f"column {column!r} is not one of {name}, content")
-    append_only(NAME, overwrite=overwrite)
+    _writers.append_only(NAME, overwrite=overwrite)
     made = tell_options(
         _config(options, node),
         value,
@@ -81,10 +75,10 @@ def _checked(
         peers=options.integer("minPeers", 1),
         wait=options.seconds("wait", 10.0),
         patience=options.seconds("patience", 10.0),
-        rate=options.integer("maxRowsPerSecond", least=1),
+        rate=options.integer("maxRowsPerSecond", None, least=1),
         errors=options.choice("errors", ("raise", "skip"), "raise"),
     )
-    return made, name if name in kinds else None
+    return made, name if name in kinds else None, _writers.row_schema(schema)
 
 
 def _config(options: Options, node: Mapping[str, str]) -> dict[str, Any]:
@@ -122,34 +116,24 @@ def _value(kind: str, text: str) -> Any:  # noqa: ANN401 - whatever a field hold
         return text
 
 
-class _Teller:
-    """Parts shared by the writers."""
+@dataclass(eq=False, repr=False)
+class _Writer:
+    """Sends the rows of tasks. ZRE has no receiver for a commit."""
 
-    def __init__(self, options: TellOptions, to: str | None) -> None:
-        self.options = options
-        self.to = to
+    options: TellOptions
+    to: str | None
+    columns: RowSchema
 
-    def tell(self, batches: Iterable[pa.RecordBatch]) -> Told:
-        """Send the rows of a task. ZRE has no receiver for a commit."""
-        refuse_second_copies(NAME, "turn it off")
-        return Told(partition(), tell(self.options, told_rows(batches, self.to)))
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Told:
+        """Send a partition; also given as rows, as Spark 4.0 does with streams."""
+        _writers.refuse_second_copies(NAME, "turn it off")
+        batches = to_arrow(iterator, self.columns)
+        return Told(_writers.partition(), tell(self.options, told_rows(batches, self.to)))
 
 
-class BatchWriter(_Teller, DataSourceArrowWriter):
+class BatchWriter(_Writer, DataSourceArrowWriter):
     """Sends a DataFrame."""
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Told:
-        """Send a partition."""
-        return self.tell(iterator)
 
-
-class StreamWriter(_Teller, DataSourceStreamArrowWriter):
+class StreamWriter(_Writer, _writers.DataSourceStreamArrowWriter):
     """Sends the batches of a stream."""
-
-    def __init__(self, options: TellOptions, to: str | None, columns: RowSchema) -> None:
-        super().__init__(options, to)
-        self.columns = columns
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Told:
-        """Send a partition of a batch; also given as rows, as Spark 4.0 does."""
-        return self.tell(to_arrow(iterator, self.columns))
