@@ -31,17 +31,13 @@ _CAPTURED = [
 
 _PCAP = {0xA1B2C3D4, 0xD4C3B2A1, 0xA1B23C4D, 0x4D3CB2A1, 0x0A0D0D0A}
 _SUFFIXES = {
-    ".parquet": "parquet",
-    ".arrow": "arrow",
-    ".arrows": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".mcap": "mcap",
-    ".pcap": "pcap",
-    ".pcapng": "pcap",
+    "parquet": (".parquet",),
+    "arrow": (".arrow", ".arrows", ".feather", ".ipc"),
+    "mcap": (".mcap",),
+    "pcap": (".pcap", ".pcapng"),
 }
 
-FORMATS = ("parquet", "arrow", "mcap", "pcap")
+FORMATS = tuple(_SUFFIXES)
 
 
 class Source:
@@ -62,7 +58,7 @@ class Source:
     def read(self, wanted: set[str]) -> Iterator[pa.RecordBatch]:
         """Yield its batches; for a truncated file, yield those before the end, then raise the error."""
         self.position = self.rows = 0
-        pa = arrow()
+        arrow()
         try:
             for batch in _READERS[self.form](self, wanted):
                 for at in range(0, batch.num_rows, MAX_ROWS):
@@ -86,11 +82,7 @@ class Source:
 
 
 def format_of(path: Path) -> str:
-    """Detect the format by the first bytes of a file.
-
-    Raises:
-        RecordingError: The format is unknown.
-    """
+    """Detect the format by the first bytes of a file."""
     with path.open("rb") as file:
         head = file.read(8)
     if head.startswith(b"PAR1"):
@@ -107,7 +99,7 @@ def format_of(path: Path) -> str:
 def by_name(path: Path) -> str | None:
     """Guess the format by the name of a file."""
     name = path.name.removesuffix(".gz")
-    return next((form for suffix, form in _SUFFIXES.items() if name.endswith(suffix)), None)
+    return next((form for form, suffixes in _SUFFIXES.items() if name.endswith(suffixes)), None)
 
 
 def expand(path: Path, form: str | None) -> list[list[Source]]:
@@ -140,7 +132,6 @@ def needed(columns: set[str]) -> set[str]:
 
 
 def _parquet(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
-    arrow()
     with pq.ParquetFile(source.path) as file:
         total = file.metadata.num_rows
         size = sum(file.metadata.row_group(at).total_byte_size for at in range(file.metadata.num_row_groups))
@@ -152,7 +143,6 @@ def _parquet(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
 
 
 def _arrow(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
-    pa = arrow()
     with pa.OSFile(str(source.path)) as file:
         for batch in _messages(file, wanted):
             # The file may come from anywhere, and readers of the batch rely on its offsets.
@@ -193,7 +183,6 @@ def _opened(path: Path) -> spool.Spool:
 
 def _spool(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
     """Read the rows of a shard present now; later rows are left to the next iteration."""
-    pa = arrow()
     found = _opened(source.path)
     shard = source.shard or 0
     start, stop = found.earliest()[shard], found.end()[shard]
@@ -204,7 +193,6 @@ def _spool(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
 
 
 def _pcap(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
-    pa = arrow()
     from zwire.capture import decode
 
     decoder = decode(source.path, max_rows=MAX_ROWS, max_bytes=MAX_BYTES)
@@ -228,14 +216,12 @@ def _published(batch: pa.RecordBatch, wanted: set[str]) -> pa.RecordBatch:
     made["recv_ts"] = batch.column("ts")
     made["link"] = batch.column("src")
     # Key numbers declared before the capture began are unknown.
-    unknown = pc.binary_join_element_wise(
-        "?", batch.column("scope").cast(pa.string()), "/", batch.column("suffix"), ""
-    )
+    scope = batch.column("scope").cast(pa.string())
+    unknown = pc.binary_join_element_wise("?", scope, "/", batch.column("suffix"), "")
     made["key"] = pc.coalesce(batch.column("key"), unknown)
     priority = batch.column("priority")
     made["priority"] = pc.if_else(pc.greater(priority, 0), priority, pa.scalar(None, priority.type))
-    chosen = {name: column for name, column in made.items() if name in wanted}
-    return pa.RecordBatch.from_pydict(chosen)
+    return pa.RecordBatch.from_pydict({name: column for name, column in made.items() if name in wanted})
 
 
 def _mcap(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:

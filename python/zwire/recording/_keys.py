@@ -55,6 +55,17 @@ class Remap:
         return pa.array(found, pa.string()).take(indices)
 
 
+def legal(key: str) -> bool:
+    """Whether a text is a key expression."""
+    from zwire.zenoh import KeyExpr
+
+    try:
+        KeyExpr(key)
+    except ValueError:
+        return False
+    return True
+
+
 class _Rule:
     def __init__(self, old: str, new: str) -> None:
         from zwire.zenoh import KeyExpr

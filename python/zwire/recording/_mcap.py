@@ -32,15 +32,8 @@ _MOST_CHANNELS = 65_535
 """Most channels: their numbers have 16 bits, and 0 is not used."""
 
 # Encodings of Zenoh, and their names in MCAP (MCAP: well-known message encodings).
-_NAMES = {
-    "application/cdr": "cdr",
-    "application/cbor": "cbor",
-    "application/json": "json",
-    "application/msgpack": "msgpack",
-    "application/protobuf": "protobuf",
-    "text/json": "json",
-}
-_ENCODINGS = {name: encoding for encoding, name in _NAMES.items() if encoding != "text/json"}
+_ENCODINGS = {name: f"application/{name}" for name in ("cdr", "cbor", "json", "msgpack", "protobuf")}
+_NAMES = {encoding: name for name, encoding in _ENCODINGS.items()} | {"text/json": "json"}
 
 # Fields equal for all messages of a channel, as its metadata.
 _PREFIX = "zwire."
@@ -162,9 +155,7 @@ class _Rows:
     """Collects messages into a batch."""
 
     def __init__(self, wanted: set[str]) -> None:
-        self._fields = [
-            field for field in SAMPLE.arrow() if field.name in wanted and field.name not in _PLACE
-        ]
+        self._fields = [field for field in SAMPLE.arrow() if field.name in wanted - {*_PLACE}]
         self._numbers: dict[int, int] = {}
         self._channels: list[_Fixed] = []
         self._of: list[int] = []
@@ -232,11 +223,8 @@ def _hlc(nanos: pa.Array) -> pa.Array:
 
 
 def _fixed(schema: Schema | None, channel: Channel) -> _Fixed:
-    said = {
-        name.removeprefix(_PREFIX): value
-        for name, value in channel.metadata.items()
-        if name.startswith(_PREFIX)
-    }
+    known = channel.metadata.items()
+    said = {name.removeprefix(_PREFIX): value for name, value in known if name.startswith(_PREFIX)}
     if "kind" not in said:
         # Another program wrote the file: topics of ROS begin with a slash, and keys do not.
         encoding = _ENCODINGS.get(channel.message_encoding, channel.message_encoding) or None
@@ -272,13 +260,7 @@ def _nanos(ntp64: int) -> int:
 
 
 class McapWriter:
-    """Writes batches of samples; ``close`` completes the file.
-
-    Args:
-        file: The file, opened for binary writing.
-        schemas: Definitions of the schemas named in encodings, as in ``application/protobuf;pkg.Pose``.
-        compress: Whether to compress chunks by zstd.
-    """
+    """Writes batches of samples; ``close`` completes the file."""
 
     def __init__(
         self, file: IO[bytes], schemas: Mapping[str, McapSchema] | None = None, *, compress: bool = True
@@ -297,30 +279,21 @@ class McapWriter:
         self.rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write the rows of a batch of samples.
-
-        Raises:
-            RecordingError: A row has no time, or there are too many channels.
-        """
+        """Write the rows of a batch of samples."""
         cells = {name: batch.column(name) for name in COLUMNS if name not in _PLACE}
         for name in ("timestamp", "recv_ts"):
             cells[name] = cells[name].cast("int64")
         lists = {name: column.to_pylist() for name, column in cells.items()}
         fixed = zip(*(lists[name] for name in _FIXED), strict=True)
-        rest = zip(
-            *(lists[name] for name in ("key", "payload", "timestamp", "hlc", "source_sn", "recv_ts")),
-            strict=True,
-        )
+        others = ("key", "payload", "timestamp", "hlc", "source_sn", "recv_ts")
+        rest = zip(*(lists[name] for name in others), strict=True)
         for same, (key, payload, ts, hlc, number, recv_ts) in zip(fixed, rest, strict=True):
             made = ts * 1000 if hlc is None and ts is not None else None
             if hlc is not None:
                 made = _nanos(hlc & (1 << 64) - 1)
             logged = made if recv_ts is None else recv_ts * 1000
             if logged is None:
-                raise RecordingError(
-                    f"row {self.rows}, key {key!r}: neither recv_ts nor timestamp is set, and MCAP needs one",
-                    rows=self.rows,
-                )
+                raise self._unfit(key, "neither recv_ts nor timestamp is set, and MCAP needs one")
             identity = (key, made is not None, *same)
             channel = self._channels.get(identity) or self._channel(identity)
             count = self._counts[channel] = self._counts[channel] + 1
@@ -336,16 +309,10 @@ class McapWriter:
     def _channel(self, identity: tuple[object, ...]) -> int:
         key, timed, *same = identity
         if len(self._channels) >= _MOST_CHANNELS:
-            raise RecordingError(
-                f"row {self.rows}, key {key!r}: an MCAP has at most {_MOST_CHANNELS} channels, "
-                "and this would be one more key, or one more sender or kind of a key",
-                rows=self.rows,
-            )
-        said = {
-            _PREFIX + name: _text(value)
-            for name, value in zip(_FIXED, same, strict=True)
-            if value is not None
-        }
+            problem = f"an MCAP has at most {_MOST_CHANNELS} channels, and this would be"
+            raise self._unfit(key, f"{problem} one more key, or one more sender or kind of a key")
+        fixed = zip(_FIXED, same, strict=True)
+        said = {_PREFIX + name: _text(value) for name, value in fixed if value is not None}
         said.setdefault(f"{_PREFIX}kind", "put")
         if timed:
             said[_TIMED] = "true"
@@ -359,6 +326,9 @@ class McapWriter:
         self._channels[identity] = channel
         self._counts[channel] = 0
         return channel
+
+    def _unfit(self, key: object, reason: str) -> RecordingError:
+        return RecordingError(f"row {self.rows}, key {key!r}: {reason}", rows=self.rows)
 
     def _schema(self, name: str) -> int:
         if not name:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
 from zwire._lazy import pa
 from zwire._rows import KeyFilter, payload_bytes, unique
 from zwire.errors import RowError, TimedOut
-from zwire.recording._keys import Remap
+from zwire.recording._keys import Remap, legal
 from zwire.recording._play import Due, Player, prepared
 from zwire.recording._rows import arrow
 
@@ -161,30 +161,20 @@ class _Run:
 
     def publish(self, due: Due) -> None:
         """Publish rows, and count them."""
-        late = max(self.done.late, due.late)
         try:
             size, unsent = self._put(due.batch)
         except RowError as error:
-            row = error.row or 0
-            number = self.done.rows + row
-            self._count(due.batch.slice(0, row), late)
-            raise RowError(
-                f"row {number} of what is published, key {error.key!r}: {error.reason}",
-                row=number,
-                key=error.key,
-                reason=error.reason,
-            ) from None
-        self.done = self.done._replace(
-            rows=self.done.rows + due.batch.num_rows,
-            bytes=self.done.bytes + size,
-            late=late,
-            unsent=self.done.unsent + unsent,
-        )
+            row, key, reason = error.row or 0, error.key, error.reason
+            self._count(row, payload_bytes(due.batch.slice(0, row)), due.late)
+            number = self.done.rows
+            problem = f"row {number} of what is published, key {key!r}: {reason}"
+            raise RowError(problem, row=number, key=key, reason=reason) from None
+        self._count(due.batch.num_rows, size, due.late, unsent)
 
-    def _count(self, batch: pa.RecordBatch, late: float) -> None:
+    def _count(self, rows: int, size: int, late: float, unsent: int = 0) -> None:
         done = self.done
-        size = done.bytes + payload_bytes(batch)
-        self.done = done._replace(rows=done.rows + batch.num_rows, bytes=size, late=late)
+        more = {"rows": done.rows + rows, "bytes": done.bytes + size, "unsent": done.unsent + unsent}
+        self.done = done._replace(late=max(done.late, late), **more)
 
     def tell(self, player: Player, now: float) -> None:
         """Report the progress."""
@@ -198,25 +188,29 @@ class _Run:
 
         congestion, priority = self._congestion, self._priority
         summary = self._session.put_batch(
-            _publications(
-                batch,
-                congestion=congestion is None,
-                priority=priority is None,
-                express=self._express is None,
-                stamps=self._stamped,
-            ),
+            self._publications(batch),
             congestion_control=None if congestion is None else CongestionControl[congestion.upper()],
             priority=None if priority is None else Priority(priority),
             express=self._express,
         )
         return summary.bytes, summary.unmatched
 
+    def _publications(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the columns for `put_batch`: quality of service that no option overrides, and stamps."""
+        names = ["encoding", "attachment", "kind"]
+        given = {"congestion": self._congestion, "priority": self._priority, "express": self._express}
+        names += [name for name, value in given.items() if value is None]
+        names += ["timestamp", "hlc", "hlc_id"] if self._stamped else []
+        held = [name for name in names if batch.column(name).null_count < batch.num_rows]
+        return pa.RecordBatch.from_pydict({name: batch.column(name) for name in ("key", "payload", *held)})
+
     def _wait_for_subscribers(self, first: Ready) -> None:
         """Wait until one of the first keys has a subscriber."""
         if self._patience is None:
             return
         names, _ = unique(first.batch.column("key"))
-        keys = [name for name in names if name is not None and _legal(name)][:_WATCHED]
+        # A subscription to an illegal key is impossible; it is an error when its row is due.
+        keys = [name for name in names if name is not None and legal(name)][:_WATCHED]
         there = threading.Event()
 
         def look(status: MatchingStatus) -> None:
@@ -249,38 +243,6 @@ def _choice(options: ReplayOptions, name: str, default: Any, allowed: tuple[Any,
         choices = ", ".join(str(choice) for choice in allowed if choice is not None)
         raise ValueError(f"{name} must be one of {choices}, not {found!r}")
     return found
-
-
-def _legal(key: str) -> bool:
-    """Whether a subscription to the key is possible; an illegal key is an error when its row is due."""
-    from zwire.zenoh import KeyExpr
-
-    try:
-        KeyExpr(key)
-    except ValueError:
-        return False
-    return True
-
-
-def _publications(
-    batch: pa.RecordBatch, *, congestion: bool, priority: bool, express: bool, stamps: bool
-) -> pa.RecordBatch:
-    """Return the columns for `put_batch`: quality of service unless an option overrides it, and stamps."""
-    made = {"key": batch.column("key"), "payload": batch.column("payload")}
-    for name, wanted in (
-        ("encoding", True),
-        ("attachment", True),
-        ("kind", True),
-        ("congestion", congestion),
-        ("priority", priority),
-        ("express", express),
-        ("timestamp", stamps),
-        ("hlc", stamps),
-        ("hlc_id", stamps),
-    ):
-        if wanted and batch.column(name).null_count < batch.num_rows:
-            made[name] = batch.column(name)
-    return pa.RecordBatch.from_pydict(made)
 
 
 def _ahead(batches: Iterator[Ready], begin: Callable[[Ready], object]) -> Generator[Ready]:

@@ -130,11 +130,10 @@ def _congestion(batch: pa.RecordBatch) -> pa.Array | None:
 def _timestamp(batch: pa.RecordBatch) -> pa.Array | None:
     # Files of other programs have texts under this name.
     names = batch.schema.names
-    found = (name for name in ("timestamp", "ts") if name in names and not _is_text(batch.column(name).type))
     field = SAMPLE.arrow().field("timestamp")
-    name = next(found, None)
-    if name is not None:
-        return _cast(batch.column(name), field)
+    for name in ("timestamp", "ts"):
+        if name in names and not _is_text(batch.column(name).type):
+            return _cast(batch.column(name), field)
     return pa.nulls(batch.num_rows, field.type)
 
 

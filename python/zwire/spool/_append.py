@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from zwire._closing import Closing
 from zwire._zwire import SpoolAppender
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from zwire._zwire import _ArrowArray
 
@@ -18,6 +19,16 @@ def settings(*, columns: Sequence[str] | None, **given: object) -> dict[str, obj
     """Return the settings of a spool that the compiled module needs for writing."""
     columns = None if columns is None else list(columns)
     return {"table": "samples", "columns": columns, "shards": 1, "shard_keys": None, **given}
+
+
+@contextmanager
+def undone(undo: Callable[[], object]) -> Iterator[None]:
+    """Call ``undo`` if the block raises, also by an interrupt."""
+    try:
+        yield
+    except BaseException:
+        undo()
+        raise
 
 
 class Appender(Closing):
@@ -52,14 +63,8 @@ class Appender(Closing):
             SpoolLocked: Another writer has the spool open.
             SpoolMismatch: The folder has a spool with other columns or shards.
         """
-        wanted = settings(
-            table=table,
-            columns=columns,
-            shards=shards,
-            durability=durability,
-            segment_bytes=segment_bytes,
-            segment_seconds=segment_seconds,
-        )
+        segments = {"segment_bytes": segment_bytes, "segment_seconds": segment_seconds}
+        wanted = settings(table=table, columns=columns, shards=shards, durability=durability, **segments)
         self._appender = SpoolAppender(os.fspath(path), wanted)
 
     def append(

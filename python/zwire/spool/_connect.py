@@ -11,6 +11,7 @@ from zwire import errors, zenoh
 from zwire._closing import Closing
 from zwire._zwire import SpoolReceiver, SpoolRows
 from zwire.errors import SpoolError, SpoolMismatch, SpoolUnreachable, UsageError
+from zwire.spool._append import undone
 from zwire.spool._serve import GAPS, ROOT
 from zwire.spool._view import Spool
 
@@ -53,11 +54,8 @@ class RemoteSpool(Closing, Spool):
     ) -> None:
         """Find the server; see :func:`connect`."""
         view = RemoteView(session, None if config is None else str(zenoh.Config(config)), timeout)
-        try:
+        with undone(view.close):
             view.find(id)
-        except BaseException:
-            view.close()
-            raise
         self._use(view)
 
     def _use(self, view: RemoteView) -> None:
@@ -68,7 +66,10 @@ class RemoteSpool(Closing, Spool):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Rebuild from id and configuration, without a query."""
-        return _rebuild, self._remote.locator()
+        view = self._remote
+        if view.given is not None:
+            raise UsageError("a spool that was given a session does not pickle: give its config instead")
+        return _rebuild, (view.about, view.config, view.timeout)
 
     def __repr__(self) -> str:
         """Show the id; the configuration may hold secrets."""
@@ -82,7 +83,7 @@ class RemoteSpool(Closing, Spool):
 def _rebuild(about: dict[str, Any], config: str | None, timeout: float) -> RemoteSpool:
     spool = RemoteSpool.__new__(RemoteSpool)
     view = RemoteView(None, config, timeout)
-    view.about = about
+    view.learn(about)
     spool._use(view)  # noqa: SLF001 - made here
     return spool
 
@@ -91,20 +92,39 @@ class RemoteView:
     """The interface of ``SpoolView``, answered over a session."""
 
     def __init__(self, session: zenoh.Session | None, config: str | None, timeout: float) -> None:
-        self._given = session
+        self.given, self.config, self.timeout = session, config, timeout
         self._opened: zenoh.Session | None = None
-        self._config = config
-        self.timeout = timeout
-        self.about: dict[str, Any] = {}
 
-    def session(self) -> zenoh.Session:
-        """Return the session; open it on first use if none was given."""
-        if self._given is not None:
-            return self._given
-        if self._opened is None:
-            config = None if self._config is None else zenoh.Config.from_json5(self._config)
-            self._opened = zenoh.open(config)
-        return self._opened
+    def learn(self, about: dict[str, Any]) -> None:
+        """Take the metadata of the spool, with the names of ``SpoolView``."""
+        self.about = about
+        self.id: str = about["spool"]
+        self.table: str = about["table"]
+        self.shard_count: int = about["shards"]
+        self.shard_keys: list[str] | None = about["shard_keys"]
+        self.columns: list[str] = about["columns"]
+
+    def get(
+        self,
+        selector: str,
+        most: int,
+        *,
+        each: bool = False,
+        **options: Any,  # noqa: ANN401
+    ) -> zenoh.Handler[zenoh.Reply]:
+        """Query one server, or ``each``, for at most so many replies; open the session if none was given."""
+        session = self.given or self._opened
+        if session is None:
+            config = None if self.config is None else zenoh.Config.from_json5(self.config)
+            session = self._opened = zenoh.open(config)
+        return session.get(
+            selector,
+            zenoh.handlers.FifoChannel(most),
+            target=zenoh.QueryTarget.ALL if each else zenoh.QueryTarget.BEST_MATCHING,
+            consolidation=zenoh.ConsolidationMode.NONE,
+            congestion_control=zenoh.CongestionControl.BLOCK,
+            **options,
+        )
 
     def close(self) -> None:
         """Close the session, if it was opened here."""
@@ -112,105 +132,63 @@ class RemoteView:
         if opened is not None:
             opened.close()
 
-    def locator(self) -> tuple[dict[str, Any], str | None, float]:
-        """Return the values to rebuild the view from.
-
-        Raises:
-            UsageError: The session was given; it belongs to this process.
-        """
-        if self._given is not None:
-            raise UsageError("a spool that was given a session does not pickle: give its config instead")
-        return self.about, self._config, self.timeout
-
     def find(self, name: str | None) -> None:
-        """Learn id and metadata of the spool.
-
-        Raises:
-            SpoolMismatch: Several spools are served, and no id was given.
-            SpoolUnreachable: No range server answers.
-        """
+        """Learn id and metadata of the spool; without a name, of the only one."""
         if name is not None and not (len(name) == 32 and set(name) <= set("0123456789abcdef")):
             raise SpoolError(f"{name!r} is no id of a spool: it has 32 hexadecimal digits")
         found = self._ask("about", None, f"{ROOT}/{name or '*'}", all_of_them=name is None)
         ids = sorted({about["spool"] for about in found})
         if len(ids) > 1:
             raise SpoolMismatch(f"several spools are served here, say which: {', '.join(ids)}")
-        self.about = found[0]
-        if self.about.get("v") != 1:
-            raise SpoolMismatch(f"a range server that speaks version {self.about.get('v')!r}, this is 1")
+        if found[0].get("v") != 1:
+            raise SpoolMismatch(f"a range server that speaks version {found[0].get('v')!r}, this is 1")
+        self.learn(found[0])
 
     # The following names and shapes are those of SpoolView.
 
-    @property
-    def id(self) -> str:
-        return cast("str", self.about["spool"])
-
-    @property
-    def table(self) -> str:
-        return cast("str", self.about["table"])
-
-    @property
-    def shard_count(self) -> int:
-        return cast("int", self.about["shards"])
-
-    @property
-    def shard_keys(self) -> list[str] | None:
-        return cast("list[str] | None", self.about["shard_keys"])
-
-    @property
-    def columns(self) -> list[str]:
-        return list(self.about["columns"])
-
     def marks(self) -> list[dict[str, int]]:
-        return cast("list[dict[str, int]]", self._one("marks")["marks"])
+        found: list[dict[str, int]] = self._one("marks")["marks"]
+        return found
 
     def bounds(self) -> list[tuple[int, int]]:
         return [(mark["earliest"], mark["end"]) for mark in self.marks()]
 
     def at(self, when: int) -> dict[int, int]:
-        return _offsets(self._one("at", {"at": when}))
+        return _offsets(self._one("at", at=when)["offsets"])
 
     def received(self, shard: int, offset: int) -> int | None:
-        return cast("int | None", self._one("received", {"shard": shard, "offset": offset})["received"])
+        found: int | None = self._one("received", shard=shard, offset=offset)["received"]
+        return found
 
     def walk(
         self, start: dict[int, int], end: dict[int, int], max_rows: int | None, max_bytes: int | None
     ) -> dict[int, int]:
-        return _offsets(self._one("walk", {"start": start, "end": end, "rows": max_rows, "bytes": max_bytes}))
+        return _offsets(self._one("walk", start=start, end=end, rows=max_rows, bytes=max_bytes)["offsets"])
 
-    def split(
-        self, start: dict[int, int], end: dict[int, int], parts: int
-    ) -> list[tuple[int, int, int, int]]:
-        found = self._one("split", {"start": start, "end": end, "parts": max(0, parts)})["ranges"]
-        return [(shard, first, stop, size) for shard, first, stop, size in found]
+    def split(self, start: dict[int, int], end: dict[int, int], parts: int) -> list[tuple[int, ...]]:
+        found = self._one("split", start=start, end=end, parts=max(0, parts))["ranges"]
+        return [tuple(part) for part in found]
 
     def commit(self, consumer: str, offsets: dict[int, int], _now: int) -> None:
         # The clock of the server counts, since the server compares the times.
-        self._one("commit", {"consumer": consumer, "offsets": offsets})
+        self._one("commit", consumer=consumer, offsets=offsets)
 
     def consumers(self) -> dict[str, tuple[dict[int, int], int]]:
         found = self._one("consumers")["consumers"]
-        return {
-            name: ({int(shard): offset for shard, offset in offsets.items()}, at)
-            for name, (offsets, at) in found.items()
-        }
+        return {name: (_offsets(offsets), at) for name, (offsets, at) in found.items()}
 
     def read(
-        self,
-        shard: int | None,
-        start: int,
-        stop: int,
-        columns: list[str] | None,
-        limits: tuple[int, int],
+        self, shard: int | None, start: int, stop: int, columns: list[str] | None, limits: tuple[int, int]
     ) -> SpoolRows:
-        receiver = SpoolReceiver(
-            SCHEME + self.id, self.table, self.columns, shard, (start, stop), columns, limits
-        )
+        place = SCHEME + self.id
+        receiver = SpoolReceiver(place, self.table, self.columns, shard, (start, stop), columns, limits)
         fetch = Fetch(self, receiver, shard, stop)
-        fetch.begin()
+        with undone(fetch.cancel):
+            # Errors of the range are raised now.
+            fetch.step()
         return SpoolRows.over(receiver, fetch.batches())
 
-    def _one(self, what: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def _one(self, what: str, **given: Any) -> dict[str, Any]:  # noqa: ANN401 - of JSON
         return self._ask(what, given, f"{ROOT}/{self.id}")[0]
 
     def _ask(
@@ -218,18 +196,11 @@ class RemoteView:
     ) -> list[dict[str, Any]]:
         """Query, and repeat the query until a reply comes or time is over."""
         patience = Patience(self.timeout)
-        payload = None if given is None else json.dumps(given)
+        payload = json.dumps(given) if given else None
         while True:
             found, ended = [], ""
-            replies = self.session().get(
-                f"{key}?do={what}",
-                zenoh.handlers.FifoChannel(1024),
-                target=zenoh.QueryTarget.ALL if all_of_them else zenoh.QueryTarget.BEST_MATCHING,
-                consolidation=zenoh.ConsolidationMode.NONE,
-                congestion_control=zenoh.CongestionControl.BLOCK,
-                payload=payload,
-                timeout=patience.share,
-            )
+            options: Any = {"payload": payload, "timeout": patience.share}
+            replies = self.get(f"{key}?do={what}", 1024, each=all_of_them, **options)
             for reply in replies:
                 if reply.ok is not None:
                     found.append(json.loads(reply.ok.payload.to_bytes()))
@@ -242,16 +213,12 @@ class RemoteView:
             patience.wait(f"{key}: {_reason(replies.end, ended)}", None, None)
 
 
-def _offsets(found: Mapping[str, Any]) -> dict[int, int]:
-    return {int(shard): offset for shard, offset in found["offsets"].items()}
+def _offsets(found: Mapping[str, int]) -> dict[int, int]:
+    return {int(shard): offset for shard, offset in found.items()}
 
 
 def _refused(error: zenoh.ReplyError | None) -> str:
-    """Raise the error of a server's reply; return the reason if no reply came in time.
-
-    Raises:
-        SpoolError: With the same type as at the server.
-    """
+    """Raise the error of a server's reply, of the same type; return the reason if no reply came in time."""
     assert error is not None  # noqa: S101 - a reply is a sample or an error
     text = error.payload.to_bytes()
     try:
@@ -275,14 +242,11 @@ def _reason(ended: str | None, said: str) -> str:
 
 
 class Patience:
-    """Time limit for repeated queries without progress.
-
-    Attributes:
-        share: Timeout of a single query, in seconds.
-    """
+    """Time limit for repeated queries without progress."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
+        # Timeout of a single query, in seconds.
         self.share = max(0.001, seconds / _SHARE)
         self.progress()
 
@@ -292,33 +256,23 @@ class Patience:
         self._pause = _FIRST
 
     def wait(self, problem: str, shard: int | None, offset: int | None) -> None:
-        """Wait before the next query.
-
-        Raises:
-            SpoolUnreachable: The time limit is over.
-        """
+        """Wait before the next query, unless the time limit is over."""
         left = self._end - time.monotonic()
         if left <= 0:
-            where = "" if offset is None else f"{_named(shard)}, offset {offset}: "
+            log = "gap log" if shard is None else f"shard {shard}"
+            where = "" if offset is None else f"{log}, offset {offset}: "
             problem = f"{where}{problem}, for {self.seconds:g} s"
             raise SpoolUnreachable(problem, shard=-1 if shard is None else shard, offset=offset)
         time.sleep(min(self._pause, left))
         self._pause = min(2 * self._pause, _LONGEST)
 
 
-def _named(shard: int | None) -> str:
-    return "gap log" if shard is None else f"shard {shard}"
-
-
 class Answer:
-    """A reply stream in progress.
-
-    Attributes:
-        until: The offset behind its last row; ``None`` until the first reply.
-    """
+    """A reply stream in progress."""
 
     def __init__(self, replies: Any) -> None:  # noqa: ANN401 - a handler of replies
         self.replies = replies
+        # The offset behind its last row; unknown until the first reply.
         self.until: int | None = None
         self._first: deque[zenoh.Reply] = deque()
 
@@ -353,22 +307,11 @@ class Fetch:
     """Fetches a range: several answers are under way at once, and are taken in order."""
 
     def __init__(self, view: RemoteView, receiver: SpoolReceiver, shard: int | None, stop: int) -> None:
-        self._view = view
-        self._receiver = receiver
-        self._shard = shard
-        self._stop = stop
+        self._view, self._receiver, self._shard, self._stop = view, receiver, shard, stop
         self._key = f"{ROOT}/{view.id}/{GAPS if shard is None else shard}"
         self._patience = Patience(view.timeout)
         self._answers: deque[Answer] = deque()
         self._token: zenoh.CancellationToken | None = None
-
-    def begin(self) -> None:
-        """Query the beginning, and wait for it: errors of the range are raised now."""
-        try:
-            self._step()
-        except BaseException:
-            self._cancel()
-            raise
 
     def batches(self) -> Iterator[ArrowBatch]:
         """Yield all batches of the range."""
@@ -379,7 +322,7 @@ class Fetch:
                 if self._receiver.next >= self._stop:
                     return
                 try:
-                    self._step()
+                    self.step()
                 except BaseException:
                     # The rows before the error are good.
                     self._receiver.finish()
@@ -387,30 +330,24 @@ class Fetch:
                         yield batch
                     raise
         finally:
-            self._cancel()
+            self.cancel()
 
     def _ask(self, start: int) -> None:
         if self._token is None:
             self._token = zenoh.CancellationToken()
-        replies = self._view.session().get(
-            f"{self._key}?from={start};to={self._stop};max={_MAX_BYTES}",
-            zenoh.handlers.FifoChannel(_MAX_REPLIES),
-            target=zenoh.QueryTarget.BEST_MATCHING,
-            consolidation=zenoh.ConsolidationMode.NONE,
-            congestion_control=zenoh.CongestionControl.BLOCK,
-            # Several answers share the link.
-            timeout=self._patience.share * _AHEAD,
-            cancellation_token=self._token,
-        )
-        self._answers.append(Answer(replies))
+        # Several answers share the link.
+        options: Any = {"timeout": self._patience.share * _AHEAD, "cancellation_token": self._token}
+        selector = f"{self._key}?from={start};to={self._stop};max={_MAX_BYTES}"
+        self._answers.append(Answer(self._view.get(selector, _MAX_REPLIES, **options)))
 
-    def _cancel(self) -> None:
+    def cancel(self) -> None:
+        """End all answers in progress."""
         token, self._token = self._token, None
         self._answers.clear()
         if token is not None:
             token.cancel()
 
-    def _step(self) -> None:
+    def step(self) -> None:
         """Take one reply, or repeat the query."""
         receiver = self._receiver
         if not self._answers:
@@ -422,7 +359,7 @@ class Fetch:
             if ended == "completed" and reply is None and receiver.next >= self._stop:
                 return  # an empty range
             said = "" if reply is None else _refused(reply.err)
-            self._cancel()
+            self.cancel()
             self._patience.wait(f"{self._view.id}: {_reason(ended, said)}", self._shard, receiver.next)
             return
         self._patience.progress()

@@ -18,6 +18,7 @@ from zwire import zenoh
 from zwire._closing import Closing
 from zwire._zwire import SpoolServer, SpoolView
 from zwire.errors import ConfigError, SpoolError, TimedOut, UsageError, ZwireError
+from zwire.spool._append import undone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -78,7 +79,7 @@ class RangeServer(Closing):
         self._threads: list[threading.Thread] = []
         self._queryables: list[Any] = []
         key = f"{ROOT}/{self._view.id}"
-        try:
+        with undone(self.close):
             for name, expression, answer, count in (
                 ("about", key, self._about, 1),
                 ("range", f"{key}/*", self._range, threads),
@@ -87,17 +88,10 @@ class RangeServer(Closing):
                 queryable = self._session.declare_queryable(expression, channel, complete=True)
                 self._queryables.append(queryable)
                 for number in range(count):
-                    thread = threading.Thread(
-                        target=self._run,
-                        args=(queryable.handler, answer),
-                        name=f"zwire-serve-{name}-{number}",
-                        daemon=True,
-                    )
+                    asked, called = (queryable.handler, answer), f"zwire-serve-{name}-{number}"
+                    thread = threading.Thread(target=self._run, args=asked, name=called, daemon=True)
                     thread.start()
                     self._threads.append(thread)
-        except BaseException:
-            self.close()
-            raise
 
     def __repr__(self) -> str:
         """Show the folder and the id."""
@@ -157,10 +151,12 @@ class RangeServer(Closing):
         try:
             try:
                 answer(query)
-            except SpoolError as error:
-                query.reply_err(json.dumps(_shown(error)), encoding=zenoh.Encoding.APPLICATION_JSON)
-            except (ValueError, RecursionError) as error:
+            except (SpoolError, ValueError, RecursionError) as error:
                 said = {"error": "SpoolError", "message": f"spool {self.id}: {error}"}
+                if isinstance(error, SpoolError):
+                    # The reader restores the error from its fields.
+                    fields = {name: getattr(error, name) for name in error._fields}
+                    said = {"error": type(error).__name__, "message": str(error), **fields}
                 query.reply_err(json.dumps(said), encoding=zenoh.Encoding.APPLICATION_JSON)
         except ZwireError as error:
             # The reader is gone, or this session is closed.
@@ -172,11 +168,8 @@ class RangeServer(Closing):
         shard = key.rpartition("/")[2]
         asked = query.parameters
         number = None if shard == GAPS else _number("shard", shard, self._view.shard_count - 1)
-        start = _number("from", asked.get("from"))
-        stop = _number("to", asked.get("to"))
-        most = _number("max", asked.get("max"))
-        blocks = self._server.answer(number, start, stop, most)
-        for label, block in blocks:
+        start, stop, most = (_number(name, asked.get(name)) for name in ("from", "to", "max"))
+        for label, block in self._server.answer(number, start, stop, most):
             if self._closing.is_set():
                 return
             query.reply(key, block, attachment=label)
@@ -191,46 +184,42 @@ class RangeServer(Closing):
             given = json.loads(query.payload.to_bytes())
             if not isinstance(given, dict):
                 raise ValueError("request is not a JSON object")
-        name = asked.get("do", "about")
+        said = json.dumps({"spool": self.id, **self._found(asked.get("do", "about"), given)})
+        query.reply(f"{ROOT}/{self.id}", said, encoding=zenoh.Encoding.APPLICATION_JSON)
+
+    def _found(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         view = self._view
-        found: dict[str, Any]
-        if name == "about":
-            found = {
-                "v": 1,
-                "table": view.table,
-                "columns": view.columns,
-                "shards": view.shard_count,
-                "shard_keys": view.shard_keys,
-                "created": view.created,
-            }
-        elif name == "marks":
-            found = {"marks": view.marks()}
-        elif name == "at":
-            found = {"offsets": view.at(_number("at", given.get("at"), least=-_MOST))}
-        elif name == "received":
-            shard = _number("shard", given.get("shard"), self._view.shard_count - 1)
-            found = {"received": view.received(shard, _number("offset", given.get("offset")))}
-        elif name == "walk":
-            found = {
-                "offsets": view.walk(
-                    self._offsets(given, "start"),
-                    self._offsets(given, "end"),
-                    _optional("rows", given.get("rows")),
-                    _optional("bytes", given.get("bytes")),
-                )
-            }
-        elif name == "split":
-            parts = _number("parts", given.get("parts"), _MAX_PARTS)
-            found = {"ranges": view.split(self._offsets(given, "start"), self._offsets(given, "end"), parts)}
-        elif name == "commit":
-            self._commit(given)
-            found = {}
-        elif name == "consumers":
-            found = {"consumers": view.consumers()}
-        else:
-            raise ValueError(f"unknown request {str(name)[:100]!r}")
-        said = json.dumps({"spool": view.id, **found})
-        query.reply(f"{ROOT}/{view.id}", said, encoding=zenoh.Encoding.APPLICATION_JSON)
+        match name:
+            case "about":
+                shards = {"shards": view.shard_count, "shard_keys": view.shard_keys}
+                return {
+                    "v": 1,
+                    "table": view.table,
+                    "columns": view.columns,
+                    "created": view.created,
+                    **shards,
+                }
+            case "marks":
+                return {"marks": view.marks()}
+            case "at":
+                return {"offsets": view.at(_number("at", given.get("at"), least=-_MOST))}
+            case "received":
+                shard = _number("shard", given.get("shard"), view.shard_count - 1)
+                return {"received": view.received(shard, _number("offset", given.get("offset")))}
+            case "walk":
+                between = self._offsets(given, "start"), self._offsets(given, "end")
+                limits = _optional("rows", given.get("rows")), _optional("bytes", given.get("bytes"))
+                return {"offsets": view.walk(*between, *limits)}
+            case "split":
+                parts = _number("parts", given.get("parts"), _MAX_PARTS)
+                between = self._offsets(given, "start"), self._offsets(given, "end")
+                return {"ranges": view.split(*between, parts)}
+            case "commit":
+                self._commit(given)
+                return {}
+            case "consumers":
+                return {"consumers": view.consumers()}
+        raise ValueError(f"unknown request {str(name)[:100]!r}")
 
     def _commit(self, given: Mapping[str, Any]) -> None:
         name = given.get("consumer")
@@ -266,13 +255,6 @@ def _number(name: str, given: object, most: int = _MOST, least: int = 0) -> int:
 
 def _optional(name: str, given: object) -> int | None:
     return None if given is None else _number(name, given)
-
-
-def _shown(error: SpoolError) -> dict[str, Any]:
-    """Return the fields of an error, from which the reader restores it."""
-    found = {"error": type(error).__name__, "message": str(error)}
-    found.update({name: getattr(error, name) for name in error._fields})
-    return found
 
 
 def serve(

@@ -13,7 +13,7 @@ from zwire import zenoh
 from zwire._closing import Closing
 from zwire._zwire import SpoolWriter
 from zwire.errors import ConfigError
-from zwire.spool._append import settings
+from zwire.spool._append import settings, undone
 from zwire.spool._serve import RangeServer
 
 if TYPE_CHECKING:
@@ -55,9 +55,18 @@ class Keeper(Closing, ABC):
 
     _writer: SpoolWriter
 
-    def _open(self, linger: float, retention: Retention | None, wanted: Mapping[str, object]) -> None:
+    def _open(
+        self,
+        path: str | os.PathLike[str],
+        linger: float,
+        retention: Retention | None,
+        segments: tuple[int, float],
+        **given: Any,  # noqa: ANN401 - see settings
+    ) -> None:
+        self.path = os.path.abspath(os.fspath(path))  # noqa: PTH100 - pathlib would be a third of the import.
         keep = retention or Retention()
         limits = keep.seconds, keep.bytes, keep.consumer_seconds
+        wanted = settings(segment_bytes=segments[0], segment_seconds=segments[1], **given)
         self._writer = SpoolWriter(self.path, wanted, linger, *limits)
 
     @property
@@ -167,16 +176,9 @@ class Spooler(Keeper):
         if overflow not in {"drop_newest", "drop_oldest", "block"}:
             problem = f"overflow: {overflow!r} is not drop_newest, drop_oldest or block"
             raise ConfigError(problem, path="overflow")
-        by_key = shards == "keyexprs"
-        wanted = settings(
-            columns=columns,
-            shards=len(keys) if shards == "keyexprs" else shards,
-            shard_keys=keys if by_key else None,
-            durability=durability,
-            segment_bytes=segment_bytes,
-            segment_seconds=segment_seconds,
-        )
-        self.path: str = os.path.abspath(os.fspath(path))  # noqa: PTH100 - pathlib would be a third of the import.
+        placed: dict[str, object] = {"shards": shards}
+        if shards == "keyexprs":
+            placed = {"shards": len(keys), "shard_keys": keys}
         self._own = session is None
         if session is None:
             opened = zenoh.Config(config)
@@ -186,21 +188,18 @@ class Spooler(Keeper):
         self._subscribers: list[Any] = []
         self._lost: dict[str, float] = {}
         self._server: RangeServer | None = None
-        try:
+        with undone(self._leave):
             # Open the spool first: samples in it are not asked for again.
-            self._open(linger, retention, wanted)
-        except BaseException:
-            self._leave()
-            raise
-        try:
+            segments = segment_bytes, segment_seconds
+            self._open(path, linger, retention, segments, columns=columns, durability=durability, **placed)
+        with undone(self.close):
             max_age = self._max_age(history)
             for key in keys:
                 deadline = _LONG if overflow == "block" else None
                 channel: Any = zenoh.handlers.Channel(_MANY, full=overflow, deadline=deadline)
                 if recovery or history:
-                    subscriber = self._writer.subscriber(
-                        session, key, channel, history=bool(history), max_age=max_age
-                    )
+                    past = bool(history)
+                    subscriber = self._writer.subscriber(session, key, channel, history=past, max_age=max_age)
                 else:
                     subscriber = session.declare_subscriber(key, channel)
                 self._subscribers.append(subscriber)
@@ -208,9 +207,6 @@ class Spooler(Keeper):
             if serve:
                 self._server = RangeServer(self.path, session=session)
             self._events = session.info.declare_transport_events_listener(self._link_changed)
-        except BaseException:
-            self.close()
-            raise
 
     @property
     def session(self) -> zenoh.Session:

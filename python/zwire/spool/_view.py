@@ -68,7 +68,7 @@ class Spool:
     @property
     def columns(self) -> list[str]:
         """The columns of its rows, in order."""
-        return self._view.columns
+        return list(self._view.columns)
 
     @property
     def shard_keys(self) -> list[str] | None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Literal
 
 from zwire import zre
 from zwire.errors import ConfigError
-from zwire.spool._append import settings
+from zwire.spool._append import undone
 from zwire.spool._spooler import Keeper, Retention
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
     from typing import Any
 
@@ -68,14 +68,6 @@ class ZreSpooler(Keeper):
             SpoolMismatch: The folder has a spool with another table or other columns.
             ConfigError: An option that cannot be used; ``path`` names it.
         """
-        wanted = settings(
-            table="zre",
-            columns=columns,
-            durability=durability,
-            segment_bytes=segment_bytes,
-            segment_seconds=segment_seconds,
-        )
-        self.path: str = os.path.abspath(os.fspath(path))  # noqa: PTH100 - pathlib would be a third of the import.
         self._own = node is None
         if node is None:
             given = zre.Config.of(config, {})
@@ -88,16 +80,14 @@ class ZreSpooler(Keeper):
             raise ConfigError("config: not allowed with a given node", path="config")
         self._node = node
         # Open the spool first: if that fails, no peer has seen the node.
-        self._open(linger, retention, wanted)
-        try:
+        segments = segment_bytes, segment_seconds
+        self._open(path, linger, retention, segments, table="zre", columns=columns, durability=durability)
+        with undone(self.close):
             self._writer.feed(node)
             for group in [groups] if isinstance(groups, str) else groups:
                 node.join(group)
             if self._own:
                 node.start()
-        except BaseException:
-            self.close()
-            raise
 
     @property
     def node(self) -> zre.Node:
@@ -157,27 +147,17 @@ class ZreLogSpooler(Keeper):
             SpoolMismatch: The folder has a spool with another table or other columns.
             ConfigError: An option that cannot be used; ``path`` names it.
         """
-        wanted = settings(
-            table="zre.log",
-            columns=columns,
-            durability=durability,
-            segment_bytes=segment_bytes,
-            segment_seconds=segment_seconds,
-        )
-        self.path: str = os.path.abspath(os.fspath(path))  # noqa: PTH100 - pathlib would be a third of the import.
         if overflow not in {"drop_newest", "drop_oldest"}:
             problem = f"overflow: {overflow!r} is not drop_newest or drop_oldest: log senders never wait"
             raise ConfigError(problem, path="overflow")
-        self._log = zre.LogCollector(
-            bind, advertise, queue=_MANY, queue_bytes=queue_bytes, on_overflow=overflow
-        )
+        held: Any = {"queue": _MANY, "queue_bytes": queue_bytes, "on_overflow": overflow}
+        self._log = zre.LogCollector(bind, advertise, **held)
         self._node: zre.Node | None = None
-        try:
-            self._open(linger, retention, wanted)
-        except BaseException:
-            self._log.close()
-            raise
-        try:
+        with undone(self._log.close):
+            segments = segment_bytes, segment_seconds
+            kept = {"table": "zre.log", "columns": columns, "durability": durability}
+            self._open(path, linger, retention, segments, **kept)
+        with undone(self.close):
             self._writer.feed(self._log)
             if announce:
                 given = zre.Config.of(config, {"collector": self._log.endpoint})
@@ -185,9 +165,6 @@ class ZreLogSpooler(Keeper):
                 unheard = zre.Config.of(given, {"queue": 1, "on_overflow": "drop_oldest"})
                 self._node = zre.Node(config=unheard)
                 self._node.start()
-        except BaseException:
-            self.close()
-            raise
 
     @property
     def endpoint(self) -> str:
