@@ -11,7 +11,7 @@ import pytest
 
 from zwire import config
 from zwire.errors import ConfigError
-from zwire.spark import _secrets, schema
+from zwire.spark import _settings, schema
 from zwire.spark.sources._options import SESSION, Options, named
 
 KNOWN = (
@@ -170,19 +170,19 @@ def test_a_named_secret_is_read_where_the_session_is_opened(tmp_path, monkeypatc
         assert b"geheim" not in pickle.dumps(text)
     monkeypatch.setenv("ZWIRE_TEST_PASSWORD", "geheim")
     for text in (by_file, by_name):
-        tree = json.loads(_secrets.resolved(text))
+        tree = json.loads(_settings.resolved(text))
         assert tree["transport"]["auth"]["usrpwd"]["password"] == "geheim"
     monkeypatch.delenv("ZWIRE_TEST_PASSWORD")
     with pytest.raises(ConfigError, match=r"spark\.executorEnv\.ZWIRE_TEST_PASSWORD"):
-        _secrets.resolved(by_name)
+        _settings.resolved(by_name)
     file.unlink()
     with pytest.raises(ConfigError, match="No such file"):
-        _secrets.resolved(by_file)
+        _settings.resolved(by_file)
     file.write_bytes(b"\xff")
     with pytest.raises(ConfigError, match="it is no text"):
-        _secrets.resolved(by_file)
+        _settings.resolved(by_file)
     plain = options().session()
-    assert _secrets.resolved(plain) is plain
+    assert _settings.resolved(plain) is plain
 
 
 def hidden(cls, path=()):
@@ -198,7 +198,7 @@ def hidden(cls, path=()):
 def test_all_secrets_of_a_configuration_are_known():
     fields = set(hidden(config.SessionConfig))
     assert len(fields) == 3
-    assert fields < set(_secrets.SECRETS)
+    assert fields < set(_settings.SECRETS)
     keys = (Path(__file__).parents[2] / "rust/zwire-engine/src/config/keys.rs").read_text()
     listed = set(re.findall(r'\("([a-z_/]*(?:password|private_key_base64|private_key_pem))"', keys))
-    assert listed == set(_secrets.SECRETS)
+    assert listed == set(_settings.SECRETS)

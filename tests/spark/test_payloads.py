@@ -17,7 +17,8 @@ from pyspark.sql import types as t
 
 import zwire.spark as zs
 from zwire.errors import PayloadError
-from zwire.spark._payloads import _apply, _cdr, _msg, _protobuf, _trees, _types
+from zwire.spark import _types
+from zwire.spark._payloads import _apply, _cdr, _msg, _protobuf, _trees
 from zwire.typed._tree import Misfit
 
 # ---- CDR, as rosbags 0.11.9 writes it ---------------------------------------------------------------

@@ -17,7 +17,7 @@ import truth
 import zwire.spark as zs
 from truth import ALL, CAPTURES, missing, path
 from zwire import capture
-from zwire.spark.sources import _files, _filters, _pcap
+from zwire.spark.sources import _filters, _pcap
 
 HERE = str(CAPTURES)
 
@@ -208,7 +208,7 @@ def test_files_are_found_and_packed(tmp_path):
         given = {"path": str(tmp_path), **options}
         return [
             (os.path.relpath(file.path, tmp_path), file.size)
-            for file in _files.listed(_pcap.Options("test", given, _pcap.KNOWN))
+            for file in _pcap.listed(_pcap.Options("test", given, _pcap.KNOWN))
         ]
 
     assert found() == [("a.pcap", 10), ("b.pcapng", 20), ("c.txt", 30)]
@@ -221,8 +221,8 @@ def test_files_are_found_and_packed(tmp_path):
     ]
 
     def packed(sizes, **options):
-        files = [_files.File(str(number), size) for number, size in enumerate(sizes)]
-        return _files.packed(files, _pcap.Options("test", options, _pcap.KNOWN))
+        files = [_pcap.File(str(number), size) for number, size in enumerate(sizes)]
+        return _pcap.packed(files, _pcap.Options("test", options, _pcap.KNOWN))
 
     mib = 1 << 20
     assert [len(part) for part in packed([mib] * 100, minPartitions="1")] == [25, 25, 25, 25]

@@ -68,7 +68,7 @@ def test_a_session_in_use_is_not_idle(endpoint, hub):
     eventually(lambda: zs.session_counts()["closed_idle"] == closed + 1)
     eventually(lambda: not hub.info.transports())
     # With the last session goes the thread that watches them.
-    eventually(lambda: _sessions._process.cache.closer is None)
+    eventually(lambda: _sessions._process.closer is None)
 
 
 def test_a_session_without_idle_time_stays(endpoint):

@@ -23,8 +23,7 @@ import zwire.spark as zs
 from zwire import zenoh
 from zwire.errors import ConfigError, LinkClosed, TimedOut, Undelivered
 from zwire.idempotence import Filter, Identity, commit_key
-from zwire.spark._pace import Pace
-from zwire.spark._send import Sender, put_options
+from zwire.spark._send import Pace, Sender, put_options
 from zwire.spark.sources import _sink
 from zwire.spark.sources._columns import check, to_put
 from zwire.spark.sources._writers import row_schema

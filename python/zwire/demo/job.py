@@ -6,13 +6,12 @@ import contextlib
 import os
 import sys
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import zwire.spark as zs
 from zwire.demo.counts import Tally
 from zwire.errors import TimedOut, ZwireError
-from zwire.spark._lazy import f
+from zwire.spark._types import f
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,8 +39,7 @@ _START = 60.0
 """Seconds for a JVM and a session to start; five are usual."""
 
 
-@dataclass(frozen=True)
-class Decoded:
+class Decoded(NamedTuple):
     """The contents of the capture."""
 
     messages: int
@@ -65,15 +63,15 @@ class Published(NamedTuple):
 
 
 class Job:
-    """A Spark session, and the steps of the job."""
+    """A Spark session, and the steps of the job, in their order."""
+
+    _messages: DataFrame
+    _answers: DataFrame
 
     def __init__(self, endpoint: str, *, temporary: Path, log: Path) -> None:
         self.endpoint = endpoint
         self._log = log
         self.spark: SparkSession = _start(temporary, log)
-        self._messages: DataFrame | None = None
-        self._results: DataFrame | None = None
-        self._answers: DataFrame | None = None
 
     @property
     def version(self) -> str:
@@ -85,8 +83,7 @@ class Job:
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         self.spark.stop()
-        if _of_spark(error):
-            raise _failed(error, self._log) from error
+        _check(error, self._log)
 
     def decode(self, capture: Path) -> Decoded:
         """Decode the capture, and count the fleet's messages into the hub and out of it."""
@@ -122,26 +119,19 @@ class Job:
         # The capture grows while it is read; a message cut off at its end is not one of the fleet.
         links = fleet.select("src", "dst").distinct()
         errors = self._messages.where("error is not null").join(links, ["src", "dst"], "left_semi").collect()
-        return Decoded(
-            sum(row.messages for row in counted),
-            _tallies(counted, "into"),
-            _tallies(counted, "out of"),
-            [f"the capture, {row.src} > {row.dst}: {row.error}" for row in errors],
-        )
+        problems = [f"the capture, {row.src} > {row.dst}: {row.error}" for row in errors]
+        messages = sum(row.messages for row in counted)
+        return Decoded(messages, _tallies(counted, "into"), _tallies(counted, "out of"), problems)
 
     def ask(self, processes: int, robots: int) -> Answers:
         """Query each robot for its status, from the partitions of an RDD."""
         selectors = [
             f"fleet/{process}/robot-{robot}/status" for process in range(processes) for robot in range(robots)
         ]
-        replies = (
-            self.spark.sparkContext.parallelize(selectors, 2)
-            .mapPartitions(zs.get_partition(self.endpoint))
-            .collect()
-        )
-        status = f.from_json(
-            f.col("payload").cast("string"), "x double, y double, battery double, sent bigint"
-        )
+        asked = self.spark.sparkContext.parallelize(selectors, 2)
+        replies = asked.mapPartitions(zs.get_partition(self.endpoint)).collect()
+        kinds = "x double, y double, battery double, sent bigint"
+        status = f.from_json(f.col("payload").cast("string"), kinds)
         self._answers = (
             self.spark.createDataFrame(replies, zs.schema.REPLY.ddl)
             .where("error is null")
@@ -162,8 +152,6 @@ class Job:
         """Sum up the messages of each robot, compare the sum with its answer, and publish it."""
         from pyspark.sql import Window
 
-        assert self._messages is not None  # noqa: S101 - decoded before
-        assert self._answers is not None  # noqa: S101 - asked before
         place = f.from_json("text", "x double, y double")
         by_robot = Window.partitionBy("process", "robot", "kind").orderBy("number")
         messages = (
@@ -176,11 +164,10 @@ class Job:
         def of(kind: str, column: str) -> Column:
             return f.when(f.col("kind") == kind, f.col(column))
 
-        last = f.max_by("place", of("position", "number"))
         found = messages.groupBy("process", "robot").agg(
             *(f.count_if(f.col("kind") == kind).alias(kind) for kind in ("position", "battery", "image")),
             f.coalesce(f.sum(step), f.lit(0.0)).alias("metres"),
-            last.alias("place"),
+            f.max_by("place", of("position", "number")).alias("place"),
             f.max_by("text", of("battery", "number")).cast("double").alias("charge"),
             f.coalesce(f.sum(of("image", "bytes")), f.lit(0)).alias("image_bytes"),
         )
@@ -202,7 +189,6 @@ class Job:
 
     def tracks(self) -> list[Row]:
         """Return the positions of each robot in order, at most a hundred or so of each."""
-        assert self._messages is not None  # noqa: S101 - decoded before
         place = f.from_json("text", "x double, y double")
         return (
             self._messages.where("way = 'into' and kind = 'position'")
@@ -215,7 +201,6 @@ class Job:
 
     def rates(self) -> list[Row]:
         """Return bytes and messages of each kind in each tenth of a second, on their way into the hub."""
-        assert self._messages is not None  # noqa: S101 - decoded before
         return (
             self._messages.where("way = 'into' and error is null")
             .groupBy(f.floor(f.col("ts").cast("double") * 10).alias("tenth"), "kind")
@@ -229,16 +214,14 @@ def _tallies(rows: list[Row], way: str) -> Tallies:
     return {(row.process, row.kind): Tally(row.messages, row.different) for row in rows if row.way == way}
 
 
-def _of_spark(error: BaseException | None) -> bool:
+def _check(error: BaseException | None, log: Path) -> None:
+    """Raise an error of Spark anew, with its first line."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    return isinstance(error, PySparkException | Py4JError)
-
-
-def _failed(error: BaseException | None, log: Path) -> ZwireError:
-    line = str(error).strip().partition("\n")[0]
-    return ZwireError(f"Spark has failed, more is in {log}: {line}")
+    if isinstance(error, PySparkException | Py4JError):
+        line = str(error).strip().partition("\n")[0]
+        raise ZwireError(f"Spark has failed, more is in {log}: {line}") from error
 
 
 def _start(temporary: Path, log: Path) -> SparkSession:
@@ -259,8 +242,7 @@ def _start(temporary: Path, log: Path) -> SparkSession:
     except BaseException as error:
         # A JVM left alone while it starts never exits: it waits to report its port.
         starting.abandon()
-        if _of_spark(error):
-            raise _failed(error, log) from error
+        _check(error, log)
         raise
 
 

@@ -37,18 +37,8 @@ _NAMES = {encoding: name for name, encoding in _ENCODINGS.items()} | {"text/json
 
 # Fields equal for all messages of a channel, as its metadata.
 _PREFIX = "zwire."
-_FIXED = (
-    "encoding",
-    "kind",
-    "hlc_id",
-    "source_zid",
-    "source_eid",
-    "priority",
-    "congestion",
-    "express",
-    "reliable",
-    "link",
-)
+_VARIES = {"key", "payload", "timestamp", "hlc", "source_sn", "attachment", "recv_ts", "shard", "offset"}
+_FIXED = tuple(name for name in SAMPLE.names if name not in _VARIES)
 # What channels have that were written when columns had other types: the column, and its value.
 _FORMER = {
     "kind": ("kind", {"0": "put", "1": "del"}),

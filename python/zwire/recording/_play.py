@@ -6,6 +6,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zwire._lazy import pa, pc
+from zwire.columns import SAMPLE
 from zwire.recording._rows import conform, rising
 
 if TYPE_CHECKING:
@@ -17,20 +18,9 @@ if TYPE_CHECKING:
 TICK = 0.001
 """Seconds: rows due within this time go together, so that one call publishes several."""
 
-PLAYED = (
-    "key",
-    "payload",
-    "kind",
-    "encoding",
-    "timestamp",
-    "hlc",
-    "hlc_id",
-    "attachment",
-    "priority",
-    "congestion",
-    "express",
-    "recv_ts",
-)
+_UNUSED = {"source_zid", "source_eid", "source_sn", "reliable", "link", "shard", "offset"}
+
+PLAYED = tuple(name for name in SAMPLE.names if name not in _UNUSED)
 """Columns that a replay needs; a recording with just these is not converted."""
 
 

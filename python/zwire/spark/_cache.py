@@ -42,9 +42,22 @@ E = TypeVar("E", bound=Entry)
 
 
 class Cache(Generic[E]):
-    """Entries by the text of their configuration. All access is under ``lock``."""
+    """Entries by the text of their configuration. All access is under ``lock``.
+
+    A forked child starts anew: open entries, the lock and the thread belong to its parent. They are kept, not
+    dropped; a child that has never opened an entry has nothing to tear down.
+    """
 
     def __init__(self) -> None:
+        self._inherited: list[object] = []
+        self._begin()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._inherited.append((self.entries, self.lock, self.changed, self.closer))
+        self._begin()
+
+    def _begin(self) -> None:
         self.entries: dict[str, E] = {}
         self.lock = threading.Lock()
         self.changed = threading.Condition(self.lock)
@@ -97,8 +110,7 @@ class Cache(Generic[E]):
                 finally:
                     self.lock.acquire()
                 if not due:
-                    # An entry may become idle unnoticed between two checks: for an eighth of its time at
-                    # most.
+                    # An entry may become idle unnoticed between two checks, an eighth of its time apart.
                     self.changed.wait(min(entry.idle for entry in watched.values()) / 8)
 
     def close(self) -> None:
@@ -114,20 +126,3 @@ class Cache(Generic[E]):
         with self.lock:
             live = sum(not entry.is_over() for entry in self.entries.values())
             return {"opened": self.opened, "closed_idle": self.closed_idle, "open": live}
-
-
-class PerProcess(Generic[E]):
-    """A cache for each process.
-
-    A forked child starts anew: open entries, the lock and the thread belong to its parent. They are kept, not
-    dropped; a child that has never opened an entry has nothing to tear down.
-    """
-
-    def __init__(self) -> None:
-        self.cache: Cache[E] = Cache()
-        self._inherited: list[Cache[E]] = []
-        os.register_at_fork(after_in_child=self._forget)
-
-    def _forget(self) -> None:
-        self._inherited.append(self.cache)
-        self.cache = Cache()

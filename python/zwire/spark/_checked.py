@@ -6,7 +6,10 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField, StructType
 
 
 def _bound(default: Any, fits: Callable[[Any], bool], text: str, kind: Any = None) -> Any:  # noqa: ANN401
@@ -16,9 +19,8 @@ def _bound(default: Any, fits: Callable[[Any], bool], text: str, kind: Any = Non
 
 def choice(default: Any, *allowed: object) -> Any:  # noqa: ANN401 - the type is that of the field
     """Make a field with a fixed set of values; ``None`` is allowed where it is the default."""
-    return _bound(
-        default, lambda value: value in allowed, f"be one of {', '.join(map(str, allowed))}, not {{!r}}"
-    )
+    known = ", ".join(map(str, allowed))
+    return _bound(default, lambda value: value in allowed, f"be one of {known}, not {{!r}}")
 
 
 def whole(default: int | None, least: int, most: int | None = None) -> Any:  # noqa: ANN401 - as above
@@ -42,11 +44,7 @@ class Checked:
     """Base of dataclasses with such fields; sent to the workers, so all fields pickle."""
 
     def __post_init__(self) -> None:
-        """Check all fields.
-
-        Raises:
-            ValueError: A value is out of its bounds; names the option.
-        """
+        """Check all fields; an error names the option."""
         for each in dataclasses.fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
             value = getattr(self, each.name)
             if "fits" not in each.metadata or (value is None and each.default is None):
@@ -54,3 +52,22 @@ class Checked:
             if not each.metadata["fits"](value):
                 raise ValueError(f"{each.name} must {each.metadata['text'].format(value)}")
             object.__setattr__(self, each.name, each.metadata["kind"](value))
+
+
+def check_kind(kinds: Mapping[str, str], name: str, *allowed: str, advice: str = "", of: str = "") -> None:
+    """Refuse the lack of a column, and one of another type."""
+    if name not in kinds:
+        raise ValueError(f"there is no column {name!r}{advice}")
+    if kinds[name] not in allowed:
+        raise ValueError(f"column {name!r}{of} must be {' or '.join(allowed)}, not {kinds[name]}")
+
+
+def added(df: DataFrame, prefix: str, fields: Iterable[StructField], what: str) -> StructType:
+    """Return the schema of a DataFrame with more fields, whose names get a prefix; refuse existing names."""
+    from pyspark.sql.types import StructField, StructType
+
+    more = [StructField(prefix + field.name, field.dataType) for field in fields]
+    for field in more:
+        if field.name in df.columns:
+            raise ValueError(f"there is a column {field.name!r} already: give a prefix for those of {what}")
+    return StructType([*df.schema.fields, *more])

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from zwire.errors import ConfigError
-from zwire.spark._cache import Entry, PerProcess
-from zwire.spark._secrets import fetch, is_reference
+from zwire.spark._cache import Cache, Entry
+from zwire.spark._settings import fetch, is_reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,10 +33,8 @@ _LISTS = ("generations", "interfaces", "peers", "gossip_bind", "gossip_connect",
 def node_settings(config: IntoNodeConfig) -> str:
     """Return a configuration as canonical JSON: picklable, comparable, the same everywhere.
 
-    A secret key may be ``env:NAME`` or ``file:/path``: it is read in the process that starts the node.
-
-    Raises:
-        ConfigError: The configuration is wrong, or not for several nodes: a UUID, a collector, a function.
+    A secret key may be ``env:NAME`` or ``file:/path``: it is read in the process that starts the node. What
+    is not for several nodes is refused: a UUID, a collector, a function.
     """
     from zwire.zre import Config, Node, keypair
 
@@ -89,7 +87,7 @@ class _Entry(Entry):
         self.node.stop()
 
 
-_process: PerProcess[_Entry] = PerProcess()
+_process: Cache[_Entry] = Cache()
 
 
 def _start(text: str) -> _Entry:
@@ -103,23 +101,22 @@ def _start(text: str) -> _Entry:
 @contextlib.contextmanager
 def lend(text: str) -> Iterator[Node]:
     """Yield the node of this process for a configuration; start it if there is none."""
-    cache = _process.cache
-    with cache.lock:
-        entry = cache.entry(text, lambda: _start(text))
+    with _process.lock:
+        entry = _process.entry(text, lambda: _start(text))
         entry.users += 1
     try:
         yield entry.node
     finally:
-        with cache.lock:
+        with _process.lock:
             entry.users -= 1
 
 
 def close_nodes() -> None:
     """Stop all nodes of this process at once."""
-    _process.cache.close()
+    _process.close()
 
 
 def node_counts() -> dict[str, int]:
     """Count the nodes started by this process, and those still running."""
-    counts = _process.cache.counts()
+    counts = _process.counts()
     return {"started": counts["opened"], "running": counts["open"]}

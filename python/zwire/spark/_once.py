@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zwire.spark._lazy import f
+from zwire.spark._types import f
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

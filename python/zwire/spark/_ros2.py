@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zwire.spark._lazy import f
+from zwire.spark._types import f
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,6 @@ from zwire._rows import payload_bytes
 from zwire.errors import LinkClosed, RowError, SessionClosed, TimedOut
 from zwire.spark import schema
 from zwire.spark._checked import Checked, above_zero, choice
-from zwire.spark._pace import Pace
 from zwire.spark._sessions import session
 from zwire.spark._settings import settings, value
 
@@ -76,6 +75,46 @@ class PutOptions(Checked):
     send_timeout: float = above_zero(120.0)
     max_rows_per_second: float | None = above_zero(None, None)
     max_bytes_per_second: float | None = above_zero(None, None)
+
+
+_STEP = 0.1
+"""Seconds of one piece, so that a receiver sees an even flow and not one burst each second."""
+
+
+class Pace:
+    """Cuts batches into pieces and waits between them. Time lost is not made up for."""
+
+    def __init__(self, rows: float | None, octets: float | None) -> None:
+        self.rows = rows
+        self.octets = octets
+        self.next = 0.0
+
+    def pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a batch in pieces, each when it is due."""
+        if self.rows is None and self.octets is None:
+            yield batch
+            return
+        for piece in self._cut(batch):
+            now = time.monotonic()
+            if self.next > now:
+                time.sleep(self.next - now)
+            # Count from the due time: otherwise each late wake-up would lower the rate.
+            self.next = max(self.next, now - _STEP) + self._seconds(piece)
+            yield piece
+
+    def _cut(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Halve the batch, until each part takes a step or is a single row."""
+        if batch.num_rows > 1 and self._seconds(batch) > _STEP:
+            half = batch.num_rows // 2
+            yield from self._cut(batch.slice(0, half))
+            yield from self._cut(batch.slice(half))
+        elif batch.num_rows:
+            yield batch
+
+    def _seconds(self, batch: pa.RecordBatch) -> float:
+        by_rows = 0.0 if self.rows is None else batch.num_rows / self.rows
+        by_octets = 0.0 if self.octets is None else payload_bytes(batch) / self.octets
+        return max(by_rows, by_octets)
 
 
 def put_options(config: IntoConfig, **options: Unpack[PutKeywords]) -> PutOptions:
@@ -187,11 +226,8 @@ class Sender:
         stats = self.session.stats()
         # A link that has just ended may not be counted yet, and a flush has no neighbour to wait for then.
         if _links(stats) != self.links or not self.session.info.transports():
-            raise LinkClosed(
-                f"the link was lost while {self.rows} rows were sent, and some of them with it; "
-                "sending the partition again sends all of them",
-                by_peer=True,
-            )
+            problem = f"the link was lost while {self.rows} rows were sent, and some of them with it"
+            raise LinkClosed(f"{problem}; sending the partition again sends all of them", by_peer=True)
         dropped = self.skipped + max(0, stats.get("link.tx_dropped", 0) - self.congested)
         return PutSummary(self.rows, self.bytes, dropped, time.monotonic() - self.start)
 

@@ -11,9 +11,8 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zwire.spark._cache import Entry, PerProcess
-from zwire.spark._secrets import resolved
-from zwire.spark._settings import settings, value
+from zwire.spark._cache import Cache, Entry
+from zwire.spark._settings import resolved, settings, value
 
 if TYPE_CHECKING:
     from zwire.spark._settings import IntoConfig
@@ -44,7 +43,7 @@ class _Entry(Entry):
         return handle
 
 
-_process: PerProcess[_Entry] = PerProcess()
+_process: Cache[_Entry] = Cache()
 
 
 def _open(text: str) -> _Entry:
@@ -71,16 +70,15 @@ def session(config: IntoConfig) -> Session:
         ConnectError: No endpoint answers.
     """
     text = settings(config)
-    cache = _process.cache
-    with cache.lock:
-        return cache.entry(text, lambda: _open(text)).handle()
+    with _process.lock:
+        return _process.entry(text, lambda: _open(text)).handle()
 
 
 def close_sessions() -> None:
     """Close the sessions of this process at once, for an application that has finished with Spark."""
-    _process.cache.close()
+    _process.close()
 
 
 def session_counts() -> dict[str, int]:
     """Count the sessions of this process opened, closed as idle, and still open."""
-    return _process.cache.counts()
+    return _process.counts()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict, Unpack
 
 from zwire.errors import RowError, TimedOut, UnknownPeer
-from zwire.spark._checked import Checked, above_zero, choice, not_negative
+from zwire.spark._checked import Checked, above_zero, check_kind, choice, not_negative
 from zwire.spark._nodes import lend, node_settings
 
 if TYPE_CHECKING:
@@ -90,7 +90,6 @@ def tell_options(
 
 def tell(options: TellOptions, rows: Iterable[Told]) -> ToldSummary:
     """Send a partition. For an empty one no node is started."""
-    teller: _Teller | None = None
     iterator = iter(rows)
     first = next(iterator, None)
     if first is None:
@@ -162,9 +161,7 @@ class _Teller:
             try:
                 return self.node.whisper(to, content, patience=self.options.patience)
             except UnknownPeer:
-                if to in self.awaited:
-                    raise
-                if time.monotonic() - self.start >= self.options.wait:
+                if to in self.awaited or time.monotonic() - self.start >= self.options.wait:
                     self.awaited.add(to)
                     raise
                 time.sleep(_POLL)
@@ -224,22 +221,12 @@ def told_rows(batches: Iterable[pa.RecordBatch], to: str | None) -> Iterator[Tol
 
 
 def check_told(kinds: Mapping[str, str], name: str, *, given: bool) -> None:
-    """Refuse columns of a DataFrame that cannot be sent.
-
-    Args:
-        kinds: Types of the columns, as Spark names them.
-        name: ``group`` or ``peer``.
-        given: Whether the destination is given without a column.
-
-    Raises:
-        ValueError: A column is missing or of a wrong type.
-    """
+    """Refuse columns that cannot be sent; ``name`` is ``group`` or ``peer``, unless all rows have one."""
     for column in ("content",) if given else (name, "content"):
         if column not in kinds:
             raise ValueError(f"there is no column {column!r}")
-    if kinds["content"] not in ("string", "binary", "array<string>", "array<binary>"):
-        raise ValueError(
-            f"column 'content' must be string, binary or an array of these, not {kinds['content']}"
-        )
-    if not given and kinds[name] != "string":
-        raise ValueError(f"column {name!r} must be string, not {kinds[name]}")
+    kind = kinds["content"]
+    if kind not in ("string", "binary", "array<string>", "array<binary>"):
+        raise ValueError(f"column 'content' must be string, binary or an array of these, not {kind}")
+    if not given:
+        check_kind(kinds, name, "string")

@@ -10,10 +10,11 @@ from zwire._lazy import pa
 from zwire.capture import Frame
 from zwire.spark import schema
 from zwire.spark._ask import GetOptions, Question, ask, get_options
-from zwire.spark._lazy import f
+from zwire.spark._checked import added, check_kind
 from zwire.spark._read import Capture, DecodeOptions, decode_options, read, read_frames
 from zwire.spark._send import PutOptions, check_columns, put_options, send
 from zwire.spark._tell import TellOptions, check_told, tell, tell_options, told_rows
+from zwire.spark._types import f
 from zwire.spark.batch import BYTES, ROWS
 
 if TYPE_CHECKING:
@@ -124,9 +125,8 @@ class _Get:
         columns = [pa.array(column, field.type) for column, field in zip(cells, wanted, strict=True)]
         left = batch.take(pa.array(asked, pa.int64()))
         fields = [field.with_name(self.prefix + field.name) for field in wanted]
-        return pa.RecordBatch.from_arrays(
-            [*left.columns, *columns], schema=pa.schema([*batch.schema, *fields])
-        )
+        wider = pa.schema([*batch.schema, *fields])
+        return pa.RecordBatch.from_arrays([*left.columns, *columns], schema=wider)
 
 
 def get(
@@ -160,25 +160,15 @@ def get(
     Raises:
         ValueError: A column or an option is wrong.
     """
-    from pyspark.sql.types import StructField, StructType
-
     made = get_options(config, **options)
     if how not in ("left", "inner"):
         raise ValueError(f"how must be left or inner, not {how!r}")
     kinds = dict(df.dtypes)
-    for name, allowed in ((selector_column, ("string",)), (payload_column, ("string", "binary"))):
-        if name is None:
-            continue
-        if name not in kinds:
-            raise ValueError(f"there is no column {name!r}")
-        if kinds[name] not in allowed:
-            raise ValueError(f"column {name!r} must be {' or '.join(allowed)}, not {kinds[name]}")
-    fields = [StructField(prefix + field.name, field.dataType) for field in schema.REPLY.spark()]
-    for field in fields:
-        if field.name in kinds:
-            raise ValueError(f"there is a column {field.name!r} already: give a prefix for those of replies")
-    function = _Get(made, selector_column, payload_column, how == "left", prefix)
-    return df.mapInArrow(function, StructType([*df.schema.fields, *fields]))
+    check_kind(kinds, selector_column, "string")
+    if payload_column is not None:
+        check_kind(kinds, payload_column, "string", "binary")
+    columns = added(df, prefix, schema.REPLY.spark(), "replies")
+    return df.mapInArrow(_Get(made, selector_column, payload_column, how == "left", prefix), columns)
 
 
 @dataclass(frozen=True)
@@ -219,14 +209,12 @@ class _DecodeFrames:
         for batch in batches:
             data = (memoryview(cell.as_buffer()) if cell.is_valid else None for cell in batch[self.column])
             nothing = [None] * batch.num_rows
-            src, dst = (
-                batch[name].to_pylist() if name in self.given else nothing for name in _FRAME_NAMES[:2]
-            )
+            src, dst = (batch[name].to_pylist() if name in self.given else nothing for name in ("src", "dst"))
             ts = _seconds(batch["ts"]) if "ts" in self.given else nothing
             yield from map(Frame, data, src, dst, ts)
 
 
-_FRAME_NAMES = ("src", "dst", "ts")
+_FRAME_KINDS = {"src": "string", "dst": "string", "ts": "timestamp"}
 
 
 def _seconds(column: pa.Array) -> list[float | None]:
@@ -268,30 +256,18 @@ def decode(
     """
     made = decode_options(**options)
     kinds = dict(df.dtypes)
-    if column not in kinds:
-        raise ValueError(f"there is no column {column!r}")
-    if kinds[column] not in ("string", "binary"):
-        raise ValueError(f"column {column!r} must be string or binary, not {kinds[column]}")
+    check_kind(kinds, column, "string", "binary")
     rows = schema.DECODE if columns is None else schema.DECODE.select(columns)
     if made.frames is not None:
-        given = _frame_columns(column, kinds)
+        check_kind(kinds, column, "binary", of=" of frames")
+        given = tuple(each for each in _FRAME_KINDS if each in kinds and each != column)
+        for each in given:
+            check_kind(kinds, each, _FRAME_KINDS[each], of=" of frames")
         function = _DecodeFrames(made, column, given, rows.names)
         return df.select([column, *given]).mapInArrow(function, rows.ddl)
     name = "path" if kinds[column] == "binary" and kinds.get("path") == "string" else None
     wanted = [column] if name is None else [column, name]
     return df.select(wanted).mapInArrow(_Decode(made, column, name, rows.names), rows.ddl)
-
-
-def _frame_columns(column: str, kinds: dict[str, str]) -> tuple[str, ...]:
-    """Check the columns of frames, and return those beside the bytes."""
-    if kinds[column] != "binary":
-        raise ValueError(f"column {column!r} of frames must be binary, not {kinds[column]}")
-    given = tuple(name for name in _FRAME_NAMES if name in kinds and name != column)
-    for name in given:
-        wanted = "timestamp" if name == "ts" else "string"
-        if kinds[name] != wanted:
-            raise ValueError(f"column {name!r} of frames must be {wanted}, not {kinds[name]}")
-    return given
 
 
 def captures(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from zwire._lazy import pa
+from zwire.spark._checked import added, check_kind
+from zwire.spark._types import sql_type, struct, struct_of, types
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,8 +72,6 @@ def decode_payload(
         ValueError: A column or an option is wrong or missing, or a description is invalid.
         ImportError: The library of a format is not installed (``zwire[codecs]``).
     """
-    from pyspark.sql.types import StringType, StructField, StructType
-
     # Imported here and below: most users of the package do not decode payloads and need not load this.
     from zwire.spark._payloads._apply import Spec, Unpack, reader_of
 
@@ -79,34 +79,18 @@ def decode_payload(
         if given not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {given!r}")
     kinds = dict(df.dtypes)
-    needed = [(payload, "binary", ""), (encoding, "string", "; give format")]
-    for name, kind, advice in needed[: 2 if format == "auto" else 1]:
-        if name not in kinds:
-            raise ValueError(f"there is no column {name!r}{advice}")
-        if kinds[name] != kind:
-            raise ValueError(f"column {name!r} must be {kind}, not {kinds[name]}")
+    check_kind(kinds, payload, "binary")
+    if format == "auto":
+        check_kind(kinds, encoding, "string", advice="; give format")
     found, record, described = _described(schema, format, message, descriptors, definition)
     if columns is not None:
         found = _chosen(found, list(columns))
-    spec = Spec(
-        found,
-        format,
-        payload,
-        encoding if format == "auto" else None,
-        prefix,
-        errors,
-        message,
-        described,
-        record,
-    )
+    encoded = encoding if format == "auto" else None
+    spec = Spec(found, format, payload, encoded, prefix, errors, message, described, record)
     if format != "auto":
         reader_of(spec, format)  # a missing description is an error here, not in the first task
-    fields = [StructField(prefix + field.name, field.dataType) for field in found]
-    fields.append(StructField(f"{prefix}error", StringType()))
-    for field in fields:
-        if field.name in kinds:
-            raise ValueError(f"there is a column {field.name!r} already: give a prefix for those of payloads")
-    return df.mapInArrow(Unpack(spec), StructType([*df.schema.fields, *fields]))
+    fields = [*found, *struct([("error", "string")])]
+    return df.mapInArrow(Unpack(spec), added(df, prefix, fields, "payloads"))
 
 
 def _described(
@@ -118,7 +102,6 @@ def _described(
 ) -> tuple[StructType, Record | None, bytes | None]:
     """Return the columns, and the description for formats with types of their own."""
     from zwire.spark._payloads import _msg, _protobuf
-    from zwire.spark._payloads._types import struct_of
 
     found = None if schema is None else struct_of(schema)
     described = record = None
@@ -149,15 +132,13 @@ def _same(given: StructType | None, derived: Any, what: str) -> StructType:  # n
 
 
 def _chosen(schema: StructType, names: list[str]) -> StructType:
-    from pyspark.sql.types import StructType
-
     known = schema.fieldNames()
     for name in names:
         if name not in known:
             raise ValueError(f"column {name!r} is not one of {', '.join(known)}")
     if not names or len(set(names)) < len(names):
         raise ValueError("columns must be at least one, and each once")
-    return StructType([schema[name] for name in names])
+    return types.StructType([schema[name] for name in names])
 
 
 def payload_schema(
@@ -178,11 +159,8 @@ def payload_schema(
     Raises:
         ValueError: None of them decodes, or their types contradict each other; names the column.
     """
-    from pyspark.sql.types import StructType
-
     from zwire.spark._payloads import _trees
     from zwire.spark._payloads._apply import arrow_codec
-    from zwire.spark._payloads._types import sql_type
     from zwire.typed._tree import check_tree
 
     trees: list[dict[str, Any]] = []
@@ -213,6 +191,5 @@ def payload_schema(
         made = pa.unify_schemas(schemas) if schemas else pa.schema(pa.array(trees).type)
     except (pa.ArrowException, TypeError, OverflowError) as error:
         raise ValueError(f"the payloads contradict each other: {error}") from None
-    found = sql_type(pa.struct(list(made)))
-    assert isinstance(found, StructType)  # noqa: S101 - a struct of Arrow is one
-    return found
+    found: Any = sql_type(pa.struct(list(made)))
+    return cast("StructType", found)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from zwire._lazy import pa
 from zwire.errors import PayloadError
-from zwire.spark._payloads._types import arrow_type
+from zwire.spark._types import arrow_type
 from zwire.typed._arrow import ArrowCodec
 from zwire.typed._formats import CODECS
 from zwire.typed._tree import Misfit
@@ -48,11 +48,7 @@ class Spec:
 
 
 def reader_of(spec: Spec, name: str) -> Reader:
-    """Return the reader of payloads in a format.
-
-    Raises:
-        ValueError: A description that the format needs is missing.
-    """
+    """Return the reader of payloads in a format; refuse the lack of a description that it needs."""
     names = spec.schema.fieldNames()
     if name == "protobuf":
         if spec.message is None or spec.descriptors is None:
@@ -135,9 +131,9 @@ class _Readers:
 
     def _find(self, encoding: str | None) -> tuple[str, Reader | None]:
         told = (encoding or "zenoh/bytes").partition(";")[0]
-        name = self.spec.format if self.spec.format != "auto" else self.by_name.get(told, "")
+        name = self.by_name.get(told, "")
         if self.spec.format != "auto":
-            told = name
+            told = name = self.spec.format
         if name not in self.made:
             try:
                 self.made[name] = reader_of(self.spec, name)
@@ -150,7 +146,6 @@ class _Batch:
     """A batch being built: values in lists, with tables between them."""
 
     def __init__(self, spec: Spec, readers: _Readers, batch: pa.RecordBatch) -> None:
-        self.pa = pa
         self.spec, self.readers, self.batch = spec, readers, batch
         self.fields = [pa.field(spec.prefix + each.name, arrow_type(each.dataType)) for each in spec.schema]
         self.schema = pa.schema([*batch.schema, *self.fields, pa.field(f"{spec.prefix}error", pa.string())])
@@ -165,7 +160,8 @@ class _Batch:
 
     def pieces(self) -> Iterator[pa.RecordBatch]:
         for row, (payload, encoding) in enumerate(self._payloads()):
-            values, error = self.nothing, None
+            values: Any = self.nothing
+            error = None
             if payload is not None:
                 try:
                     values = self._read(payload, encoding)
@@ -174,13 +170,13 @@ class _Batch:
                         raise
                     error = str(found)
                 self.size += len(payload)
-            if isinstance(values, list):
-                self._add(row, values, error)
-            elif values.num_rows == 0:
-                self._add(row, self.nothing, None)
-            else:
+            if not isinstance(values, list) and values.num_rows:
                 yield from self._flush()
                 yield from self._table(row, values)
+            else:
+                self.at.append(row)
+                self.values.append(values if isinstance(values, list) else self.nothing)
+                self.errors.append(error)
             if len(self.at) >= ROWS or self.size >= BYTES:
                 yield from self._flush()
         yield from self._flush()
@@ -204,18 +200,13 @@ class _Batch:
             # Libraries raise errors of any type; all of them concern this payload.
             raise problem(error, None, told, None) from error
 
-    def _add(self, row: int, values: list[Any], error: str | None) -> None:
-        self.at.append(row)
-        self.values.append(values)
-        self.errors.append(error)
-
     def _table(self, row: int, table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         for start in range(0, table.num_rows, ROWS):
             part = table.slice(start, ROWS)
             at = [row] * part.num_rows
             # Repeating a payload of many rows in each of them would need quadratic memory.
             first: list[int | None] = [None if start else row, *[None] * (part.num_rows - 1)]
-            yield self._out(at, part.columns, [None] * part.num_rows, payloads=first)
+            yield self._out(at, part.columns, [None] * part.num_rows, first)
 
     def _flush(self) -> Iterator[pa.RecordBatch]:
         if self.at:
@@ -223,11 +214,9 @@ class _Batch:
             self._begin()
 
     def _columns(self) -> list[pa.Array]:
-        pa = self.pa
         problems = (pa.ArrowException, OverflowError, UnicodeError, TypeError, ValueError)
-        cells = list(zip(*self.values, strict=True))
         try:
-            return [pa.array(column, each.type) for column, each in zip(cells, self.fields, strict=True)]
+            return self._arrays()
         except problems:
             # Readers have checked nearly everything; a remaining error (a year 10000) costs its row the
             # columns.
@@ -236,33 +225,30 @@ class _Batch:
                     try:
                         pa.array([value], each.type)
                     except problems as error:
-                        self._fail(row, f"{str(error)[:300]} at {each.name}")
+                        reason = f"{str(error)[:300]} at {each.name}"
+                        if self.spec.errors == "raise":
+                            raise PayloadError(reason) from None
+                        self.values[row], self.errors[row] = self.nothing, reason
                         break
-            cells = list(zip(*self.values, strict=True))
-            return [pa.array(column, each.type) for column, each in zip(cells, self.fields, strict=True)]
+            return self._arrays()
 
-    def _fail(self, row: int, reason: str) -> None:
-        if self.spec.errors == "raise":
-            raise PayloadError(reason)
-        self.values[row] = self.nothing
-        self.errors[row] = reason
+    def _arrays(self) -> list[pa.Array]:
+        cells = zip(*self.values, strict=True)
+        return [pa.array(column, each.type) for column, each in zip(cells, self.fields, strict=True)]
 
     def _out(
         self,
         at: list[int],
         columns: list[pa.Array],
         errors: list[str | None],
-        *,
         payloads: list[int | None] | None = None,
     ) -> pa.RecordBatch:
         """Put selected rows beside their columns; the payload column may come from other rows."""
-        pa = self.pa
-        rows = pa.array(at, pa.int64())
-        whole = payloads is None and at == list(range(self.batch.num_rows))
-        left = []
-        for name, column in zip(self.batch.schema.names, self.batch.columns, strict=True):
-            chosen = rows if payloads is None or name != self.spec.payload else pa.array(payloads, pa.int64())
-            left.append(column if whole else column.take(chosen))
-        return pa.RecordBatch.from_arrays(
-            [*left, *columns, pa.array(errors, pa.string())], schema=self.schema
-        )
+        left = self.batch.columns
+        if payloads is not None or at != list(range(self.batch.num_rows)):
+            rows = dict.fromkeys(self.batch.schema.names, pa.array(at, pa.int64()))
+            if payloads is not None:
+                rows[self.spec.payload] = pa.array(payloads, pa.int64())
+            left = [column.take(chosen) for column, chosen in zip(left, rows.values(), strict=True)]
+        made = [*left, *columns, pa.array(errors, pa.string())]
+        return pa.RecordBatch.from_arrays(made, schema=self.schema)

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from zwire.spark._payloads._msg import Primitive, Record, Several, Text
-from zwire.spark._payloads._types import signed
+from zwire.spark._types import signed
 from zwire.typed._tree import Misfit
 
 if TYPE_CHECKING:

@@ -10,43 +10,29 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from zwire.spark._lazy import types
-from zwire.spark._types import type_of
+from zwire.spark._types import type_of, types
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-PRIMITIVES = {
-    "bool": "?",
-    "byte": "B",
-    "char": "B",
-    "int8": "b",
-    "uint8": "B",
-    "int16": "h",
-    "uint16": "H",
-    "int32": "i",
-    "uint32": "I",
-    "int64": "q",
-    "uint64": "Q",
-    "float32": "f",
-    "float64": "d",
+# Names of types, their codes in the module struct, and the types of Spark that hold all of their values. A
+# char of ROS 2 is an octet; an unsigned 64-bit number becomes its bit pattern.
+_PRIMITIVES = {
+    "bool": ("?", "boolean"),
+    "byte": ("B", "smallint"),
+    "char": ("B", "smallint"),
+    "int8": ("b", "tinyint"),
+    "uint8": ("B", "smallint"),
+    "int16": ("h", "smallint"),
+    "uint16": ("H", "int"),
+    "int32": ("i", "int"),
+    "uint32": ("I", "bigint"),
+    "int64": ("q", "bigint"),
+    "uint64": ("Q", "bigint"),
+    "float32": ("f", "float"),
+    "float64": ("d", "double"),
 }
-"""Names of types, with their codes in the module ``struct``. A char of ROS 2 is an octet."""
-
-_COLUMNS = {
-    "?": "boolean",
-    "b": "tinyint",
-    "B": "smallint",
-    "h": "smallint",
-    "H": "int",
-    "i": "int",
-    "I": "bigint",
-    "q": "bigint",
-    "Q": "bigint",
-    "f": "float",
-    "d": "double",
-}
-"""Spark types that hold all values; an unsigned 64-bit number becomes its bit pattern."""
+_COLUMNS = dict(_PRIMITIVES.values())
 
 
 @dataclass(frozen=True)
@@ -104,15 +90,9 @@ def _short(name: str) -> str:
 
 
 def parse(definition: str, name: str = "") -> Record:
-    """Parse a definition.
+    """Parse a definition; ``name`` is that of its first message, ``package/msg/Type``.
 
-    Args:
-        definition: The text.
-        name: Name of the first message in it, ``package/msg/Type``; types of the same package need no
-            package in front.
-
-    Raises:
-        ValueError: The text is no definition, or a type is not defined; names the line or the type.
+    Types of the same package need no package in front. Errors name the line or the type.
     """
     first, *others = re.split(r"^=+[ \t]*$", definition, flags=re.MULTILINE)
     texts = dict(_KNOWN)
@@ -130,12 +110,9 @@ class _Parser:
         self.made: dict[str, Record] = {}
 
     def record(self, name: str, text: str, above: tuple[str, ...]) -> Record:
-        fields: list[tuple[str, Kind]] = []
-        for line in text.splitlines():
-            field = self._field(line.partition("#")[0].strip(), name, above)
-            if field is not None:
-                fields.append(field)
-        return Record(name, tuple(fields) or ((_NOTHING, Primitive("B")),))
+        lines = (line.partition("#")[0].strip() for line in text.splitlines())
+        fields = tuple(filter(None, (self._field(line, name, above) for line in lines)))
+        return Record(name, fields or ((_NOTHING, Primitive("B")),))
 
     def _field(self, line: str, record: str, above: tuple[str, ...]) -> tuple[str, Kind] | None:
         if not line:
@@ -155,8 +132,8 @@ class _Parser:
         return match["name"], kind
 
     def _kind(self, name: str, record: str, above: tuple[str, ...]) -> Kind:
-        if name in PRIMITIVES:
-            return Primitive(PRIMITIVES[name])
+        if name in _PRIMITIVES:
+            return Primitive(_PRIMITIVES[name][0])
         if name == "string":
             return Text()
         if name == "wstring":
@@ -195,11 +172,7 @@ def _column(kind: Kind) -> DataType:
 
 
 def record_of(schema: StructType) -> Record:
-    """Derive a message from columns: integers are signed, arrays and binaries are sequences.
-
-    Raises:
-        ValueError: A column has a type that CDR does not have.
-    """
+    """Derive a message from columns: integers are signed, arrays and binaries are sequences."""
     return Record("", tuple((field.name, _kind_of(field.dataType)) for field in schema))
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zwire.spark._lazy import types
-from zwire.spark._payloads._types import signed
-from zwire.spark._types import type_of
+from zwire.spark._types import signed, type_of, types
 from zwire.typed._codec import library
 from zwire.typed._tree import Misfit
 
@@ -22,24 +20,9 @@ if TYPE_CHECKING:
 _TIMESTAMP = "google.protobuf.Timestamp"
 
 # Numbers of google.protobuf.FieldDescriptor.Type; unsigned ones are wider, or bit patterns of 64 bits.
-_NAMES = {
-    1: "double",
-    2: "float",
-    3: "bigint",
-    4: "unsigned",
-    5: "int",
-    6: "unsigned",
-    7: "bigint",
-    8: "boolean",
-    9: "string",
-    12: "binary",
-    13: "bigint",
-    14: "enum",
-    15: "int",
-    16: "bigint",
-    17: "int",
-    18: "bigint",
-}
+_NAMES = {1: "double", 2: "float", 8: "boolean", 9: "string", 12: "binary", 14: "enum"}
+_NAMES |= dict.fromkeys((3, 7, 13, 16, 18), "bigint") | dict.fromkeys((5, 15, 17), "int")
+_NAMES |= dict.fromkeys((4, 6), "unsigned")
 _GROUP, _MESSAGE = 10, 11
 _MOST_DEPTH = 16
 
@@ -50,11 +33,7 @@ def descriptors(given: bytes | str | PathLike[str]) -> bytes:
 
 
 def message_class(name: str, described: bytes) -> Any:  # noqa: ANN401 - it is made at run time
-    """Make the class of a message.
-
-    Raises:
-        ValueError: The descriptors are invalid, or lack the message.
-    """
+    """Make the class of a message."""
     files = library("google.protobuf.descriptor_pb2", "codecs")
     pools = library("google.protobuf.descriptor_pool", "codecs")
     factory = library("google.protobuf.message_factory", "codecs")
@@ -69,10 +48,9 @@ def message_class(name: str, described: bytes) -> Any:  # noqa: ANN401 - it is m
             pool.Add(file) if hasattr(pool, "Add") else pool.AddSerializedFile(file.SerializeToString())
         return factory.GetMessageClass(pool.FindMessageTypeByName(name))
     except (KeyError, TypeError) as error:
-        names = ", ".join(
-            sorted(f"{f.package}.{m.name}".strip(".") for f in listed.file for m in f.message_type)
-        )
-        raise ValueError(f"the descriptors do not give {name!r} ({error}); they have {names[:500]}") from None
+        names = sorted(f"{f.package}.{m.name}".strip(".") for f in listed.file for m in f.message_type)
+        have = ", ".join(names)[:500]
+        raise ValueError(f"the descriptors do not give {name!r} ({error}); they have {have}") from None
 
 
 def schema_of(message: Any) -> StructType:  # noqa: ANN401 - a class that was made at run time

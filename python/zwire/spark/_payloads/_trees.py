@@ -6,7 +6,7 @@ from datetime import date, datetime
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, cast
 
-from zwire.spark._lazy import types
+from zwire.spark._types import types
 from zwire.typed._formats import CODECS
 from zwire.typed._tree import Converter, Misfit, Wire, scalars, wanted
 
@@ -47,20 +47,13 @@ def shape(*, free_keys: bool) -> Converter:
 
 
 def tree_reader(name: str, schema: StructType) -> Callable[[bytes], list[Any]]:
-    """Return a reader of a payload as values of columns; fields not in the schema are left out.
-
-    Raises:
-        ImportError: The library of the format is not installed; names the extra.
-    """
+    """Return a reader of a payload as values of columns; fields not in the schema are left out."""
     made = codec(name)
     asked = shape(free_keys=_has_free_keys(schema))
+    # Without the library of the format this names the extra.
     made.read(b"0" if name == "json" else b"\x00", asked)  # type: ignore[arg-type]  # any buffer will do
     load = _columns(schema, made.wire)
-
-    def read(payload: bytes) -> list[Any]:
-        return load(made.read(payload, asked))  # type: ignore[arg-type]  # any buffer will do
-
-    return read
+    return lambda payload: load(made.read(payload, asked))  # type: ignore[arg-type]  # any buffer will do
 
 
 def _has_free_keys(kind: DataType) -> bool:

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from zwire.errors import SpoolLocked, TimedOut
-from zwire.spark._secrets import resolved
+from zwire.spark._settings import resolved
 from zwire.spark.sources._options import named
 from zwire.spark.sources._spool import folders, remote
 

@@ -52,13 +52,13 @@ class Filters:
         return batch
 
 
-def split(filters: Iterable[Filter], rows: RowSchema) -> tuple[Filters, list[Filter]]:
+def split(filters: Iterable[Filter], rows: RowSchema) -> tuple[list[Filter], list[Filter]]:
     """Split filters into those that can be applied exactly to such rows, and the others."""
     kinds = dict(rows.columns)
-    taken = Filters()
+    taken: list[Filter] = []
     left: list[Filter] = []
     for each in filters:
-        (taken.filters if _is_exact(each, kinds) else left).append(each)
+        (taken if _is_exact(each, kinds) else left).append(each)
     return taken, left
 
 

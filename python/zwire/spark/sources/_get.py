@@ -82,7 +82,6 @@ class GetReader(DataSourceReader):
     options: GetOptions
     selectors: list[str]
     columns: RowSchema
-
     filters: Sequence[Filter] = ()
     """Filters that narrow the selectors."""
 

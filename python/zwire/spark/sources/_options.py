@@ -8,7 +8,7 @@ A source lists its options and reads each by its documented name::
 
 Spark lower-cases names, so case is ignored. A name that is not in the list is an error that suggests a
 similar one. No secret is kept here: those of a session can only be referred to (``env:NAME``,
-``file:/path``), see :mod:`zwire.spark._secrets`.
+``file:/path``), see :mod:`zwire.spark._settings`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, overload
 
 from zwire.errors import ConfigError
-from zwire.spark._secrets import check_referred, refuse_inline
-from zwire.spark._settings import settings
+from zwire.spark._settings import check_referred, refuse_inline, settings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

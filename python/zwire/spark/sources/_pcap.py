@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import fnmatch
 import functools
+import glob
+import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from zwire._lazy import pa, pc
 from zwire._rows import KeyFilter
 from zwire.spark import schema as rows
-from zwire.spark._read import Capture, decode_options, read
-from zwire.spark._secrets import fetch
-from zwire.spark.sources._files import FILES, listed, packed
+from zwire.spark._read import Capture, decode_options, local_path, read
+from zwire.spark._settings import fetch
 from zwire.spark.sources._filters import Filters, column_of, split
 from zwire.spark.sources._options import Options, named
 
@@ -25,15 +28,87 @@ if TYPE_CHECKING:
 
     from zwire.spark._read import OnBadCapture
     from zwire.spark.schema import RowSchema
-    from zwire.spark.sources._files import File
 
 NAME = "zwire.pcap"
+
+FILES = named("path paths pathGlobFilter recursiveFileLookup maxPartitionBytes minPartitions")
+"""Options of sources that read files, with the names that Spark has for them."""
+
+_OPEN_COST = 4 << 20
+"""Cost of opening a file, in bytes that could be read meanwhile (as in Spark): packs small files together."""
+
+_GLOB = frozenset("*?[")
 
 KNOWN = (
     *named("columns startingTimestamp endingTimestamp errors keyexprs|keyexpr keys kinds|kind"),
     *named("messages|message ports pushdown"),
     *FILES,
 )
+
+
+class File(NamedTuple):
+    """An existing file."""
+
+    path: str
+    size: int
+
+
+def listed(options: Options) -> list[File]:
+    """Find the files, in the order of their names. A folder stands for its files without hidden ones."""
+    single = options.text("path")
+    given = [*([] if single is None else [single]), *options.listed("paths")]
+    if not given:
+        raise options.error("path", "is missing: give a file, a folder or a glob to load()")
+    wanted = options.text("pathGlobFilter")
+    deep = options.flag("recursiveFileLookup", default=False)
+    found: dict[str, int] = {}
+    for name in given:
+        try:
+            local = os.path.abspath(local_path(name))  # noqa: PTH100 - it has to stay a text
+        except OSError as error:
+            raise options.error("path", f"{name!r}: {error}") from None
+        matches = sorted(glob.glob(local, recursive=True)) if _GLOB & set(local) else []  # noqa: PTH207 - the same
+        for match in matches or [local]:
+            if not os.path.lexists(match):
+                raise options.error("path", f"{name!r}: there is no such file or folder")
+            for path in _below(Path(match), deep=deep):
+                if wanted is None or fnmatch.fnmatchcase(path.name, wanted):
+                    found[str(path)] = path.stat().st_size
+    return [File(path, size) for path, size in sorted(found.items())]
+
+
+def _below(path: Path, *, deep: bool) -> Iterator[Path]:
+    """Yield the files of a path; those of nested folders only with ``deep``."""
+    if not path.is_dir():
+        yield path
+        return
+    for entry in sorted(path.iterdir()):
+        if entry.name.startswith((".", "_")):
+            continue
+        if entry.is_dir():
+            if deep:
+                yield from _below(entry, deep=True)
+        elif entry.is_file():
+            yield entry
+
+
+def packed(files: list[File], options: Options) -> list[list[str]]:
+    """Spread files over partitions as Spark does: enough for all cores, small ones together, none split."""
+    most = options.size("maxPartitionBytes", 128 << 20)
+    # The planning driver does not know the executors; its own machine is a guess that suits local sessions.
+    least = options.integer("minPartitions", 2 * (os.cpu_count() or 1), least=1)
+    total = sum(file.size + _OPEN_COST for file in files)
+    bound = min(most, max(_OPEN_COST, total // least))
+    parts: list[list[str]] = []
+    room = 0
+    for file in sorted(files, key=lambda file: (-file.size, file.path)):
+        cost = file.size + _OPEN_COST
+        if not parts or cost > room:
+            parts.append([])
+            room = bound
+        parts[-1].append(file.path)
+        room -= cost
+    return parts
 
 
 class PcapDataSource(DataSource):
@@ -151,7 +226,7 @@ class PushingPcapReader(PcapReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - the name is Spark's
         """Take the filters that can be applied exactly, and return the others."""
-        self.filters, left = split(filters, self.columns)
+        self.filters.filters, left = split(filters, self.columns)
         return left
 
     def _files(self) -> list[File]:

@@ -198,7 +198,7 @@ class PushingSpoolReader(SpoolReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - the name is Spark's
         """Take the filters that can be applied exactly, and return the others."""
-        self.filters, left = split(filters, columns_of(TABLES[self.reading.table]))
+        self.filters.filters, left = split(filters, columns_of(TABLES[self.reading.table]))
         return left
 
     def _narrow(self, logs: Logs, start: Places, end: Places) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from zwire.spark._secrets import check_referred
+from zwire.spark._settings import check_referred
 from zwire.spark._tell import check_told, tell, tell_options, told_rows
 from zwire.spark.batch import to_arrow
 from zwire.spark.sources import _writers
