@@ -26,15 +26,8 @@ class Hub(Closing):
 
     def __init__(self, capture: Path) -> None:
         self.capture = capture
-        listen = ["tcp/127.0.0.1:0"]
-        self._session = zenoh.open(
-            {
-                "mode": "router",
-                "listen/endpoints": listen,
-                "scouting/multicast/enabled": False,
-                "zwire/tap": os.fspath(capture),
-            }
-        )
+        here = {"mode": "router", "listen/endpoints": ["tcp/127.0.0.1:0"], "zwire/tap": os.fspath(capture)}
+        self._session = zenoh.open({**here, "scouting/multicast/enabled": False})
         self.endpoint: str = self._session.listening()[0]
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from zwire._closing import Closing
 from zwire.demo.fleet import Settings
 from zwire.errors import TimedOut, TransportError
+from zwire.spool._append import undone
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,12 +32,9 @@ class Fleet(Closing):
         self._heard: queue.Queue[tuple[int, dict[str, Any] | None]] = queue.Queue()
         self._processes: list[subprocess.Popen[bytes]] = []
         self._listeners: list[threading.Thread] = []
-        try:
+        with undone(self.close):
             for number in range(count):
                 self._start(Settings(endpoint, number, robots, seconds, answers=number % 2 == 0))
-        except BaseException:
-            self.close()
-            raise
 
     def _start(self, settings: Settings) -> None:
         command = [sys.executable, "-m", "zwire.demo.fleet", json.dumps(asdict(settings))]
@@ -65,22 +63,16 @@ class Fleet(Closing):
             process.stdin.flush()
 
     def wait(self, word: str, seconds: float) -> dict[int, dict[str, Any]]:
-        """Wait until each has printed a word; return the rest of that line by process.
-
-        Raises:
-            TimedOut: A process was silent for too long.
-            TransportError: A process has ended.
-        """
+        """Wait until each has printed a word; return the rest of that line by process."""
         end = time.monotonic() + seconds
         said: dict[int, dict[str, Any]] = {}
         while len(said) < len(self._processes):
             try:
                 number, line = self._heard.get(timeout=max(0.0, end - time.monotonic()))
             except queue.Empty:
-                missing = sorted(set(range(len(self._processes))) - set(said))
-                raise TimedOut(
-                    f"process {missing[0]} of the fleet was not {word} within {seconds:g} s", seconds=seconds
-                ) from None
+                missing = min(set(range(len(self._processes))) - set(said))
+                problem = f"process {missing} of the fleet was not {word} within {seconds:g} s"
+                raise TimedOut(problem, seconds=seconds) from None
             if line is None:
                 last = self._errors.read_text(errors="replace").strip().rpartition("\n")[2]
                 raise TransportError(f"process {number} of the fleet has ended: {last or 'no reason given'}")

@@ -100,15 +100,9 @@ def _run(
     clock.say(f"hub      {hub.endpoint}, its traffic goes to {hub.capture}")
     watch = stack.enter_context(Watch(hub.endpoint))
     results = stack.enter_context(Results(hub.endpoint))
-    fleet = stack.enter_context(
-        Fleet(
-            hub.endpoint,
-            count=options.processes,
-            robots=options.robots,
-            seconds=options.seconds,
-            errors=temporary / "fleet.txt",
-        )
-    )
+    size = {"count": options.processes, "robots": options.robots}
+    fleet = Fleet(hub.endpoint, **size, seconds=options.seconds, errors=temporary / "fleet.txt")
+    stack.enter_context(fleet)
     fleet.wait("ready", _PATIENCE)
     clock.say(f"fleet    {options.processes} processes of {options.robots} robots each are connected")
     fleet.go()
@@ -126,8 +120,8 @@ def _run(
             counts.add("sent", process, kind, Tally(number, number))
     received = watch.wait(counts.total("sent"), _PATIENCE)
     counts.put("received", received)
-    size = sum(tally["bytes"] for tally in sent.values())
-    clock.say(f"fleet    {counts.total('sent'):,} messages, {size / 1e6:.0f} MB; a subscriber has them all")
+    megabytes = sum(tally["bytes"] for tally in sent.values()) / 1e6
+    clock.say(f"fleet    {counts.total('sent'):,} messages, {megabytes:.0f} MB; a subscriber has them all")
     with client(hub.endpoint) as session:
         hub.write_out(session)
 

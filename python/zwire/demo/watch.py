@@ -7,8 +7,9 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from zwire._closing import Closing
 from zwire.demo.counts import KINDS, Tally
 from zwire.demo.fleet import NUMBER
 from zwire.demo.hub import CONFIRM_TIMEOUT, client
@@ -22,7 +23,7 @@ _TICK = 0.1
 """Seconds between two checks whether a subscriber has to end."""
 
 
-class _Taker(ABC):
+class _Taker(Closing, ABC):
     """A subscriber with a thread that takes its samples."""
 
     def __init__(self, endpoint: str, key: str) -> None:
@@ -62,10 +63,8 @@ class _Taker(ABC):
         """Number of samples dropped because the queue was full."""
         return self._subscriber.dropped
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_args: object) -> None:
+    def close(self) -> None:
+        """End the thread and the session."""
         self._stop = True
         self._thread.join(timeout=10 * _TICK)
         self._session.close()
@@ -90,10 +89,7 @@ class Watch(_Taker):
         """Return the tallies, once ``count`` samples have come or the time is over."""
         self._wait(count, seconds)
         with self._changed:
-            return {
-                which: Tally(messages, len(self._numbers[which]))
-                for which, messages in self._messages.items()
-            }
+            return {which: Tally(count, len(self._numbers[which])) for which, count in self._messages.items()}
 
 
 class Results(_Taker):
@@ -130,11 +126,9 @@ class Results(_Taker):
     def problems(self) -> list[str]:
         """Name results that came twice, and those that contradict the robot's own status."""
         with self._changed:
-            wrong = [f"{key} came twice" for key in self._twice]
-            for key, result in self._results.items():
-                if result.get("agrees") is False:
-                    wrong.append(f"{key}: the robot says something else of itself than the capture does")
-        return wrong
+            odd = [key for key, result in self._results.items() if result.get("agrees") is False]
+            wrong = [f"{key}: the robot says something else of itself than the capture does" for key in odd]
+            return [*(f"{key} came twice" for key in self._twice), *wrong]
 
 
 def _line(key: str, result: dict[str, Any]) -> str:
