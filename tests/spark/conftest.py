@@ -5,6 +5,7 @@ import inspect
 import os
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -12,12 +13,9 @@ import nodes
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "conf"))
 
 SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.default.parallelism": "2",
     "spark.driver.memory": "1g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -27,7 +25,6 @@ SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     # The output of our functions must match the schema exactly, beyond what Spark tolerates.
     "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 
 
