@@ -7,7 +7,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# Cargo and pytest each use every core; running both at once would be slower.
+# .ci/stages.py runs stages side by side where that is quicker.
 .NOTPARALLEL:
 
 PYTHON ?= python3
@@ -39,7 +39,6 @@ LIKE_MATURIN = PYO3_PYTHON="$$(command -v $(BIN)/python || command -v "$(PYTHON)
 	PYO3_CONFIG_FILE=$(PYO3_CONFIG) PYO3_BUILD_EXTENSION_MODULE=1 \
 	PYO3_ENVIRONMENT_SIGNATURE="$$($(BIN)/python -c '$(SIGNATURE)')" PYTHON_SYS_EXECUTABLE=$(BIN)/python)
 
-export PYTHONDONTWRITEBYTECODE := 1
 # Stops pyright from asking PyPI for a newer version.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 # The interpreter of the old peer for tests; PYSPARK_* below are the interpreters of Spark's driver and workers.
@@ -141,6 +140,10 @@ test-rust: ## Rust: unit, vector, property, machine and engine tests
 	@.ci/check-tools "$(PYTHON)" rust
 	$(CARGO_TEST)
 
+.PHONY: build-rust
+build-rust:
+	$(CARGO_TEST) --no-run --quiet
+
 .PHONY: test-rust-quick
 test-rust-quick:
 	$(CARGO_TEST) --lib
@@ -182,7 +185,7 @@ test-interop-long: ext $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION)
 
 .PHONY: test-network
 test-network: ext ## Reconnecting on networks that fail, in network namespaces
-	$(BIN)/python -m pytest tests/network --timeout 120 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/network --timeout 120 $(SIDE_BY_SIDE) 2 $(PYTEST_ARGS)
 
 # Never fails: the script prints each unavailable peer, and the tests of that peer skip with the reason.
 $(ZRE_PEERS)/versions: .ci/zre-peers

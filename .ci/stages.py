@@ -1,47 +1,49 @@
-"""Runs the stages of a test run one after another: ``python3 .ci/stages.py test``, or ``make test``.
+"""Runs the stages of a test run: ``python3 .ci/stages.py test``, or ``make test``.
 
-A stage is a target of the Makefile, and its output passes through. The run stops at the first stage that
-fails, unless ``KEEP_GOING=1`` is set. A table of seconds comes last, also after a failure or an interrupt.
+A stage is a target of the Makefile. A run has lanes: the stages of a lane run one after another, and lanes
+run side by side. The output of the first lane passes through; other stages print theirs when they end. After
+a failure no further stage begins, unless ``KEEP_GOING=1`` is set. A table of seconds comes last, also after a
+failure or an interrupt.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-import resource
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from dataclasses import dataclass
 
-# Stages of each run. CONTRIBUTING.md says which tests belong to which run.
-RUNS = {
-    "quick": ("house", "lint-quick", "ext", "test-rust-quick", "test-py-quick"),
+# Lanes of each run. CONTRIBUTING.md says which tests belong to which run.
+# In `test`, the second lane compiles and checks at a low priority while tests of the first wait for peers.
+RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "quick": (("ext", "test-py-quick"), ("house", "lint-quick", "test-rust-quick")),
     "test": (
-        "house",
-        "setup",
-        "ext",
-        "lint-rust",
-        "lint-py",
-        "docs-html",
-        "test-rust",
-        "test-py",
-        "test-interop",
-        "test-network",
-        "test-zre",
-        "test-spark",
-        "fuzz-smoke",
-        "bench-smoke",
+        (
+            "house",
+            "setup",
+            "test-network",
+            "test-interop",
+            "test-zre",
+            "test-py",
+            "test-spark",
+            "bench-smoke",
+        ),
+        ("build-rust", "ext", "test-rust", "lint-rust", "lint-py", "docs-html", "fuzz-smoke"),
     ),
     "test-long": (
-        "ext",
-        "deny",
-        "features",
-        "test-rust-long",
-        "test-interop-long",
-        "test-spark-long",
-        "fuzz-long",
+        ("ext", "deny", "features", "test-rust-long", "test-interop-long", "test-spark-long", "fuzz-long"),
     ),
 }
+
+# Stages of other lanes that have to end first.
+AFTER = {"ext": ("setup",), "test-network": ("ext",), "test-py-quick": ("ext",)}
+
+# Stages that only compute. The processor is given to tests first, which have deadlines.
+PATIENT = {"build-rust", "lint-rust", "lint-py", "docs-html", "fuzz-smoke"}
 
 
 @dataclass
@@ -54,32 +56,69 @@ class Stage:
     result: str = "not run"
 
 
-def processor_seconds() -> float:
-    """Return the processor time of all child processes that have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+class Run:
+    """Stages of a run, which lanes take from their beginning to their end."""
+
+    def __init__(self, lanes: tuple[tuple[str, ...], ...], make: str, *, keep_going: bool) -> None:
+        self.lanes = [[Stage(name) for name in lane] for lane in lanes]
+        self.make = make
+        self.keep_going = keep_going
+        self.ended = {name: threading.Event() for lane in lanes for name in lane}
+        self.stopped = threading.Event()
+        self.built = False
+
+    def start(self) -> None:
+        """Run all lanes until their end."""
+        threads = [threading.Thread(target=self.lane, args=(number,)) for number in range(len(self.lanes))]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join()
+        except KeyboardInterrupt:
+            # The processes of the stages have got the same signal.
+            self.stopped.set()
+            for thread in threads:
+                thread.join()
+            raise
+
+    def lane(self, number: int) -> None:
+        """Run the stages of a lane."""
+        for stage in self.lanes[number]:
+            for name in AFTER.get(stage.name, ()):
+                if name in self.ended:
+                    self.ended[name].wait()
+            if not self.stopped.is_set() and not self.stage(stage, quiet=number > 0) and not self.keep_going:
+                self.stopped.set()
+            self.ended[stage.name].set()
+
+    def stage(self, stage: Stage, *, quiet: bool) -> bool:
+        """Run a stage and record its times; return whether it passed."""
+        command = [self.make, "--no-print-directory", stage.name]
+        if self.built:
+            command.append("EXT=built")
+        if stage.name in PATIENT:
+            command = ["nice", *command]
+        with tempfile.TemporaryFile() if quiet else contextlib.nullcontext() as output:
+            if output is None:
+                print(f"\n== {stage.name}", flush=True)
+            started = time.monotonic()
+            process = subprocess.Popen(command, stdout=output, stderr=output)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            stage.seconds, stage.cpu = time.monotonic() - started, usage.ru_utime + usage.ru_stime
+            stage.result = "passed" if status == 0 else f"FAILED ({process.returncode})"
+            if output is not None:
+                output.seek(0)
+                text = output.read().decode(errors="replace")
+                print(f"\n== {stage.name}\n{text}== {stage.name}: {stage.result}", flush=True)
+        self.built = self.built or (stage.name == "ext" and status == 0)
+        return status == 0
 
 
-def run(stage: Stage, make: str, *, built: bool) -> bool:
-    """Run a stage and record its times; return whether it passed."""
-    print(f"\n== {stage.name}", flush=True)
-    # Built once for all stages that need it.
-    given = ["EXT=built"] if built else []
-    started, before = time.monotonic(), processor_seconds()
-    try:
-        status = subprocess.run([make, "--no-print-directory", stage.name, *given], check=False).returncode
-        stage.result = "passed" if status == 0 else f"FAILED ({status})"
-    except KeyboardInterrupt:
-        stage.result = "interrupted"
-        raise
-    finally:
-        stage.seconds, stage.cpu = time.monotonic() - started, processor_seconds() - before
-    return status == 0
-
-
-def table(stages: list[Stage]) -> str:
-    """Return a table of the stages with their seconds, and the sums."""
-    whole = Stage("total", sum(stage.seconds for stage in stages), sum(stage.cpu for stage in stages), "")
+def table(stages: list[Stage], seconds: float) -> str:
+    """Return a table of the stages with their seconds, and the time of the whole run."""
+    whole = Stage("total", seconds, sum(stage.cpu for stage in stages), "")
     width = max(len(stage.name) for stage in [whole, *stages])
     lines = [f"{'stage':<{width}}  seconds  processor  result"]
     lines += [
@@ -94,23 +133,16 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1 or arguments[0] not in RUNS:
         print(f"usage: stages.py {'|'.join(RUNS)}", file=sys.stderr)
         return 2
-    stages = [Stage(name) for name in RUNS[arguments[0]]]
-    make, keep_going = os.environ.get("MAKE", "make"), os.environ.get("KEEP_GOING") == "1"
-    failed: list[str] = []
-    built = False
-    try:
-        for stage in stages:
-            if run(stage, make, built=built):
-                built = built or stage.name == "ext"
-            else:
-                failed.append(stage.name)
-                if not keep_going:
-                    break
-    except KeyboardInterrupt:
-        failed.append("interrupted")
-    print(f"\n{table(stages)}", flush=True)
-    if failed:
-        print(f"== FAILED: {', '.join(failed)}", flush=True)
+    keep_going = os.environ.get("KEEP_GOING") == "1"
+    run = Run(RUNS[arguments[0]], os.environ.get("MAKE", "make"), keep_going=keep_going)
+    started = time.monotonic()
+    with contextlib.suppress(KeyboardInterrupt):
+        run.start()
+    stages = [stage for lane in run.lanes for stage in lane]
+    print(f"\n{table(stages, time.monotonic() - started)}", flush=True)
+    if any(stage.result != "passed" for stage in stages):
+        failed = [stage.name for stage in stages if stage.result.startswith("FAILED")]
+        print(f"== FAILED: {', '.join(failed) or 'interrupted'}", flush=True)
         return 1
     print("== all stages passed", flush=True)
     return 0
