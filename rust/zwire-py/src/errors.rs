@@ -20,11 +20,8 @@ use zwire_engine::{
 use zwire_proto::{
     DecodeError,
     zenoh::{
-        keyexpr::KeyExprError,
-        link::{AuthFailure, HandshakeError as OpenError},
-        session::SessionError,
-        timestamp::TimestampError,
-        zid::ZenohIdError,
+        keyexpr::KeyExprError, link::HandshakeError as OpenError, session::SessionError,
+        timestamp::TimestampError, zid::ZenohIdError,
     },
     zmtp::{link::ZmtpHandshakeError, wire::Mechanism},
     zre::node::NodeError,
@@ -139,37 +136,10 @@ fn no_link(py: Python<'_>, message: String, endpoint: Option<&str>, reason: &Con
         }
         ConnectReason::Tls(failure) => (class!(py, HandshakeError), failure.word()),
         ConnectReason::WebSocket(_) => (class!(py, HandshakeError), "not-understood"),
-        ConnectReason::Handshake(OpenError::Auth(failure)) => (
-            class!(py, AuthenticationError),
-            match failure {
-                AuthFailure::NotAsked => "not-asked",
-                AuthFailure::Missing | AuthFailure::MaybeDemanded => "demanded",
-                AuthFailure::Wrong | AuthFailure::Refused => "denied",
-            },
-        ),
-        ConnectReason::Handshake(error) => (
-            class!(py, HandshakeError),
-            match error {
-                OpenError::Closed { .. } | OpenError::Refused(_) => "refused",
-                OpenError::WrongNode { .. } => "wrong-node",
-                OpenError::ToSelf => "self",
-                OpenError::Decode(_)
-                | OpenError::Framing(_)
-                | OpenError::Unexpected { .. }
-                | OpenError::Version(_)
-                | OpenError::Resolution { .. }
-                | OpenError::BatchSize(_)
-                | OpenError::Patch(_)
-                | OpenError::QosLink
-                | OpenError::RegionName(_)
-                | OpenError::RemoteBound(_)
-                | OpenError::Cookie
-                | OpenError::InitialSn { .. }
-                | OpenError::Clients
-                | OpenError::Auth(_)
-                | OpenError::NobodyWaits => "protocol",
-            },
-        ),
+        ConnectReason::Handshake(error @ OpenError::Auth(_)) => {
+            (class!(py, AuthenticationError), error.word())
+        }
+        ConnectReason::Handshake(error) => (class!(py, HandshakeError), error.word()),
         ConnectReason::Io(_)
         | ConnectReason::TimedOut(_)
         | ConnectReason::Unresolved
@@ -207,51 +177,12 @@ pub(crate) fn socket_after(py: Python<'_>, error: &SocketError, taken: usize) ->
     error
 }
 
-/// Why there is no connection of ZeroMQ, in a word.
-pub(crate) fn close_word(reason: &CloseReason) -> &'static str {
-    match reason {
-        CloseReason::Local => "closed",
-        CloseReason::Peer => "closed-by-peer",
-        CloseReason::Io(_) => "io",
-        CloseReason::Unresolved => "unresolved",
-        CloseReason::HandshakeTimeout(_) => "timeout",
-        CloseReason::ClosedInHandshake { answered: false, mechanism } if *mechanism != Mechanism::NULL => {
-            "not-understood"
-        }
-        CloseReason::ClosedInHandshake { .. } => "closed-in-handshake",
-        CloseReason::Handshake(error) => match error {
-            ZmtpHandshakeError::Peer { .. } => "refused",
-            ZmtpHandshakeError::Denied(_) => "denied",
-            ZmtpHandshakeError::Mechanism { .. } => "mechanism",
-            ZmtpHandshakeError::SocketType { .. } => "socket-type",
-            ZmtpHandshakeError::Sealed { .. } | ZmtpHandshakeError::Vouch | ZmtpHandshakeError::ServerKey => {
-                "key"
-            }
-            ZmtpHandshakeError::Decode(_)
-            | ZmtpHandshakeError::Generation(_)
-            | ZmtpHandshakeError::TooLong(_)
-            | ZmtpHandshakeError::NotACommand
-            | ZmtpHandshakeError::Unexpected { .. }
-            | ZmtpHandshakeError::Identity(_)
-            | ZmtpHandshakeError::WeakKey { .. }
-            | ZmtpHandshakeError::CurveVersion(_)
-            | ZmtpHandshakeError::Nonce { .. }
-            | ZmtpHandshakeError::Cookie
-            | ZmtpHandshakeError::NobodyWaits
-            | ZmtpHandshakeError::Over => "protocol",
-        },
-        CloseReason::Protocol(_) => "protocol",
-        CloseReason::Silent => "silent",
-        CloseReason::TooMany => "too-many",
-    }
-}
-
 /// Converts the reason why a connection of ZeroMQ ended.
 pub(crate) fn close_reason(py: Python<'_>, endpoint: &str, reason: &CloseReason) -> PyErr {
     let class = match reason {
         CloseReason::Local | CloseReason::Peer | CloseReason::Silent | CloseReason::Protocol(_) => {
             let by_peer = matches!(reason, CloseReason::Peer);
-            let fields = fields!(py, reason = close_word(reason), by_peer = by_peer);
+            let fields = fields!(py, reason = reason.word(), by_peer = by_peer);
             return instance(class!(py, LinkClosed), reason.to_string(), fields);
         }
         // A status of ZAP; other words are about the sockets.
@@ -279,7 +210,7 @@ pub(crate) fn close_reason(py: Python<'_>, endpoint: &str, reason: &CloseReason)
             return raise!(py, ConnectError, message, endpoint = endpoint);
         }
     };
-    let fields = fields!(py, endpoint = endpoint, reason = close_word(reason));
+    let fields = fields!(py, endpoint = endpoint, reason = reason.word());
     instance(class, format!("not connected to {endpoint}: {reason}"), fields)
 }
 

@@ -75,6 +75,24 @@ pub enum Change {
     Disconnected(LinkEnd),
 }
 
+impl Change {
+    /// Short name of the change, for programs.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Connected => "connected",
+            Self::Reconnected => "reconnected",
+            Self::Disconnected(_) => "disconnected",
+        }
+    }
+
+    /// Reason of a disconnection.
+    #[must_use]
+    pub const fn end(&self) -> Option<&LinkEnd> {
+        if let Self::Disconnected(end) = self { Some(end) } else { None }
+    }
+}
+
 /// Event: a node was connected or disconnected.
 #[derive(Clone, Debug)]
 pub struct TransportEvent {

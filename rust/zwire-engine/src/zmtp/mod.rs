@@ -215,6 +215,26 @@ impl CloseReason {
         }
     }
 
+    /// Short name of the reason, for programs.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Local => "closed",
+            Self::Peer => "closed-by-peer",
+            Self::Io(_) => "io",
+            Self::Unresolved => "unresolved",
+            Self::HandshakeTimeout(_) => "timeout",
+            Self::ClosedInHandshake { answered: false, mechanism } if *mechanism != Mechanism::NULL => {
+                "not-understood"
+            }
+            Self::ClosedInHandshake { .. } => "closed-in-handshake",
+            Self::Handshake(error) => error.word(),
+            Self::Protocol(_) => "protocol",
+            Self::Silent => "silent",
+            Self::TooMany => "too-many",
+        }
+    }
+
     /// Whether the peer itself has refused with an ERROR.
     pub(crate) const fn is_told(&self) -> bool {
         matches!(self, Self::Handshake(ZmtpHandshakeError::Peer { .. }))

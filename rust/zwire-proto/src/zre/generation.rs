@@ -1,27 +1,28 @@
 //! Generations of ZRE: the form of the protocol that a peer speaks (`zre` 2, 15).
 
+use crate::named::named;
 use core::fmt;
 
-/// Generation of the message format. The RFC numbers alone do not describe the shipped implementations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Generation {
-    /// RFC 20 to the letter, and zyre from November 2012 to March 2014: counts of one octet, headers
-    /// `name=value`, no version.
-    Rfc20,
-    /// zyre 1.0.0 of May 2014: like RFC 20, but with the lists of HELLO in the form of RFC 36. No
-    /// document describes it.
-    Zyre1,
-    /// RFC 36, message version 2: zyre from August 2014 to today, pyre.
-    Rfc36,
-    /// RFC 43 to the letter, message version 3. No other implementation is known; programs that claim
-    /// RFC 43 send version 2 inside CURVE.
-    Rfc43,
+named! {
+    /// Generation of the message format, oldest first. The RFC numbers alone do not describe the shipped
+    /// implementations.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Generation {
+        /// RFC 20 to the letter, and zyre from November 2012 to March 2014: counts of one octet, headers
+        /// `name=value`, no version.
+        Rfc20 = "20",
+        /// zyre 1.0.0 of May 2014: like RFC 20, but with the lists of HELLO in the form of RFC 36. No
+        /// document describes it.
+        Zyre1 = "zyre1",
+        /// RFC 36, message version 2: zyre from August 2014 to today, pyre.
+        Rfc36 = "36",
+        /// RFC 43 to the letter, message version 3. No other implementation is known; programs that claim
+        /// RFC 43 send version 2 inside CURVE.
+        Rfc43 = "43",
+    }
 }
 
 impl Generation {
-    /// All generations, oldest first.
-    pub const ALL: [Self; 4] = [Self::Rfc20, Self::Zyre1, Self::Rfc36, Self::Rfc43];
-
     /// The version octet behind the message id, if the generation has one.
     #[must_use]
     pub const fn version(self) -> Option<u8> {

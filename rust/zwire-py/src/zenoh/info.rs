@@ -9,7 +9,7 @@ use crate::zenoh::{
 use pyo3::prelude::*;
 use std::collections::HashSet;
 use zwire_engine::{
-    connectivity::{self, Change, LinkInfo},
+    connectivity::{self, LinkInfo},
     link::LinkEnd,
 };
 use zwire_proto::zenoh::{WhatAmI, ZenohId, session::SampleKind};
@@ -47,28 +47,6 @@ impl SessionInfo {
         let links = self.0.look(py)?.link_infos();
         let first = links.iter().filter(|link| seen.insert(link.zid));
         Ok(first.map(|link| Transport::of(link)).collect())
-    }
-
-    /// Listens for nodes that connect and disconnect; with `history` those already connected come first.
-    #[pyo3(signature = (handler=None, *, history=None))]
-    fn declare_transport_events_listener(
-        &self,
-        py: Python<'_>,
-        handler: Option<&Bound<'_, PyAny>>,
-        history: Option<bool>,
-    ) -> PyResult<Py<TransportEventsListener>> {
-        TransportEventsListener::new(py, &self.0, handler, history)
-    }
-
-    /// Listens for links that come up and go down; with `history` existing links come first.
-    #[pyo3(signature = (handler=None, *, history=None))]
-    fn declare_link_events_listener(
-        &self,
-        py: Python<'_>,
-        handler: Option<&Bound<'_, PyAny>>,
-        history: Option<bool>,
-    ) -> PyResult<Py<LinkEventsListener>> {
-        LinkEventsListener::new(py, &self.0, handler, history)
     }
 }
 
@@ -166,28 +144,6 @@ impl Link {
     }
 }
 
-const fn kind(change: &Change) -> SampleKind {
-    match change {
-        Change::Connected | Change::Reconnected => SampleKind::Put,
-        Change::Disconnected(_) => SampleKind::Delete,
-    }
-}
-
-const fn word(change: &Change) -> &'static str {
-    match change {
-        Change::Connected => "connected",
-        Change::Reconnected => "reconnected",
-        Change::Disconnected(_) => "disconnected",
-    }
-}
-
-const fn end(change: &Change) -> Option<&LinkEnd> {
-    match change {
-        Change::Disconnected(end) => Some(end),
-        Change::Connected | Change::Reconnected => None,
-    }
-}
-
 macro_rules! event {
     ($(#[$doc:meta])* $event:ident, $what:ident: $of:ident, $getter_doc:literal) => {
         $(#[$doc])*
@@ -196,16 +152,16 @@ macro_rules! event {
 
         attributes! { $event, |this|
             /// PUT: connected; DELETE: disconnected.
-            kind: PySampleKind = PySampleKind(kind(&this.0.change));
+            kind: PySampleKind = PySampleKind(if this.0.change.end().is_none() { SampleKind::Put } else { SampleKind::Delete });
             #[doc = $getter_doc]
             $what: $of = $of::of(&this.0.link);
             /// `connected`, `reconnected` or `disconnected`.
-            change: &'static str = word(&this.0.change);
+            change: &'static str = this.0.change.word();
             /// Reason of the end: `closed`, `closed-by-peer`, `lost`, `io`, `silent`, `protocol` or
             /// `unresponsive`. None while it is connected.
-            reason: Option<&'static str> = end(&this.0.change).map(LinkEnd::word);
+            reason: Option<&'static str> = this.0.change.end().map(LinkEnd::word);
             /// Reason of the end as a sentence.
-            detail: Option<String> = end(&this.0.change).map(ToString::to_string);
+            detail: Option<String> = this.0.change.end().map(ToString::to_string);
         }
 
         #[pymethods]
@@ -230,24 +186,27 @@ event! {
 }
 
 macro_rules! listener {
-    ($(#[$doc:meta])* $listener:ident, $listen:ident) => {
+    ($(#[$doc:meta])* $listener:ident, $listen:ident, $declare:ident: $declare_doc:literal) => {
         $(#[$doc])*
         #[pyclass(module = "zwire.zenoh", frozen, weakref, generic, extends = Listener)]
         pub(crate) struct $listener;
 
-        impl $listener {
-            pub(crate) fn new(
+        #[pymethods]
+        impl SessionInfo {
+            #[doc = $declare_doc]
+            #[pyo3(signature = (handler=None, *, history=None))]
+            fn $declare(
+                &self,
                 py: Python<'_>,
-                session: &Handle,
                 handler: Option<&Bound<'_, PyAny>>,
                 history: Option<bool>,
-            ) -> PyResult<Py<Self>> {
+            ) -> PyResult<Py<$listener>> {
                 let history = history.unwrap_or(false);
-                let base = Listener::new(py, session, "listener", handler, |engine, handler| {
+                let base = Listener::new(py, &self.0, "listener", handler, |engine, handler| {
                     let (id, queue) = engine.$listen(history, handler)?;
                     Ok((queue, Box::new(move |engine| engine.forget_listener(id))))
                 })?;
-                Py::new(py, (Self, base))
+                Py::new(py, ($listener, base))
             }
         }
     };
@@ -255,9 +214,11 @@ macro_rules! listener {
 
 listener! {
     /// Listener for nodes that connect and disconnect.
-    TransportEventsListener, listen_transports
+    TransportEventsListener, listen_transports, declare_transport_events_listener:
+    "Listens for nodes that connect and disconnect; with `history` those already connected come first."
 }
 listener! {
     /// Listener for links that come up and go down.
-    LinkEventsListener, listen_links
+    LinkEventsListener, listen_links, declare_link_events_listener:
+    "Listens for links that come up and go down; with `history` existing links come first."
 }

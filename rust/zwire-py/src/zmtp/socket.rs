@@ -21,7 +21,7 @@ use std::{
 use zwire_columns::zmtp;
 use zwire_engine::{
     RecvError,
-    zmtp::{Event, EventKind, Received, Socket, SocketError},
+    zmtp::{CloseReason, Event, EventKind, Received, Socket, SocketError},
 };
 use zwire_proto::zmtp::{link::Message, wire::SocketType};
 
@@ -61,7 +61,7 @@ attributes! { PyEvent, |this, py|
     /// Address of the peer, if there was a connection.
     remote: Option<String> = this.0.remote.map(|address| address.to_string());
     /// Short name of the cause.
-    reason: Option<&'static str> = this.why().map(errors::close_word);
+    reason: Option<&'static str> = this.why().map(CloseReason::word);
     /// Identity of the peer.
     identity: Bound<'py, PyBytes> = PyBytes::new(py, &this.0.identity);
     /// Cause, as an exception that could be raised.

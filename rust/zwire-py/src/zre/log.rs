@@ -16,31 +16,14 @@ use zwire_engine::{
 };
 use zwire_proto::zre::wire::{LogEvent, LogLevel, log_hash};
 
-const LEVELS: [(&str, LogLevel); 3] =
-    [("ERROR", LogLevel::ERROR), ("WARNING", LogLevel::WARNING), ("INFO", LogLevel::INFO)];
-
-const EVENTS: [(&str, LogEvent); 7] = [
-    ("", LogEvent::NONE),
-    ("JOIN", LogEvent::JOIN),
-    ("LEAVE", LogEvent::LEAVE),
-    ("ENTER", LogEvent::ENTER),
-    ("EXIT", LogEvent::EXIT),
-    ("SEND", LogEvent::SEND),
-    ("RECV", LogEvent::RECV),
-];
-
 /// Name of a number; the number itself if it is not defined.
-fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T, number: u8) -> String {
-    let found = words.iter().find(|(_, known)| known == value);
-    found.map_or_else(|| number.to_string(), |(word, _)| (*word).to_owned())
+fn word(name: Option<&str>, number: u8) -> String {
+    name.map_or_else(|| number.to_string(), str::to_owned)
 }
 
-fn of_word<T: Copy>(py: Python<'_>, words: &[(&'static str, T)], word: &str, what: &str) -> PyResult<T> {
-    let found = words.iter().find(|(known, _)| *known == word);
-    found.map(|(_, value)| *value).ok_or_else(|| {
-        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        errors::invalid(py, format!("{what} is one of {}, not {word:?}", known.join(", ")))
-    })
+/// The number of a name.
+fn number<T>(py: Python<'_>, found: Option<T>, name: &str, what: &str, names: &[&str]) -> PyResult<T> {
+    found.ok_or_else(|| errors::invalid(py, format!("{what} is one of {}, not {name:?}", names.join(", "))))
 }
 
 /// A ZRE/LOG record.
@@ -49,9 +32,12 @@ pub(crate) struct LogRecord(Record);
 
 attributes! { LogRecord, |this|
     /// `ERROR`, `WARNING` or `INFO`.
-    level: String = word(&LEVELS, &this.0.log.level, this.0.log.level.0);
+    level: String = word(this.0.log.level.name(), this.0.log.level.0);
     /// `JOIN`, `LEAVE`, `ENTER`, `EXIT`, `SEND`, `RECV`, or empty for a warning or an error.
-    event: String = word(&EVENTS, &this.0.log.event, this.0.log.event.0);
+    event: String = match this.0.log.event {
+        LogEvent::NONE => String::new(),
+        event => word(event.name(), event.0),
+    };
     /// Hash of the node that logged it, 0 to 65535; see `log_hash`. Nodes hash `ip:port` of their
     /// mailbox.
     node: u16 = this.0.log.node;
@@ -180,7 +166,11 @@ impl LogSender {
         peer: Option<&Bound<'_, PyAny>>,
         time: Option<f64>,
     ) -> PyResult<()> {
-        let (level, event) = (of_word(py, &LEVELS, level, "level")?, of_word(py, &EVENTS, event, "event")?);
+        let level = number(py, LogLevel::of(level), level, "level", LogLevel::NAMES)?;
+        let event = match event {
+            "" => LogEvent::NONE,
+            name => number(py, LogEvent::of(name), name, "event", LogEvent::NAMES)?,
+        };
         let peer = match peer {
             None => 0,
             Some(peer) if peer.is_instance_of::<PyInt>() => peer.extract()?,

@@ -34,7 +34,7 @@ use zwire_engine::{
 use zwire_proto::{
     zenoh::Payload,
     zre::{
-        Uuid,
+        Generation, Uuid,
         node::{Delivery, ZreNode as Machine},
     },
 };
@@ -366,7 +366,7 @@ impl Node {
     /// Protocol generation of a peer: `20`, `zyre1`, `36` or `43`; None if it is not connected.
     fn peer_generation(&self, py: Python<'_>, peer: &Bound<'_, PyAny>) -> PyResult<Option<&'static str>> {
         let peer = uuid(py, peer)?;
-        self.look(py, |machine| machine.peer_generation(&peer).map(settings::generation_name))
+        self.look(py, |machine| machine.peer_generation(&peer).map(Generation::name))
     }
 
     /// Waits until at least `n` peers are connected, or in `group`, and returns their UUIDs. Raises

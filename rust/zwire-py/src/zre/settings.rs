@@ -21,16 +21,6 @@ use zwire_proto::{
     zre::{Generation, Generations, Uuid, z85},
 };
 
-/// Name of a generation.
-pub(crate) const fn generation_name(generation: Generation) -> &'static str {
-    match generation {
-        Generation::Rfc20 => "20",
-        Generation::Zyre1 => "zyre1",
-        Generation::Rfc36 => "36",
-        Generation::Rfc43 => "43",
-    }
-}
-
 /// Number of messages to a peer.
 struct Messages(u16);
 
@@ -85,7 +75,7 @@ fn generations(from: &Options<'_, '_>) -> PyResult<Option<Generations>> {
     }
     let mut generations = Generations::NONE;
     for name in texts(from, "generations")? {
-        let found = Generation::ALL.into_iter().find(|generation| generation_name(*generation) == name);
+        let found = Generation::ALL.into_iter().find(|generation| generation.name() == name);
         let found = found.ok_or_else(|| {
             from.wrong("generations", format!("expected 20, zyre1, 36 or 43, not {name:?}"))
         })?;
@@ -249,10 +239,6 @@ pub(crate) fn options(py: Python<'_>, settings: &Bound<'_, PyDict>) -> PyResult<
 
 /// Policy for a full queue, by name.
 pub(crate) fn overflow(word: &str) -> Option<Overflow> {
-    match word {
-        "block" => Some(options::EVENTS.overflow),
-        "drop_newest" => Some(Overflow::DropNewest),
-        "drop_oldest" => Some(Overflow::DropOldest),
-        _ => None,
-    }
+    let policies = [options::EVENTS.overflow, Overflow::DropNewest, Overflow::DropOldest];
+    policies.into_iter().find(|policy| policy.word() == word)
 }

@@ -296,6 +296,33 @@ pub enum AuthFailure {
 }
 
 impl HandshakeError {
+    /// Short name of the failure, for programs.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Auth(AuthFailure::NotAsked) => "not-asked",
+            Self::Auth(AuthFailure::Missing | AuthFailure::MaybeDemanded) => "demanded",
+            Self::Auth(AuthFailure::Wrong | AuthFailure::Refused) => "denied",
+            Self::Closed { .. } | Self::Refused(_) => "refused",
+            Self::WrongNode { .. } => "wrong-node",
+            Self::ToSelf => "self",
+            Self::Decode(_)
+            | Self::Framing(_)
+            | Self::Unexpected { .. }
+            | Self::Version(_)
+            | Self::Resolution { .. }
+            | Self::BatchSize(_)
+            | Self::Patch(_)
+            | Self::QosLink
+            | Self::RegionName(_)
+            | Self::RemoteBound(_)
+            | Self::Cookie
+            | Self::InitialSn { .. }
+            | Self::Clients
+            | Self::NobodyWaits => "protocol",
+        }
+    }
+
     /// Reason to send in a CLOSE before the connection is closed; `None` sends none (`zenoh-wire` 9.1).
     #[must_use]
     pub fn close_reason(&self) -> Option<CloseReason> {

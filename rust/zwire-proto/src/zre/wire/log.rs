@@ -25,37 +25,48 @@ const ID: u8 = 1;
 /// send them. The bound is the year 5138 in seconds and 1973 in milliseconds.
 const FIRST_MILLISECOND: u64 = 100_000_000_000;
 
-/// Severity of a log line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LogLevel(pub u8);
+/// Numbers of the document, each with its name.
+macro_rules! numbers {
+    ($(#[$doc:meta])* $type:ident: $($name:ident = $number:literal),+) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub struct $type(pub u8);
 
-#[allow(missing_docs, reason = "the names of the document")]
-impl LogLevel {
-    pub const ERROR: Self = Self(1);
-    pub const WARNING: Self = Self(2);
-    pub const INFO: Self = Self(3);
+        #[allow(missing_docs, reason = "the names of the document")]
+        impl $type {
+            $(pub const $name: Self = Self($number);)+
 
-    /// Name of the level; `None`: the document does not define it.
-    #[must_use]
-    pub fn name(self) -> Option<&'static str> {
-        ["ERROR", "WARNING", "INFO"].get(usize::from(self.0).checked_sub(1)?).copied()
-    }
+            /// Names of the numbers that the document defines.
+            pub const NAMES: &[&str] = &[$(stringify!($name)),+];
+
+            /// Name of the number; `None`: the document does not define it.
+            #[must_use]
+            pub fn name(self) -> Option<&'static str> {
+                Self::NAMES.get(usize::from(self.0).checked_sub(1)?).copied()
+            }
+
+            /// The number of that name.
+            #[must_use]
+            pub fn of(name: &str) -> Option<Self> {
+                (1..=u8::MAX).map(Self).zip(Self::NAMES).find_map(|(number, known)| (*known == name).then_some(number))
+            }
+        }
+    };
 }
 
-/// Event at the sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LogEvent(pub u8);
+numbers! {
+    /// Severity of a log line.
+    LogLevel: ERROR = 1, WARNING = 2, INFO = 3
+}
 
-#[allow(missing_docs, reason = "the names of the document")]
+numbers! {
+    /// Event at the sender.
+    LogEvent: JOIN = 1, LEAVE = 2, ENTER = 3, EXIT = 4, SEND = 5, RECV = 6
+}
+
 impl LogEvent {
     /// No event: a warning or an error.
     pub const NONE: Self = Self(0);
-    pub const JOIN: Self = Self(1);
-    pub const LEAVE: Self = Self(2);
-    pub const ENTER: Self = Self(3);
-    pub const EXIT: Self = Self(4);
-    pub const SEND: Self = Self(5);
-    pub const RECV: Self = Self(6);
 }
 
 /// Log line of ZRE/LOG.
@@ -163,23 +174,6 @@ pub fn log_hash_of(endpoint: &[u8]) -> u16 {
 mod tests {
     use super::super::testing::unhex;
     use super::*;
-
-    impl LogLevel {
-        fn of(name: &str) -> Option<Self> {
-            (1..=Self::INFO.0).map(Self).find(|level| level.name() == Some(name))
-        }
-    }
-
-    impl LogEvent {
-        fn name(self) -> Option<&'static str> {
-            let names = ["JOIN", "LEAVE", "ENTER", "EXIT", "SEND", "RECV"];
-            names.get(usize::from(self.0).checked_sub(1)?).copied()
-        }
-
-        fn of(name: &str) -> Option<Self> {
-            (1..=Self::RECV.0).map(Self).find(|event| event.name() == Some(name))
-        }
-    }
 
     /// `zre` 13.1, "Check values, all seen in real traffic".
     #[test]

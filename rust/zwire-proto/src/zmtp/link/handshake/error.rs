@@ -142,4 +142,28 @@ impl ZmtpHandshakeError {
     pub const fn is_temporary(&self) -> bool {
         matches!(self, Self::Denied(Denial::Temporary))
     }
+
+    /// Short name of the failure, for programs.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Peer { .. } => "refused",
+            Self::Denied(_) => "denied",
+            Self::Mechanism { .. } => "mechanism",
+            Self::SocketType { .. } => "socket-type",
+            Self::Sealed { .. } | Self::Vouch | Self::ServerKey => "key",
+            Self::Decode(_)
+            | Self::Generation(_)
+            | Self::TooLong(_)
+            | Self::NotACommand
+            | Self::Unexpected { .. }
+            | Self::Identity(_)
+            | Self::WeakKey { .. }
+            | Self::CurveVersion(_)
+            | Self::Nonce { .. }
+            | Self::Cookie
+            | Self::NobodyWaits
+            | Self::Over => "protocol",
+        }
+    }
 }
