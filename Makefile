@@ -247,7 +247,7 @@ fmt: $(VENV)/.installed ## Format Rust and Python
 	$(BIN)/ruff format .
 
 .PHONY: stub
-stub: $(VENV)/.installed ## Write python/zwire/_zwire.pyi from rust/zwire-py/stub
+stub: $(VENV)/.installed ## Write _zwire.pyi, calls of aio and typed entities from rust/zwire-py/stub
 	$(BIN)/python .ci/stub.py
 
 .PHONY: lint
