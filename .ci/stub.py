@@ -495,12 +495,15 @@ class Calls:
                 return f"await self._send({later})"
             case "sends_often":
                 unset = " and ".join(f"{name} is None" for name in sorted(at, key=list(given).index))
-                short = ", ".join([target, *(name for name in names if "=" not in name)])
+                plain = [name for name in names if "=" not in name]
+                # The payload comes before the key, which publishers do not have.
+                begun = ", ".join([target.rpartition(".")[0], *reversed(plain)])
+                short = ", ".join([target, *plain])
                 return (
                     f"if self._turns > 1 and {unset}:\n"
                     "    # Most messages have no options; gathering them would cost a fifth of the call.\n"
                     "    self._turns -= 1\n"
-                    f"    _, room = without_waiting({short})\n"
+                    f"    room = begin_put({begun})\n"
                     "    if room is not None:\n"
                     f"        await finish(room, {short})\n"
                     "    return\n"

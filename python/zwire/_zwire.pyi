@@ -136,6 +136,7 @@ __all__ = [
     "ZmtpSocket",
     "ZreNode",
     "__version__",
+    "begin_put",
     "close_all",
     "column_tables",
     "config_defaults",
@@ -363,6 +364,11 @@ def without_waiting(
     function: Callable[..., _T], *args: Any, **kwargs: Any
 ) -> tuple[_T, Pending | Literal[False] | None]:
     """Call a function without blocking on the session's commands; return the pending wait, if any."""
+
+def begin_put(
+    by: Publisher | Session, payload: _IntoZBytes, key_expr: _IntoKeyExpr | None = None
+) -> Pending | Literal[False] | None:
+    """Publish a value without options and without blocking; return the pending wait, if any."""
 
 @final
 class SpoolView:

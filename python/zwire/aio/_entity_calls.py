@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zwire._zwire import without_waiting
+from zwire._zwire import begin_put
 from zwire.aio._entities import Entity, Matched
 from zwire.aio._get import Replies
 from zwire.aio._sender import Sender, finish
@@ -82,7 +82,7 @@ class Publisher(Matched, Outlet):
         ):
             # Most messages have no options; gathering them would cost a fifth of the call.
             self._turns -= 1
-            _, room = without_waiting(self._inner.put, payload)
+            room = begin_put(self._inner, payload)
             if room is not None:
                 await finish(room, self._inner.put, payload)
             return

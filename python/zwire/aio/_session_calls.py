@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zwire._zwire import without_waiting
+from zwire._zwire import begin_put
 from zwire.aio import _threads
 from zwire.aio._entities import (
     LinkEventsListener,
@@ -124,7 +124,7 @@ class SessionCalls(Sender):
         ):
             # Most messages have no options; gathering them would cost a fifth of the call.
             self._turns -= 1
-            _, room = without_waiting(self._inner.put, key_expr, payload)
+            room = begin_put(self._inner, payload, key_expr)
             if room is not None:
                 await finish(room, self._inner.put, key_expr, payload)
             return

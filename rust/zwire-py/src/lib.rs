@@ -38,7 +38,7 @@ mod _zwire {
         },
         loops::{
             inbox::Inbox,
-            pending::{Pending, Stopper, without_waiting},
+            pending::{Pending, Stopper, begin_put, without_waiting},
             waking::{WakeThread, Wakeups},
         },
         spool::{

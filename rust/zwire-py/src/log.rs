@@ -185,8 +185,7 @@ fn lines(py: Python<'_>, filter: &Filter) -> PyResult<()> {
     Ok(())
 }
 
-/// Filter in `RUST_LOG`. As in eclipse-zenoh: nothing if any part of it is invalid, errors if it is
-/// empty.
+/// Filter in `RUST_LOG`. As in eclipse-zenoh: nothing if any part of it is invalid, errors if it is empty.
 fn from_env() -> Option<Filter> {
     let (filter, wrong) = Filter::parse(&std::env::var("RUST_LOG").ok()?);
     wrong.is_empty().then(|| filter.or_all(LevelFilter::ERROR))

@@ -9,7 +9,8 @@ use crate::{
         waking::{Door, Flag, Ready, Wakeups},
     },
     zenoh::{
-        declared::Sender, handle::Handle, liveliness::LivelinessToken, receiver::Receiver, session::Session,
+        declared::Sender, handle::Handle, liveliness::LivelinessToken, publisher::Publisher,
+        receiver::Receiver, session::Session,
     },
 };
 use core::sync::atomic::AtomicBool;
@@ -130,19 +131,13 @@ impl Pending {
 /// lock only: a forked child never inherits it locked.
 static SPARE: Mutex<Option<(Py<Turn>, Py<PyDict>)>> = Mutex::new(None);
 
-/// Calls `function`, a method that takes a `Turn`, without the wait that its command would make.
-///
-/// Returns its result, and: None if all is done, a `Pending` if the caller should wait for room next,
-/// False if nothing was done because the command would have had to wait first. In that case the result is
-/// meaningless.
-#[pyfunction]
-#[pyo3(signature = (function, *args, **kwargs))]
-pub(crate) fn without_waiting(
+/// Runs a command with a turn. Returns its result, unless it was refused, and the wait that it has left:
+/// None if all is done, a `Pending` if the caller should wait for room next, False if nothing was done
+/// because the command would have had to wait first.
+fn in_turn<R>(
     py: Python<'_>,
-    function: &Bound<'_, PyAny>,
-    args: &Bound<'_, PyTuple>,
-    kwargs: Option<&Bound<'_, PyDict>>,
-) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
+    command: impl FnOnce(&Bound<'_, Turn>, &Bound<'_, PyDict>) -> PyResult<R>,
+) -> PyResult<(Option<R>, Py<PyAny>)> {
     // One turn and its keywords are kept: most calls allocate neither.
     let (turn, alone) = match SPARE.lock().take() {
         Some(spare) => spare,
@@ -152,23 +147,57 @@ pub(crate) fn without_waiting(
             (turn, alone.unbind())
         }
     };
-    let result = match kwargs {
-        None => function.call(args, Some(alone.bind(py))),
-        Some(kwargs) => {
-            kwargs.set_item(intern!(py, "_turn"), &turn)?;
-            function.call(args, Some(kwargs))
-        }
-    };
+    let result = command(turn.bind(py), alone.bind(py));
     let outcome = turn.get().take();
     *SPARE.lock() = Some((turn, alone));
-    let Some(outcome) = outcome else { return Ok((result?.unbind(), py.None())) };
+    let Some(outcome) = outcome else { return Ok((Some(result?), py.None())) };
     if outcome.refused {
-        return Ok((py.None(), false.into_pyobject(py)?.to_owned().into_any().unbind()));
+        return Ok((None, false.into_pyobject(py)?.to_owned().into_any().unbind()));
     }
     let flag = Arc::<Flag>::default();
     let done = flag.clone();
     outcome.room.wait(move || done.set());
-    Ok((result?.unbind(), Py::new(py, Pending::of(State::Room(flag)))?.into_any()))
+    Ok((Some(result?), Py::new(py, Pending::of(State::Room(flag)))?.into_any()))
+}
+
+/// Calls `function`, a method that takes a `Turn`, without the wait that its command would make; returns its
+/// result and the wait, see [`in_turn`].
+#[pyfunction]
+#[pyo3(signature = (function, *args, **kwargs))]
+pub(crate) fn without_waiting(
+    py: Python<'_>,
+    function: &Bound<'_, PyAny>,
+    args: &Bound<'_, PyTuple>,
+    kwargs: Option<&Bound<'_, PyDict>>,
+) -> PyResult<(Option<Py<PyAny>>, Py<PyAny>)> {
+    in_turn(py, |turn, alone| match kwargs {
+        None => function.call(args, Some(alone)).map(Bound::unbind),
+        Some(kwargs) => {
+            kwargs.set_item(intern!(py, "_turn"), turn)?;
+            function.call(args, Some(kwargs)).map(Bound::unbind)
+        }
+    })
+}
+
+/// Publishes a value without options, as `without_waiting(by.put, ...)` does, without the cost of its arguments.
+#[pyfunction]
+#[pyo3(signature = (by, payload, key_expr=None))]
+pub(crate) fn begin_put(
+    by: &Bound<'_, PyAny>,
+    payload: &Bound<'_, PyAny>,
+    key_expr: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Py<PyAny>> {
+    let py = by.py();
+    let done = in_turn(py, |turn, _| match (by.cast::<Publisher>(), key_expr) {
+        (Ok(by), _) => Publisher::put(by, py, payload, None, None, None, None, None, Some(turn)),
+        (_, Some(key)) => {
+            let (none, turn) = (None, Some(turn));
+            let by = by.cast::<Session>()?.get();
+            by.put(py, key, payload, none, None, None, None, none, none, none, None, none, turn)
+        }
+        (Err(error), None) => Err(error.into()),
+    });
+    done.map(|(_, room)| room)
 }
 
 /// Ends a call early that waits in another thread.

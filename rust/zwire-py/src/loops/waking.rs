@@ -204,8 +204,7 @@ impl Door {
         Ok(())
     }
 
-    /// Arms the bell for one notification. Returns true, without arming it, if the source is ready
-    /// already.
+    /// Arms the bell for one notification. Returns true, without arming it, if the source is ready already.
     pub(crate) fn arm(&self, source: &dyn Ready) -> bool {
         let bell = self.0.lock().clone();
         let Some(bell) = bell else { return source.is_ready() };

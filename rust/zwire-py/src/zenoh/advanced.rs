@@ -134,9 +134,8 @@ impl HistoryConfig {
 
 /// Recovery of missed samples for an advanced subscriber: it queries the caches of publishers.
 ///
-/// A gap is detected when a newer sample arrives. A missing last sample is detected by the `heartbeat` of
-/// the publisher, or by queries every `periodic_queries` seconds (or `timedelta`). One of them has to be
-/// given.
+/// A gap is detected when a newer sample arrives. A missing last sample is detected by the `heartbeat` of the
+/// publisher, or by queries every `periodic_queries` seconds (or `timedelta`). One of them has to be given.
 #[pyclass(module = "zwire.zenoh.ext", frozen)]
 pub(crate) struct RecoveryConfig(pub(crate) Recovery);
 

@@ -1,10 +1,9 @@
 //! End of queries that Python objects still refer to.
 //!
-//! A query ends when nothing refers to it any more, but tracebacks, lists and loop variables may keep
-//! queries alive that will get no further answer, so that their askers would wait for the whole timeout.
-//! So the callback or loop iteration that was handed a query ends it on return, if it has answered the
-//! query itself. Answers of other threads do not count: a query that was given to one of them may get
-//! more.
+//! A query ends when nothing refers to it any more, but tracebacks, lists and loop variables may keep queries
+//! alive that will get no further answer, so that their askers would wait for the whole timeout. So the
+//! callback or loop iteration that was handed a query ends it on return, if it has answered the query itself.
+//! Answers of other threads do not count: a query that was given to one of them may get more.
 
 use crate::errors;
 use parking_lot::Mutex;
@@ -98,8 +97,7 @@ impl Handed {
         Self(Arc::downgrade(query))
     }
 
-    /// Called when the program returns: ends the query if this thread has answered it, or after an
-    /// exception.
+    /// Called when the program returns: ends the query if this thread has answered it, or after an exception.
     pub(crate) fn back(self, py: Python<'_>, how: End) {
         let Some(query) = self.0.upgrade() else { return };
         let done = {

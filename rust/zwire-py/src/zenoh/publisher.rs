@@ -57,22 +57,6 @@ pub(crate) fn matching_status(py: Python<'_>, session: &Handle, id: EntityId) ->
 #[pyclass(module = "zwire.zenoh", frozen, weakref, generic, extends = Listener)]
 pub(crate) struct MatchingListener;
 
-impl MatchingListener {
-    pub(crate) fn new(
-        py: Python<'_>,
-        session: &Handle,
-        id: EntityId,
-        handler: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Py<Self>> {
-        let base = Listener::new(py, session, "matching listener", handler, |engine, handler| {
-            let queue = engine.matching_listener(id, handler)?;
-            let known = queue.clone();
-            Ok((queue, Box::new(move |engine| engine.forget_matching_listener(id, &known))))
-        })?;
-        Py::new(py, (Self, base))
-    }
-}
-
 /// Matching status of a publisher or querier, and listeners for its changes.
 macro_rules! matching {
     ($class:ident, $status:literal) => {
@@ -95,8 +79,15 @@ macro_rules! matching {
                 py: Python<'_>,
                 handler: Option<&Bound<'_, PyAny>>,
             ) -> PyResult<Py<crate::zenoh::publisher::MatchingListener>> {
+                use crate::zenoh::{listener::Listener, publisher::MatchingListener};
                 let declared = &slf.as_super().get().declared;
-                crate::zenoh::publisher::MatchingListener::new(py, &declared.session, declared.id, handler)
+                let (name, id) = ("matching listener", declared.id);
+                let base = Listener::new(py, &declared.session, name, handler, |engine, handler| {
+                    let queue = engine.matching_listener(id, handler)?;
+                    let known = queue.clone();
+                    Ok((queue, Box::new(move |engine| engine.forget_matching_listener(id, &known))))
+                })?;
+                Py::new(py, (MatchingListener, base))
             }
         }
     };
@@ -127,7 +118,7 @@ macro_rules! publisher {
                 ),
                 text_signature = $put
             )]
-            fn put(
+            pub(crate) fn put(
                 slf: &Bound<'_, Self>,
                 py: Python<'_>,
                 payload: &Bound<'_, PyAny>,

@@ -108,8 +108,7 @@ attributes! { PySample, |this|
     timestamp: Option<PyTimestamp> = this.sample.timestamp.map(PyTimestamp);
     /// Congestion control of the sample: the policy for a full queue.
     congestion_control: PyCongestionControl = PyCongestionControl(this.sample.qos.congestion());
-    /// Priority of the sample. The priority Control, which only the protocol should use, is shown as
-    /// `DATA`.
+    /// Priority of the sample. The priority Control, which only the protocol should use, is shown as `DATA`.
     priority: PyPriority = PyPriority(match this.sample.qos.priority() {
         Priority::Control => Priority::default(),
         priority => priority,

@@ -124,8 +124,7 @@ impl Session {
         format!("<Session {} {state}>", self.0.0.engine.zid())
     }
 
-    /// Closes the session: its links, handlers and callbacks. May be called repeatedly and from any
-    /// thread.
+    /// Closes the session: its links, handlers and callbacks. May be called repeatedly and from any thread.
     ///
     /// Queued messages and running callbacks get `timeout` seconds together, two if it is None. After
     /// that no callback is called any more except for its `drop`; callbacks still running are reported by
@@ -150,8 +149,7 @@ impl Session {
     /// Waits until all neighbours know the declarations of this session. False if the timeout, in
     /// seconds, expires first.
     ///
-    /// A client waits for its link as well. Neighbours that connect later get the declarations
-    /// automatically.
+    /// A client waits for its link as well. Neighbours that connect later get the declarations automatically.
     #[pyo3(signature = (timeout=None))]
     fn ready(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let timeout = seconds(timeout)?;
@@ -164,8 +162,7 @@ impl Session {
         })
     }
 
-    /// Waits until all neighbours have received the publications of this session, except best-effort
-    /// ones.
+    /// Waits until all neighbours have received the publications of this session, except best-effort ones.
     ///
     /// Raises `TimedOut` after `timeout` seconds, if given; `LinkClosed` if the link of a client ended
     /// before, so that publications may be lost.
@@ -217,7 +214,7 @@ impl Session {
             express=None, attachment=None, timestamp=None, timestamp_instrumentation=None, \
             allowed_destination=None, source_info=None)"
     )]
-    fn put(
+    pub(crate) fn put(
         &self,
         py: Python<'_>,
         key_expr: &Bound<'_, PyAny>,

@@ -189,8 +189,7 @@ impl PyTimestampInstrumentation {
     }
 }
 
-/// Selects the points at which messages are stamped. Each method returns a builder with that point
-/// changed.
+/// Selects the points at which messages are stamped. Each method returns a builder with that point changed.
 #[pyclass(name = "TimestampInstrumentationBuilder", module = "zwire.zenoh", frozen, skip_from_py_object)]
 #[derive(Clone, Copy)]
 pub(crate) struct PyTimestampInstrumentationBuilder(u8);

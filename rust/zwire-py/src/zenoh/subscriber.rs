@@ -15,11 +15,7 @@ use pyo3::prelude::*;
 use std::sync::Arc;
 use zwire_columns::samples;
 use zwire_engine::{Handler, Origins, Queue, Session as Engine};
-use zwire_proto::zenoh::{
-    KeyExpr,
-    advanced::keys,
-    session::{EntityId, Sample},
-};
+use zwire_proto::zenoh::{KeyExpr, advanced::keys, session::Sample};
 
 /// A declared subscriber. A context manager, and an iterator over its samples unless it has a
 /// callback. It undeclares itself when it is dropped, unless it has a callback.
@@ -93,26 +89,33 @@ attributes! { Subscriber in Bound, |slf|
     errors: u64 = slf.as_super().get().life.errors();
 }
 
-receives_many! { Subscriber, "samples", |slf, py| slf.as_super().get().channel(py)?.get() }
+/// Takes many samples at once, as a list or as an Arrow record batch; both classes hold the same queue.
+macro_rules! samples_at_once {
+    ($class:ident) => {
+        receives_many! { $class, "samples", |slf, py| slf.as_super().get().channel(py)?.get() }
 
-#[pymethods]
-impl Subscriber {
-    /// Takes up to `max_rows` samples as an Arrow record batch, built without a Python object per sample.
-    ///
-    /// Columns: key, payload, kind, encoding, timestamp, attachment, priority, congestion, express.
-    /// Waits for the first sample only; at the timeout the batch is empty. A batch holds about 8 MiB at
-    /// most, and a sample of 256 KiB or more alone, without a copy. The result offers the Arrow C interface,
-    /// which `pyarrow.record_batch(...)` and polars read without a copy.
-    #[pyo3(signature = (max_rows=65536, timeout=None))]
-    fn recv_batch(
-        slf: &Bound<'_, Self>,
-        py: Python<'_>,
-        max_rows: usize,
-        timeout: Option<f64>,
-    ) -> PyResult<ArrowBatch> {
-        recv_batch(py, slf.as_super().get(), &slf.get().queue, max_rows, timeout)
-    }
+        #[pymethods]
+        impl $class {
+            /// Takes up to `max_rows` samples as an Arrow record batch, built without a Python object per sample.
+            ///
+            /// Columns: key, payload, kind, encoding, timestamp, attachment, priority, congestion, express.
+            /// Waits for the first sample only; at the timeout the batch is empty. A batch holds about 8 MiB at
+            /// most, and a sample of 256 KiB or more alone, without a copy. The result offers the Arrow C
+            /// interface, which `pyarrow.record_batch(...)` and polars read without a copy.
+            #[pyo3(signature = (max_rows=65536, timeout=None))]
+            fn recv_batch(
+                slf: &Bound<'_, Self>,
+                py: Python<'_>,
+                max_rows: usize,
+                timeout: Option<f64>,
+            ) -> PyResult<ArrowBatch> {
+                recv_batch(py, slf.as_super().get(), &slf.get().queue, max_rows, timeout)
+            }
+        }
+    };
 }
+
+samples_at_once! { Subscriber }
 
 impl Item for Sample {
     #[inline]
@@ -129,7 +132,7 @@ pub(crate) struct AdvancedSubscriber {
     pub(crate) queue: Arc<Queue<Sample>>,
 }
 
-receives_many! { AdvancedSubscriber, "samples", |slf, py| slf.as_super().get().channel(py)?.get() }
+samples_at_once! { AdvancedSubscriber }
 
 #[pymethods]
 impl AdvancedSubscriber {
@@ -144,7 +147,14 @@ impl AdvancedSubscriber {
     ) -> PyResult<Py<SampleMissListener>> {
         let declared = &slf.as_super().get().declared;
         declared.check(py)?;
-        SampleMissListener::new(py, &declared.session, declared.id, handler)
+        let id = declared.id;
+        let base =
+            Listener::new(py, &declared.session, "sample miss listener", handler, |engine, handler| {
+                let queue = engine.miss_listener(id, handler)?;
+                let known = queue.clone();
+                Ok((queue, Box::new(move |engine| engine.forget_miss_listener(id, &known))))
+            })?;
+        Py::new(py, (SampleMissListener, base))
     }
 
     /// Subscribes to the tokens of publishers on its key that have `publisher_detection`.
@@ -159,35 +169,8 @@ impl AdvancedSubscriber {
         let key = keys::of_all_publishers(key).or_raise(py)?;
         Subscriber::of_tokens(py, &declared.session, key, handler, history)
     }
-
-    /// Takes up to `max_rows` samples as an Arrow record batch; see `Subscriber.recv_batch`.
-    #[pyo3(signature = (max_rows=65536, timeout=None))]
-    fn recv_batch(
-        slf: &Bound<'_, Self>,
-        py: Python<'_>,
-        max_rows: usize,
-        timeout: Option<f64>,
-    ) -> PyResult<ArrowBatch> {
-        recv_batch(py, slf.as_super().get(), &slf.get().queue, max_rows, timeout)
-    }
 }
 
 /// Listener for the missed samples of an advanced subscriber.
 #[pyclass(module = "zwire.zenoh.ext", frozen, weakref, generic, extends = Listener)]
 pub(crate) struct SampleMissListener;
-
-impl SampleMissListener {
-    fn new(
-        py: Python<'_>,
-        session: &Handle,
-        id: EntityId,
-        handler: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Py<Self>> {
-        let base = Listener::new(py, session, "sample miss listener", handler, |engine, handler| {
-            let queue = engine.miss_listener(id, handler)?;
-            let known = queue.clone();
-            Ok((queue, Box::new(move |engine| engine.forget_miss_listener(id, &known))))
-        })?;
-        Py::new(py, (Self, base))
-    }
-}

@@ -210,8 +210,7 @@ impl PyTimestamp {
         Ok(Self(Timestamp { time: time_of, id: timestamp_id(id)? }))
     }
 
-    /// Difference to the other one, as a `timedelta` in whole microseconds; negative if this one is
-    /// earlier.
+    /// Difference to the other one, as a `timedelta` in whole microseconds; negative if this one is earlier.
     fn get_diff_duration<'py>(&self, py: Python<'py>, other: &Self) -> PyResult<Bound<'py, PyAny>> {
         let (mine, theirs) = (self.0.time, other.0.time);
         let difference = Ntp64(mine.0.abs_diff(theirs.0));

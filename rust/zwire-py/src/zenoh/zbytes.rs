@@ -38,8 +38,7 @@ impl From<Bytes> for PyZBytes {
     }
 }
 
-/// Extracts the bytes of one buffer: a `ZBytes` and large `bytes` are shared, everything else is copied
-/// once.
+/// Extracts the bytes of one buffer: a `ZBytes` and large `bytes` are shared, everything else is copied once.
 pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     let one = one(obj)?.ok_or_else(|| errors::wrong_type("bytes, a buffer, a str or ZBytes", obj))?;
     Ok(one.into_bytes())

@@ -25,8 +25,7 @@ use zwire_engine::{
 };
 use zwire_proto::zmtp::{link::Message, wire::SocketType};
 
-/// Longest message that is sent without releasing the interpreter lock: copying it takes a few
-/// microseconds.
+/// Longest message that is sent without releasing the interpreter lock: copying it takes a few microseconds.
 const QUICK: usize = 16 * 1024;
 
 /// Time for which the exit of the interpreter waits for messages of a socket that was left open.
@@ -220,8 +219,7 @@ impl PySocket {
         self.run(py, |socket, _| socket.bind(endpoint))
     }
 
-    /// Connects to ``tcp://host:port``, and reconnects whenever the connection is lost; returns the
-    /// endpoint.
+    /// Connects to ``tcp://host:port``, and reconnects whenever the connection is lost; returns the endpoint.
     ///
     /// With ``wait`` in seconds, waits for the connection. Raises ``AuthenticationError`` or another
     /// ``HandshakeError`` at once if the peer refuses the connection, ``ConnectError`` if it does not
@@ -245,10 +243,9 @@ impl PySocket {
 
     /// Sends a message: one frame, or a list or tuple of frames; bytes, other buffers, or text as UTF-8.
     ///
-    /// ``timeout`` limits the wait for room, in seconds: None waits without limit, 0 does not wait.
-    /// Raises ``QueueFull`` with 0, ``TimedOut`` otherwise, ``AuthenticationError`` or another
-    /// ``HandshakeError`` if all peers refuse the connection. A PUB never waits, nor does a ROUTER
-    /// without ``mandatory``.
+    /// ``timeout`` limits the wait for room, in seconds: None waits without limit, 0 does not wait. Raises
+    /// ``QueueFull`` with 0, ``TimedOut`` otherwise, ``AuthenticationError`` or another ``HandshakeError`` if
+    /// all peers refuse the connection. A PUB never waits, nor does a ROUTER without ``mandatory``.
     #[pyo3(signature = (frames, timeout=None))]
     fn send(&self, py: Python<'_>, frames: &Bound<'_, PyAny>, timeout: Option<f64>) -> PyResult<()> {
         let message = message(py, &[], frames)?;

@@ -38,8 +38,7 @@ attributes! { LogRecord, |this|
         LogEvent::NONE => String::new(),
         event => word(event.name(), event.0),
     };
-    /// Hash of the node that logged it, 0 to 65535; see `log_hash`. Nodes hash `ip:port` of their
-    /// mailbox.
+    /// Hash of the node that logged it, 0 to 65535; see `log_hash`. Nodes hash `ip:port` of their mailbox.
     node: u16 = this.0.log.node;
     /// Hash of the peer concerned; 0 if there is none.
     peer: u16 = this.0.log.peer;
