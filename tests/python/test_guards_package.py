@@ -46,6 +46,7 @@ INNER = {
     "ZmtpSocket",
     "ZreNode",
     "__version__",
+    "begin_put",
     "close_all",
     "config_defaults",
     "end_query",
