@@ -174,10 +174,10 @@ class Crash:
         return max(self._log("commits"), default=-1) + 1
 
     def _is_within(self):
-        """Whether tasks have read some rows of a batch that is not finished."""
+        """Whether a task has read some rows, and not yet all, of a batch that is not finished."""
         open_ = self._log("offsets") - self._log("commits")
-        notes = (file for batch in open_ for file in self.digests.glob(f"{batch}-*"))
-        return any(file.stat().st_size for file in notes)
+        notes = (file.read_text() for batch in open_ for file in self.digests.glob(f"{batch}-*"))
+        return any(text and not text.endswith("end\n") for text in notes)
 
     def kill(self, what, pause=0.0, *, within=False, every=False):
         """Kill after some more progress, and a pause; ``within``: while a batch is read and not finished.
@@ -213,11 +213,11 @@ class Crash:
         self.killed[what] = self.killed.get(what, 0) + 1
 
     def kill_until_repeated(self, what, times=10):
-        """Kill within batches until a task was run twice: a batch may have ended just before a kill."""
+        """Kill within batches until a task was run twice: a task may have ended just before a kill."""
         for _ in range(times):
             if self.repeated():
                 break
-            self.kill(what, within=True)
+            self.kill(what, within=True, every=True)
 
     def _offsets(self, batch):
         return json.loads((self.checkpoint / "offsets" / str(batch)).read_text().splitlines()[-1])

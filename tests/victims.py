@@ -18,6 +18,8 @@ KEYS = 5
 HANDFUL = 5
 PACE = 0.05
 """Seconds between two groups of samples of each publisher."""
+TASK = 0.05
+"""Seconds that each task stays between its first row and its last, so that a kill can find it there."""
 
 
 def generate(endpoint, name, stop):
@@ -50,9 +52,12 @@ def noting(folder):
         context = TaskContext.get()
         batch = context.getLocalProperty("streaming.sql.batchId")
         name = f"{batch}-{context.partitionId()}-{uuid.uuid4().hex}"
+        pause = TASK
         with (Path(folder) / name).open("w", buffering=1) as notes:
             for one in batches:
                 notes.write(hashlib.sha256(one.serialize()).hexdigest() + "\n")
+                time.sleep(pause)
+                pause = 0.0
                 yield one
             notes.write("end\n")
 
