@@ -30,9 +30,8 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
             "test-zre",
             "test-py",
             "test-spark",
-            "bench-smoke",
         ),
-        ("build-rust", "ext", "test-rust", "lint-rust", "lint-py", "docs-html", "fuzz-smoke"),
+        ("ext", "build-rust", "test-rust", "lint-rust", "lint-py", "docs-html", "fuzz-smoke", "bench-smoke"),
     ),
     "test-long": (
         ("ext", "deny", "features", "test-rust-long", "test-interop-long", "test-spark-long", "fuzz-long"),
