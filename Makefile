@@ -298,6 +298,11 @@ bench: check-tools ext-release ## One table: each row a ratio to a peer, measure
 bench-long: check-tools ext-release ## Benchmarks that take minutes: latency through Spark, memory over 150 million rows
 	$(BIN)/python benches/run.py --long
 
+# The other checkout needs its own `make dev`. A row fails if it is worse by more than 5 % beyond its noise.
+.PHONY: bench-against
+bench-against: check-tools ext-release ## Rows of make bench here and in another checkout (BASE=../old), in turns
+	$(BIN)/python benches/run.py --against $(BASE)
+
 .PHONY: bench-smoke
 bench-smoke: ext
 	$(BIN)/python benches/run.py --smoke

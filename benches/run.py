@@ -19,6 +19,7 @@ import traceback
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from python.against import compare
 from python.children import machine
 from python.plan import KIB, MIB, Plan
 from python.rows import Row, table
@@ -65,7 +66,21 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, help="length of one trial (default 0.5)")
     parser.add_argument("--rounds", type=int, help="trials per side (default 5)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write everything measured to FILE")
+    parser.add_argument(
+        "--against",
+        metavar="DIR",
+        type=Path,
+        help="compare with another checkout, in which `make dev` has run; --only names the areas",
+    )
+    parser.add_argument("--passes", type=int, default=2, help="turns of each checkout (default 2)")
     args = parser.parse_args()
+    if args.against:
+        areas = [area for area in AREAS if not args.only or re.search(args.only, area)]
+        given = {"--seconds": args.seconds, "--rounds": args.rounds}
+        options = [text for name, value in given.items() if value for text in (name, str(value))]
+        text, passed = compare(args.against.resolve(), areas, args.passes, options)
+        print(f"\n{text}\n\nload {os.getloadavg()[0]:.1f} after")
+        return 0 if passed else 1
 
     plan = Plan(smoke=args.smoke, only=re.compile(args.only) if args.only else None)
     if plan.smoke:
