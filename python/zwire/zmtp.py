@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import atexit
 
+from zwire._options import unknown_option
 from zwire._zwire import ZmtpEvent as Event
 from zwire._zwire import ZmtpSocket, close_all
 from zwire._zwire import zmtp_keypair as keypair
-from zwire.errors import ConfigError
 
 # Type checkers go by this name; importing typing would take half the time of our import.
 TYPE_CHECKING = False
@@ -112,26 +112,10 @@ def options() -> dict[str, object]:
     return dict(_COMMON)
 
 
-def _settings(given: dict[str, Any]) -> dict[str, Any]:
-    unknown = given.keys() - _COMMON.keys()
-    if unknown:
-        from difflib import get_close_matches
-
-        name = min(unknown)
-        near = get_close_matches(name, _COMMON, 1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ConfigError(f"no option {name}{hint}", path=name, nearest=near[0] if near else None)
-    settings = _COMMON | given
-    for name in ("high_water_mark", "high_water_bytes"):
-        value = settings.pop(name)
-        sending, receiving = value if isinstance(value, tuple) else (value, value)
-        settings["send_" + name], settings["receive_" + name] = sending, receiving
-    reconnect = settings["reconnect"]
-    first, most = reconnect if isinstance(reconnect, tuple) else (reconnect, 0.0)
-    settings["reconnect"], settings["reconnect_max"] = first, most
-    if settings["heartbeat"] is None:
-        settings["heartbeat"] = 0.0
-    return settings
+def _settings(given: dict[str, Any], **own: object) -> dict[str, Any]:
+    for name in given.keys() - _COMMON.keys():
+        raise unknown_option(name, _COMMON)
+    return _COMMON | given | own
 
 
 class Dealer(ZmtpSocket):
@@ -148,7 +132,7 @@ class Dealer(ZmtpSocket):
         cls, *, identity: str | Buffer = b"", immediate: bool = False, **options: Unpack[Options]
     ) -> Self:
         """Create a socket without connections; see :func:`options`."""
-        settings = _settings({**options}) | {"identity": identity, "immediate": immediate}
+        settings = _settings({**options}, identity=identity, immediate=immediate)
         return super().__new__(cls, "DEALER", settings)
 
 
@@ -171,8 +155,8 @@ class Router(ZmtpSocket):
         **options: Unpack[Options],
     ) -> Self:
         """Create a socket without connections; see :func:`options`."""
-        own = {"identity": identity, "handover": handover, "mandatory": mandatory}
-        return super().__new__(cls, "ROUTER", _settings({**options}) | own)
+        settings = _settings({**options}, identity=identity, handover=handover, mandatory=mandatory)
+        return super().__new__(cls, "ROUTER", settings)
 
 
 class Pub(ZmtpSocket):
@@ -185,7 +169,7 @@ class Pub(ZmtpSocket):
 
     def __new__(cls, *, immediate: bool = False, **options: Unpack[Options]) -> Self:
         """Create a socket without connections; see :func:`options`."""
-        return super().__new__(cls, "PUB", _settings({**options}) | {"immediate": immediate})
+        return super().__new__(cls, "PUB", _settings({**options}, immediate=immediate))
 
 
 class Sub(ZmtpSocket):

@@ -22,6 +22,7 @@ from zwire.config import (
     SessionConfig,
     Timeouts,
 )
+from zwire.errors import ConfigError
 
 TABLE = json.loads(_zwire.config_defaults())
 CLASSES = [getattr(config, name) for name in config.__all__]
@@ -170,3 +171,37 @@ def test_a_configuration_pickles_and_is_a_dictionary_key():
 
 def test_a_password_is_not_shown():
     assert "hunter2" not in repr(SessionConfig(credentials=Credentials(user="ann", password="hunter2")))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda options, _: _zwire.ZreNode(options),
+        lambda options, _: _zwire.ZmtpSocket("DEALER", options),
+        lambda options, folder: _zwire.SpoolAppender(folder, options),
+        lambda options, folder: _zwire.SpoolWriter(folder, options),
+    ],
+    ids=["zre", "zmtp", "appender", "spooler"],
+)
+def test_the_compiled_module_refuses_options_that_it_does_not_read(make, tmp_path):
+    make({}, tmp_path / "defaults")
+    with pytest.raises(ConfigError, match="no option has this name") as caught:
+        make({"lingerr": 1.0}, tmp_path / "other")
+    assert caught.value.path == "lingerr"
+
+
+@pytest.mark.parametrize(
+    ("options", "path"),
+    [
+        ({"linger": -1.0}, "linger"),
+        ({"segment_seconds": "soon"}, "segment_seconds"),
+        ({"segment_bytes": -1}, "segment_bytes"),
+        ({"shards": 0}, "shards"),
+        ({"retention.seconds": float("nan")}, "retention.seconds"),
+        ({"columns": [1]}, "columns"),
+    ],
+)
+def test_options_of_a_spooler_have_a_type(options, path, tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        _zwire.SpoolWriter(tmp_path, options)
+    assert caught.value.path == path

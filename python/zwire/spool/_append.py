@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from zwire._zwire import _ArrowArray
 
 
-def settings(*, columns: Sequence[str] | None, **given: object) -> dict[str, object]:
-    """Return the settings of a spool that the compiled module needs for writing."""
-    columns = None if columns is None else list(columns)
-    return {"table": "samples", "columns": columns, "shards": 1, "shard_keys": None, **given}
-
-
 @contextmanager
 def undone(undo: Callable[[], object]) -> Iterator[None]:
     """Call ``undo`` if the block raises, also by an interrupt."""
@@ -63,9 +57,17 @@ class Appender(Closing):
             SpoolLocked: Another writer has the spool open.
             SpoolMismatch: The folder has a spool with other columns or shards.
         """
-        segments = {"segment_bytes": segment_bytes, "segment_seconds": segment_seconds}
-        wanted = settings(table=table, columns=columns, shards=shards, durability=durability, **segments)
-        self._appender = SpoolAppender(os.fspath(path), wanted)
+        self._appender = SpoolAppender(
+            os.fspath(path),
+            {
+                "table": table,
+                "columns": columns,
+                "shards": shards,
+                "durability": durability,
+                "segment_bytes": segment_bytes,
+                "segment_seconds": segment_seconds,
+            },
+        )
 
     def append(
         self, row: Mapping[str, object] | None = None, *, shard: int | None = None, **columns: object

@@ -13,7 +13,7 @@ from zwire import zenoh
 from zwire._closing import Closing
 from zwire._zwire import SpoolWriter
 from zwire.errors import ConfigError
-from zwire.spool._append import settings, undone
+from zwire.spool._append import undone
 from zwire.spool._serve import RangeServer
 
 if TYPE_CHECKING:
@@ -55,19 +55,11 @@ class Keeper(Closing, ABC):
 
     _writer: SpoolWriter
 
-    def _open(
-        self,
-        path: str | os.PathLike[str],
-        linger: float,
-        retention: Retention | None,
-        segments: tuple[int, float],
-        **given: Any,  # noqa: ANN401 - see settings
-    ) -> None:
+    def _open(self, path: str | os.PathLike[str], retention: Retention | None, **options: object) -> None:
         self.path = os.path.abspath(os.fspath(path))  # noqa: PTH100 - pathlib would be a third of the import.
-        keep = retention or Retention()
-        limits = keep.seconds, keep.bytes, keep.consumer_seconds
-        wanted = settings(segment_bytes=segments[0], segment_seconds=segments[1], **given)
-        self._writer = SpoolWriter(self.path, wanted, linger, *limits)
+        limits = vars(retention or Retention()).items()
+        options |= {f"retention.{name}": limit for name, limit in limits}
+        self._writer = SpoolWriter(self.path, options)
 
     @property
     def id(self) -> str:
@@ -190,8 +182,16 @@ class Spooler(Keeper):
         self._server: RangeServer | None = None
         with undone(self._leave):
             # Open the spool first: samples in it are not asked for again.
-            segments = segment_bytes, segment_seconds
-            self._open(path, linger, retention, segments, columns=columns, durability=durability, **placed)
+            self._open(
+                path,
+                retention,
+                linger=linger,
+                columns=columns,
+                durability=durability,
+                segment_bytes=segment_bytes,
+                segment_seconds=segment_seconds,
+                **placed,
+            )
         with undone(self.close):
             max_age = self._max_age(history)
             for key in keys:

@@ -80,8 +80,16 @@ class ZreSpooler(Keeper):
             raise ConfigError("config: not allowed with a given node", path="config")
         self._node = node
         # Open the spool first: if that fails, no peer has seen the node.
-        segments = segment_bytes, segment_seconds
-        self._open(path, linger, retention, segments, table="zre", columns=columns, durability=durability)
+        self._open(
+            path,
+            retention,
+            table="zre",
+            linger=linger,
+            columns=columns,
+            durability=durability,
+            segment_bytes=segment_bytes,
+            segment_seconds=segment_seconds,
+        )
         with undone(self.close):
             self._writer.feed(node)
             for group in [groups] if isinstance(groups, str) else groups:
@@ -154,9 +162,16 @@ class ZreLogSpooler(Keeper):
         self._log = zre.LogCollector(bind, advertise, **held)
         self._node: zre.Node | None = None
         with undone(self._log.close):
-            segments = segment_bytes, segment_seconds
-            kept = {"table": "zre.log", "columns": columns, "durability": durability}
-            self._open(path, linger, retention, segments, **kept)
+            self._open(
+                path,
+                retention,
+                table="zre.log",
+                linger=linger,
+                columns=columns,
+                durability=durability,
+                segment_bytes=segment_bytes,
+                segment_seconds=segment_seconds,
+            )
         with undone(self.close):
             self._writer.feed(self._log)
             if announce:

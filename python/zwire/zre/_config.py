@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from zwire.errors import ConfigError
+from zwire._options import unknown_option
 
 if TYPE_CHECKING:
     import uuid as uuids
@@ -150,7 +149,5 @@ class Config:
         changes = dict(settings) if config is None or isinstance(config, Config) else {**config, **settings}
         known = {field.name for field in dataclasses.fields(cls)}
         for name in changes.keys() - known:
-            nearest = next(iter(difflib.get_close_matches(name, known, n=1)), None)
-            hint = f", did you mean {nearest}?" if nearest else ""
-            raise ConfigError(f"unknown setting {name!r}{hint}", path=name, nearest=nearest)
+            raise unknown_option(name, known)
         return dataclasses.replace(base, **changes)

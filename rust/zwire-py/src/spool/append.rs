@@ -4,7 +4,7 @@ use crate::{
     arrow::import,
     columns::{check_name, deprecated},
     errors::OrRaise,
-    spool::Settings,
+    options::Options,
 };
 use bytes::Bytes;
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
@@ -80,8 +80,8 @@ methods! { SpoolAppender, |this, py|
 #[pymethods]
 impl SpoolAppender {
     #[new]
-    fn new(py: Python<'_>, dir: PathBuf, settings: Settings) -> PyResult<Self> {
-        let (wanted, options) = settings.parse(py)?;
+    fn new(py: Python<'_>, dir: PathBuf, settings: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let (wanted, options) = Options::read(settings, |from| super::read(py, from))?;
         let appender = py.detach(|| Appender::open(&dir, &wanted, &options, Clock::default()));
         appender.map(Self).or_raise(py)
     }

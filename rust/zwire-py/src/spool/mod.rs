@@ -1,4 +1,4 @@
-//! Spools: views, appenders, ranges and writers, and the settings with which Python opens one for writing.
+//! Spools: views, appenders, ranges and writers, and the options with which Python opens one for writing.
 
 pub(crate) mod append;
 pub(crate) mod range;
@@ -8,13 +8,14 @@ pub(crate) mod writer;
 use crate::{
     columns::check_name,
     errors::{self, OrRaise},
+    options::{OptionValue, Options},
 };
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
 };
 use zwire_recorder::Error;
-use zwire_spool::{Durability, Layout, Options, Rule, Wanted, layout::table};
+use zwire_spool::{Durability, Layout, Options as SpoolOptions, Rule, Wanted, layout::table};
 
 impl<R> OrRaise<R> for Result<R, Error> {
     fn or_raise(self, py: Python<'_>) -> PyResult<R> {
@@ -28,51 +29,44 @@ impl<R> OrRaise<R> for Result<R, Error> {
     }
 }
 
-/// Seconds of Python in microseconds.
-pub(crate) const fn micros(seconds: f64) -> i64 {
-    (seconds * 1e6) as i64
+/// Reads layout, shards and options with which a spool is opened for writing.
+pub(crate) fn read(py: Python<'_>, from: &Options<'_, '_>) -> PyResult<(Wanted, SpoolOptions)> {
+    let name = from.take("table")?.unwrap_or_else(|| "samples".to_owned());
+    let table = table(&name).ok_or_else(|| PyValueError::new_err(format!("no table {name:?}")))?;
+    let columns: Option<Vec<String>> = from.take("columns")?;
+    for name in columns.iter().flatten() {
+        check_name(py, table.rows, name)?;
+    }
+    let layout = match &columns {
+        None => Layout::whole(table),
+        Some(names) => Layout::select(table, names).map_err(|name| {
+            let names: Vec<_> = table.rows.columns.iter().map(|column| column.name).collect();
+            from.wrong("columns", format!("{name:?} is not one of {}", names.join(", ")))
+        })?,
+    };
+    let durability = match from.take::<String>("durability")?.as_deref() {
+        None | Some("os") => Durability::Os,
+        Some("disk") => Durability::Disk,
+        Some(other) => return Err(from.wrong("durability", format!("{other:?} is not os or disk"))),
+    };
+    let mut options = SpoolOptions { durability, ..SpoolOptions::default() };
+    from.set("segment_bytes", &mut options.segment_bytes)?;
+    options.segment_micros = from.take("segment_seconds")?.map_or(options.segment_micros, |Micros(age)| age);
+    let rule = from.take("shard_keys")?.map_or(Rule::Hash, Rule::Keys);
+    Ok((Wanted { layout, shards: from.take("shards")?.unwrap_or(1), rule }, options))
 }
 
-/// Settings from Python with which a spool is opened for writing.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Settings {
-    table: String,
-    columns: Option<Vec<String>>,
-    shards: u32,
-    shard_keys: Option<Vec<String>>,
-    durability: String,
-    segment_bytes: u64,
-    segment_seconds: f64,
-}
+/// Seconds of Python in microseconds; infinity is the largest number of them.
+pub(crate) struct Micros(pub(crate) i64);
 
-impl Settings {
-    /// Layout, shards and options, as the spool expects them.
-    pub(crate) fn parse(&self, py: Python<'_>) -> PyResult<(Wanted, Options)> {
-        let usage = |problem: String| PyValueError::new_err(problem);
-        let table = table(&self.table).ok_or_else(|| usage(format!("no table {:?}", self.table)))?;
-        for name in self.columns.iter().flatten() {
-            check_name(py, table.rows, name)?;
-        }
-        let layout = match &self.columns {
-            None => Layout::whole(table),
-            Some(names) => Layout::select(table, names).map_err(|name| {
-                let names: Vec<_> = table.rows.columns.iter().map(|column| column.name).collect();
-                errors::option(py, "columns", &format!("{name:?} is not one of {}", names.join(", ")))
-            })?,
-        };
-        let durability = match self.durability.as_str() {
-            "os" => Durability::Os,
-            "disk" => Durability::Disk,
-            other => return Err(errors::option(py, "durability", &format!("{other:?} is not os or disk"))),
-        };
-        let rule = self.shard_keys.clone().map_or(Rule::Hash, Rule::Keys);
-        let options = Options {
-            durability,
-            segment_bytes: self.segment_bytes,
-            segment_micros: micros(self.segment_seconds),
-            ..Options::default()
-        };
-        Ok((Wanted { layout, shards: self.shards, rule }, options))
+impl OptionValue for Micros {
+    const WANTED: &'static str = "a number of seconds, 0 or more";
+
+    fn of(value: &Bound<'_, PyAny>) -> Option<Self> {
+        value
+            .extract()
+            .ok()
+            .filter(|seconds| *seconds >= 0.0)
+            .map(|seconds: f64| Self((seconds * 1e6) as i64))
     }
 }

@@ -3,7 +3,8 @@
 use crate::{
     errors::{self, OrRaise},
     loops::interrupt::waiting,
-    spool::{Settings, micros},
+    options::Options,
+    spool::Micros,
     zenoh::{keyexpr, session::Session, subscriber::Subscriber},
     zre::{log::LogCollector, node::Node},
 };
@@ -13,7 +14,7 @@ use zwire_recorder::{Clock, Keeping, Recorder, Settings as Recording};
 use zwire_spool::Retention;
 
 /// Longest timeout and linger that Python can give, in seconds: `Duration` panics far beyond it.
-const MAX_SECONDS: f64 = 1e6;
+const MAX_SECONDS: Duration = Duration::from_secs(1_000_000);
 
 /// Source of rows.
 #[derive(FromPyObject)]
@@ -25,7 +26,16 @@ enum Feed<'py> {
 
 /// Seconds of Python as a duration; NaN and negative numbers are zero.
 fn clamped(seconds: f64) -> Duration {
-    if seconds.is_nan() { Duration::ZERO } else { Duration::from_secs_f64(seconds.clamp(0.0, MAX_SECONDS)) }
+    Duration::try_from_secs_f64(seconds.max(0.0)).map_or(MAX_SECONDS, |time| time.min(MAX_SECONDS))
+}
+
+fn recording(from: &Options<'_, '_>) -> PyResult<Recording> {
+    let micros = |name| PyResult::Ok(from.take(name)?.map(|Micros(time)| time));
+    let linger = micros("linger")?.unwrap_or(20_000).unsigned_abs();
+    let rule = Retention { micros: micros("retention.seconds")?, bytes: from.take("retention.bytes")? };
+    let keeping = Keeping { rule, consumer_micros: micros("retention.consumer_seconds")? };
+    let linger = Duration::from_micros(linger).min(MAX_SECONDS);
+    Ok(Recording { linger, keeping, clock: Clock::default() })
 }
 
 /// Writer of network traffic into a spool.
@@ -48,25 +58,9 @@ impl SpoolWriter {
     }
 
     #[new]
-    #[pyo3(signature = (dir, settings, linger, keep_seconds, keep_bytes, consumer_seconds))]
-    fn new(
-        py: Python<'_>,
-        dir: PathBuf,
-        settings: Settings,
-        linger: f64,
-        keep_seconds: Option<f64>,
-        keep_bytes: Option<u64>,
-        consumer_seconds: Option<f64>,
-    ) -> PyResult<Self> {
-        let (wanted, options) = settings.parse(py)?;
-        let recording = Recording {
-            linger: clamped(linger),
-            keeping: Keeping {
-                rule: Retention { micros: keep_seconds.map(micros), bytes: keep_bytes },
-                consumer_micros: consumer_seconds.map(micros),
-            },
-            clock: Clock::default(),
-        };
+    fn new(py: Python<'_>, dir: PathBuf, settings: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let ((wanted, options), recording) =
+            Options::read(settings, |from| Ok((super::read(py, from)?, recording(from)?)))?;
         let recorder = py.detach(|| Recorder::open(&dir, &wanted, &options, recording));
         recorder.map(Self).or_raise(py)
     }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use core::time::Duration;
 use pyo3::{
     prelude::*,
-    types::{PyBytes, PyDict, PyTuple},
+    types::{PyBytes, PyTuple},
 };
 use std::{net::SocketAddr, sync::Arc};
 use zwire_engine::zmtp::{MISSED, SocketOptions, Verdict};
@@ -16,20 +16,16 @@ use zwire_proto::zmtp::{
 };
 
 /// Reads a CURVE key: 32 bytes, or Z85.
-fn key(from: &Options<'_, '_>, name: &str) -> PyResult<Option<[u8; 32]>> {
+fn key(from: &Options<'_, '_>, name: &'static str) -> PyResult<Option<[u8; 32]>> {
     let Some(value) = from.get(name)? else { return Ok(None) };
     let raw = zbytes::extract(&value)?;
     let key = <[u8; 32]>::try_from(&raw[..]).ok().or_else(|| zwire_proto::zre::z85::decode_key(&raw));
     key.map(Some).ok_or_else(|| from.wrong(name, "expected a key of 32 bytes or of 40 characters of Z85"))
 }
 
-/// Extracts the options, and the time limit for closing.
-pub(crate) fn extract(
-    socket_type: SocketType,
-    options: &Bound<'_, PyDict>,
-) -> PyResult<(SocketOptions, Option<Duration>)> {
-    let from = Options(options);
-    let mut to = SocketOptions::new(socket_type);
+/// Reads the options, and the time limit for closing.
+pub(crate) fn read(kind: SocketType, from: &Options<'_, '_>) -> PyResult<(SocketOptions, Option<Duration>)> {
+    let mut to = SocketOptions::new(kind);
     let handshake = &mut to.connection.handshake;
     if let Some(identity) = from.get("identity")? {
         let identity = zbytes::extract(&identity)?;
@@ -49,19 +45,21 @@ pub(crate) fn extract(
         Some("3.0") => handshake.version = Version::V3_0,
         Some(_) => return Err(from.wrong("version", "expected \"3.1\" or \"3.0\"")),
     }
-    handshake.security = security(&from)?;
+    handshake.security = security(from)?;
     to.authenticator = from.get("authenticator")?.map(|callable| authenticator(callable.unbind()));
 
     let (tx, rx) = (&mut to.connection.tx, &mut to.connection.rx);
-    from.set("send_high_water_mark", &mut tx.max_messages)?;
-    from.set("send_high_water_bytes", &mut tx.max_bytes)?;
-    from.set("receive_high_water_mark", &mut to.max_received)?;
-    from.set("receive_high_water_bytes", &mut to.max_received_bytes)?;
+    if let Some(both) = from.take("high_water_mark")? {
+        (tx.max_messages, to.max_received) = both;
+    }
+    if let Some(both) = from.take("high_water_bytes")? {
+        (tx.max_bytes, to.max_received_bytes) = both;
+    }
     from.set("max_message_size", &mut rx.max_message_size)?;
-    let heartbeat = match from.take("heartbeat")? {
-        None => tx.heartbeat,
-        Some(Duration::ZERO) => None,
-        Some(interval) => Some(Heartbeat::every(interval, MISSED)),
+    let heartbeat = match (from.given("heartbeat")?, from.take("heartbeat")?) {
+        (None, _) => tx.heartbeat,
+        (_, None | Some(Duration::ZERO)) => None,
+        (_, Some(interval)) => Some(Heartbeat::every(interval, MISSED)),
     };
     let heartbeat = match (heartbeat, from.take("heartbeat_timeout")?) {
         (Some(heartbeat), Some(timeout)) => Some(Heartbeat { timeout, ttl: timeout, ..heartbeat }),
@@ -73,8 +71,9 @@ pub(crate) fn extract(
     from.set("handshake_timeout", &mut to.connection.handshake_timeout)?;
     from.set("max_connections", &mut to.connection.max_connections)?;
     from.set("max_handshakes", &mut to.connection.max_handshakes)?;
-    from.set("reconnect", &mut to.reconnect.first)?;
-    from.set("reconnect_max", &mut to.reconnect.max)?;
+    if let Some(pauses) = from.take("reconnect")? {
+        (to.reconnect.first, to.reconnect.max) = pauses;
+    }
     from.set("immediate", &mut to.immediate)?;
     from.set("handover", &mut to.handover)?;
     from.set("mandatory", &mut to.mandatory)?;

@@ -4,6 +4,7 @@ use crate::{
     arrow::{ArrowBatch, import_array, take_batch},
     errors::{self, OrRaise},
     loops::interrupt::{seconds, waiting},
+    options::Options,
     zenoh::zbytes::{self, PyZBytes},
     zmtp::options,
 };
@@ -203,7 +204,7 @@ impl PySocket {
         crate::log::attach(py)?;
         let kind = SocketType::from_name(socket_type.as_bytes());
         let kind = kind.ok_or_else(|| errors::invalid(py, format!("no socket type {socket_type:?}")))?;
-        let (options, linger) = options::extract(kind, options)?;
+        let (options, linger) = Options::read(options, |from| options::read(kind, from))?;
         let socket = Socket::open(options).or_raise(py)?;
         let socket = Arc::new(socket);
         let mut open = OPEN.lock();

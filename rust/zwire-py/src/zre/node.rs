@@ -7,6 +7,7 @@ use crate::{
         calling::{self, Called},
         interrupt::{seconds, waiting},
     },
+    options::Options,
     zenoh::{
         enums::PyDelivery,
         handlers::{Handler, check_sync},
@@ -190,7 +191,7 @@ impl Node {
     #[pyo3(signature = (settings, callback=None))]
     fn new(py: Python<'_>, settings: &Bound<'_, PyDict>, callback: Option<Py<PyAny>>) -> PyResult<Self> {
         crate::log::attach(py)?;
-        let options = settings::options(py, settings)?;
+        let options = Options::read(settings, settings::read)?;
         let engine = py.detach(|| Engine::new(options)).or_raise(py)?;
         let engine = Arc::new(engine);
         {

@@ -1,12 +1,11 @@
 //! Conversion of the settings of a node from Python to the engine.
 
 use crate::{
-    errors,
     options::{OptionValue, Options},
     zre::node,
 };
 use core::{ops::RangeInclusive, time::Duration};
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::prelude::*;
 use std::{collections::HashSet, sync::Arc};
 use zwire_engine::{
     queue::Overflow,
@@ -32,24 +31,19 @@ impl OptionValue for Messages {
     }
 }
 
-fn texts(from: &Options<'_, '_>, name: &str) -> PyResult<Vec<String>> {
+fn texts(from: &Options<'_, '_>, name: &'static str) -> PyResult<Vec<String>> {
     Ok(from.take(name)?.unwrap_or_default())
 }
 
 /// Reads a time above zero.
-fn seconds(from: &Options<'_, '_>, name: &str) -> PyResult<Option<Duration>> {
+fn seconds(from: &Options<'_, '_>, name: &'static str) -> PyResult<Option<Duration>> {
     match from.take(name)? {
         Some(Duration::ZERO) => Err(from.wrong(name, "expected seconds above 0, not 0")),
         time => Ok(time),
     }
 }
 
-fn set_seconds(from: &Options<'_, '_>, name: &str, to: &mut Duration) -> PyResult<()> {
-    *to = seconds(from, name)?.unwrap_or(*to);
-    Ok(())
-}
-
-fn key(from: &Options<'_, '_>, name: &str) -> PyResult<Option<[u8; 32]>> {
+fn key(from: &Options<'_, '_>, name: &'static str) -> PyResult<Option<[u8; 32]>> {
     let Some(text) = from.take::<String>(name)? else { return Ok(None) };
     match z85::decode_key(text.as_bytes()) {
         Some(key) => Ok(Some(key)),
@@ -59,14 +53,12 @@ fn key(from: &Options<'_, '_>, name: &str) -> PyResult<Option<[u8; 32]>> {
 }
 
 fn uuid(from: &Options<'_, '_>) -> PyResult<Uuid> {
-    match from.get("uuid")? {
-        Some(value) => node::uuid(value.py(), &value).map_err(|error| from.wrong("uuid", error)),
-        None => {
-            let mut bytes = [0; 16];
-            fill(&mut bytes)?;
-            Ok(Uuid::from_random(bytes))
-        }
+    if let Some(value) = from.get("uuid")? {
+        return node::uuid(value.py(), &value).map_err(|error| from.wrong("uuid", error));
     }
+    let mut bytes = [0; 16];
+    fill(&mut bytes)?;
+    Ok(Uuid::from_random(bytes))
 }
 
 fn generations(from: &Options<'_, '_>) -> PyResult<Option<Generations>> {
@@ -178,27 +170,24 @@ pub(crate) fn peer(text: &str) -> Option<(String, Option<[u8; 32]>)> {
     })
 }
 
-/// Converts the settings to the options of a node.
-pub(crate) fn options(py: Python<'_>, settings: &Bound<'_, PyDict>) -> PyResult<NodeOptions> {
-    let from = &Options(settings);
+/// Reads the settings of a node.
+pub(crate) fn read(from: &Options<'_, '_>) -> PyResult<NodeOptions> {
     let mut options = NodeOptions::new(uuid(from)?);
     let machine = &mut options.machine;
     from.set("name", &mut machine.name)?;
     machine.headers = headers(from)?;
     machine.generations = generations(from)?.unwrap_or(machine.generations);
     machine.advertise = from.take("advertise")?;
-    machine.beacon_interval = match from.take("beacons")? {
-        Some(false) => None,
-        _ => seconds(from, "interval")?.or(machine.beacon_interval),
-    };
-    set_seconds(from, "evasive", &mut machine.evasive)?;
-    set_seconds(from, "expired", &mut machine.expired)?;
+    let interval = seconds(from, "interval")?.or(machine.beacon_interval);
+    machine.beacon_interval = if from.take("beacons")?.unwrap_or(true) { interval } else { None };
+    machine.evasive = seconds(from, "evasive")?.unwrap_or(machine.evasive);
+    machine.expired = seconds(from, "expired")?.unwrap_or(machine.expired);
     if machine.expired <= machine.evasive {
         let problem = format!("{:?} is not above evasive, {:?}", machine.expired, machine.evasive);
-        return Err(errors::option(py, "expired", &problem));
+        return Err(from.wrong("expired", problem));
     }
-    set_seconds(from, "ping_interval", &mut machine.ping_interval)?;
-    set_seconds(from, "detection_wait", &mut machine.detection_wait)?;
+    machine.ping_interval = seconds(from, "ping_interval")?.unwrap_or(machine.ping_interval);
+    machine.detection_wait = seconds(from, "detection_wait")?.unwrap_or(machine.detection_wait);
     machine.collector = from.take("collector")?;
     from.set("log_traffic", &mut machine.log_traffic)?;
     from.set("drafts", &mut machine.drafts)?;
@@ -223,7 +212,7 @@ pub(crate) fn options(py: Python<'_>, settings: &Bound<'_, PyDict>) -> PyResult<
     from.set("high_water_bytes", &mut options.high_water_bytes)?;
     from.set("max_message_size", &mut options.max_message_size)?;
     // None turns the heartbeat off, unlike a missing setting.
-    if settings.contains("heartbeat")? {
+    if from.given("heartbeat")?.is_some() {
         options.heartbeat = seconds(from, "heartbeat")?;
     }
     options.events = options::EVENTS;
