@@ -72,11 +72,11 @@ def main() -> int:
         type=Path,
         help="compare with another checkout, in which `make dev` has run; --only names the areas",
     )
-    parser.add_argument("--passes", type=int, default=2, help="turns of each checkout (default 2)")
+    parser.add_argument("--passes", type=int, default=8, help="turns of each checkout (default 8)")
     args = parser.parse_args()
     if args.against:
         areas = [area for area in AREAS if not args.only or re.search(args.only, area)]
-        given = {"--seconds": args.seconds, "--rounds": args.rounds}
+        given = {"--seconds": args.seconds, "--rounds": args.rounds or 1}
         options = [text for name, value in given.items() if value for text in (name, str(value))]
         text, passed = compare(args.against.resolve(), areas, args.passes, options)
         print(f"\n{text}\n\nload {os.getloadavg()[0]:.1f} after")

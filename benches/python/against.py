@@ -1,7 +1,9 @@
 """Comparison of this checkout with another one, such as the commit before a change.
 
-Each area is measured by the ``benches/run.py`` of both checkouts, in turns and in alternating order, each
-with the ``.venv`` beside it. A row passes unless it is worse by more than the tolerance beyond its noise.
+Each area is measured by the ``benches/run.py`` of both checkouts, a round of each in turn, each with the
+``.venv`` beside it. The speed of a machine drifts within minutes, so the peer is the clock: where a row has
+another implementation as its peer, ratios to that one are compared, else the figures. A row passes unless it
+is worse by more than the tolerance beyond its noise.
 """
 
 from __future__ import annotations
@@ -27,36 +29,46 @@ AREA_SECONDS = 1800.0
 TOLERANCE = 0.05
 
 
-@dataclass
-class Pair:
-    """Trials of a row in both checkouts."""
+# Areas with peers that are parts of zwire: their ratios would hide a change of both.
+OWN_PEERS = {"aio", "spool", "spool_range", "spark"}
+# Names of rows in areas where they are not that of the area.
+ROWS = {"roundtrip": "(ping|query)"}
 
-    unit: str
+
+@dataclass
+class Comparison:
+    """Figures of a row in both checkouts, turn by turn."""
+
     less_is_better: bool
     here: list[float] = field(default_factory=list)
     there: list[float] = field(default_factory=list)
 
     @property
+    def ratios(self) -> list[float]:
+        """Here to there in each turn, so that more is better."""
+        ratios = [here / there for here, there in zip(self.here, self.there, strict=False)]
+        return [1 / ratio for ratio in ratios] if self.less_is_better else ratios
+
+    @property
     def gain(self) -> float:
-        """Here to there, so that more is better."""
-        ratio = median(self.here) / median(self.there)
-        return 1 / ratio if self.less_is_better else ratio
+        return median(self.ratios)
 
     @property
     def noise(self) -> float:
-        """Two standard errors of the ratio of medians, estimated by median absolute deviations."""
-        return 2 * math.hypot(_error(self.here), _error(self.there))
+        """Two standard errors of the median, estimated by the median absolute deviation."""
+        gain, ratios = self.gain, self.ratios
+        deviation = 1.4826 * median(abs(ratio - gain) for ratio in ratios)
+        return 2 * 1.2533 * deviation / math.sqrt(len(ratios))
 
     @property
-    def worse(self) -> bool:
+    def is_worse(self) -> bool:
         return self.gain < 1 - TOLERANCE - self.noise
 
 
-def _error(trials: list[float]) -> float:
-    """The relative standard error of the median of normally distributed trials."""
-    middle = median(trials)
-    deviation = 1.4826 * median(abs(trial - middle) for trial in trials)
-    return 1.2533 * deviation / middle / math.sqrt(len(trials))
+def _figure(row: dict[str, Any]) -> float:
+    if row["area"] in OWN_PEERS or not row["ratio"]:
+        return float(row["ours_median"])
+    return float(row["ratio"])
 
 
 def _rows(checkout: Path, only: str, options: Sequence[str]) -> list[dict[str, Any]]:
@@ -79,24 +91,25 @@ def _rows(checkout: Path, only: str, options: Sequence[str]) -> list[dict[str, A
 
 def compare(there: Path, areas: Sequence[str], passes: int, options: Sequence[str]) -> tuple[str, bool]:
     """Measure the areas in both checkouts; return a table, and whether no row is worse."""
-    pairs: dict[tuple[str, str], Pair] = {}
+    found: dict[tuple[str, str], Comparison] = {}
     failed: list[str] = []
     for area in areas:
         for turn in range(2 * passes):
             here = turn % 4 in {0, 3}
             checkout = HERE if here else there
             progress(f"{area}: {'this checkout' if here else checkout}")
-            for row in _rows(checkout, f"^{area} ", options):
+            for row in _rows(checkout, f"^{ROWS.get(area, area)} ", options):
                 if row["failed"] or row["skipped"]:
                     failed.append(f"{row['area']} {row['name']}: {row['failed'] or row['skipped']}")
                     continue
-                pair = pairs.setdefault((row["area"], row["name"]), Pair(row["unit"], row["less_is_better"]))
-                (pair.here if here else pair.there).extend(trial["value"] for trial in row["ours"])
-    both = {key: pair for key, pair in pairs.items() if pair.here and pair.there}
-    failed += [f"{area} {name}: only in one checkout" for area, name in pairs.keys() - both.keys()]
+                key = row["area"], row["name"]
+                comparison = found.setdefault(key, Comparison(row["less_is_better"]))
+                (comparison.here if here else comparison.there).append(_figure(row))
+    both = {key: one for key, one in found.items() if one.here and one.there}
+    failed += [f"{area} {name}: only in one checkout" for area, name in found.keys() - both.keys()]
     lines = [f"{'row':<58}  here/there  noise  verdict"]
-    for (area, name), pair in sorted(both.items(), key=lambda item: item[1].gain):
-        verdict = "WORSE" if pair.worse else "ok"
-        lines.append(f"{area + ' ' + name:<58}  {pair.gain:10.3f}  {pair.noise:5.3f}  {verdict}")
+    for (area, name), one in sorted(both.items(), key=lambda item: item[1].gain):
+        verdict = "WORSE" if one.is_worse else "ok"
+        lines.append(f"{area + ' ' + name:<58}  {one.gain:10.3f}  {one.noise:5.3f}  {verdict}")
     lines += [f"not compared: {text}" for text in dict.fromkeys(failed)]
-    return "\n".join(lines), bool(both) and not any(pair.worse for pair in both.values())
+    return "\n".join(lines), bool(both) and not any(one.is_worse for one in both.values())
