@@ -1,6 +1,8 @@
 //! [`Outbound`]: keeps a connection to one endpoint, and reconnects.
 
-use super::{CloseReason, Connection, ConnectionConfig, Owner, endpoint, establish, sending::closed};
+use super::{
+    CloseReason, Connection, ConnectionConfig, Owner, Writing, endpoint, establish, sending::closed,
+};
 use crate::{error::Error, net::tcp, rt::runtime::Birth};
 use core::{fmt, time::Duration};
 use parking_lot::Mutex;
@@ -140,9 +142,13 @@ impl Outbound {
 
     /// As [`Self::try_send`], but makes no system call: a connection that is returned has to be flushed by
     /// [`Connection::flush_deferred`] once the caller has released its locks.
-    pub(crate) fn try_defer(&self, message: Message) -> Result<Option<Arc<Connection>>, Rejected> {
+    pub(crate) fn try_defer(
+        &self,
+        message: Message,
+        writing: Writing,
+    ) -> Result<Option<Arc<Connection>>, Rejected> {
         let Some(connection) = self.connection() else { return self.try_send(message).map(|()| None) };
-        match connection.try_defer(message) {
+        match connection.try_defer(message, writing) {
             Err(Rejected { message, error: ZmtpPushError::Closed }) => self.try_send(message).map(|()| None),
             result => result.map(|owes| owes.then_some(connection)),
         }

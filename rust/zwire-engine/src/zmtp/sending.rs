@@ -4,7 +4,7 @@ use super::{CloseReason, Connection};
 use crate::{
     net::{
         gather,
-        outbox::{ALONE, Backlog, Outbox, Sending, TICK, WRITE_BYTES, Wire, Written},
+        outbox::{ALONE, Backlog, FLUSH_BYTES, Outbox, Sending, TICK, WRITE_BYTES, Wire, Written},
     },
     rt::clock,
 };
@@ -171,8 +171,9 @@ impl Connection {
     }
 
     /// As [`Self::try_send`], but makes no system call. With `true` the caller owes [`Self::flush_deferred`] once
-    /// it has released its locks; with `false` another caller owes it already.
-    pub(crate) fn try_defer(&self, message: Message) -> Result<bool, Rejected> {
+    /// it has released its locks; with `false` another caller owes it already, or the task will write the message
+    /// with coalesced ones before it.
+    pub(crate) fn try_defer(&self, message: Message, writing: Writing) -> Result<bool, Rejected> {
         if !self.birth.is_here() {
             return Err(closed(message));
         }
@@ -192,8 +193,12 @@ impl Connection {
             }
             Ok(()) => {}
         }
+        let is_scheduled = writing == Writing::Gather
+            && sending.flush_at.is_some()
+            && !sending.backlog.is_half_full()
+            && sending.backlog.queued_bytes() < FLUSH_BYTES;
         drop(sending);
-        Ok(!self.deferred.swap(true, Ordering::AcqRel))
+        Ok(!is_scheduled && !self.deferred.swap(true, Ordering::AcqRel))
     }
 
     /// Queues messages until one is rejected, and writes them together. Returns the number of accepted

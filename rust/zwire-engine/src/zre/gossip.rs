@@ -4,7 +4,7 @@
 //! remotes of its hub, which forwards what it receives. As in zyre, gossip is not encrypted; public keys
 //! are part of it.
 
-use crate::zmtp::{Connection, Listener, Outbound};
+use crate::zmtp::{Connection, Listener, Outbound, Writing};
 use bytes::Bytes;
 use core::time::Duration;
 use std::{collections::HashMap, sync::Arc};
@@ -61,7 +61,7 @@ impl GossipState {
         let mut heard = Vec::new();
         let mut send = |connection: &Arc<Connection>, frame| {
             // A peer that does not read loses the frame: the hub forgets it, and it asks for everything later.
-            if let Ok(true) = connection.try_defer(Message::single(frame)) {
+            if let Ok(true) = connection.try_defer(Message::single(frame), Writing::Alone) {
                 flush(connection.clone());
             }
         };

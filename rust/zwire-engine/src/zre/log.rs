@@ -317,7 +317,7 @@ impl Collectors {
     /// does not take the frame in time misses it.
     pub(crate) fn send(&self, frame: &Bytes, mut flush: impl FnMut(Option<Arc<Connection>>)) {
         for way in self.0.values().filter(|way| way.owner.wants(frame)) {
-            flush(way.outbound.try_defer(Message::single(frame.clone())).ok().flatten());
+            flush(way.outbound.try_defer(Message::single(frame.clone()), Writing::Alone).ok().flatten());
         }
     }
 

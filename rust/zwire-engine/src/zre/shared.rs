@@ -227,7 +227,7 @@ impl NodeShared {
                 // A dealer that could not be opened has been told so already.
                 let Some(way) = core.ways.get(&dealer) else { return };
                 let Some(message) = Message::of(frames) else { return };
-                match way.try_defer(message) {
+                match way.try_defer(message, core.effects.writing) {
                     Ok(connection) => core.effects.flush.extend(connection),
                     Err(_) => {
                         core.full += 1;
