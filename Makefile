@@ -92,7 +92,7 @@ else
 ext: $(VENV)/.installed
 	@.ci/check-tools "$(PYTHON)" rust
 	@echo "== building the compiled module into .venv, with debug assertions"
-	VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --locked --quiet >/dev/null
+	VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --locked --features as-in-tests --quiet >/dev/null
 endif
 
 # What users and measurements get. The next `make ext` puts the one for tests in its place.
@@ -132,13 +132,20 @@ quick: check-tools ## The fast part of it: measures, formats, unit tests, Python
 test-long: check-tools ## Tests that take minutes each and are no part of make test
 	$(STAGES) test-long
 
-# All commands use the same packages: zwire-proto alone would have other features, and compile a second time.
-CARGO_TEST := cargo test --locked --workspace --exclude zwire-py
+# All commands use the same packages with the same features: zwire-proto alone would have others, and all that depends on
+# one of them would be compiled a second time. `as-in-tests` is described in rust/zwire-recorder/Cargo.toml.
+SAME_PACKAGES := --locked --workspace --exclude zwire-py --features zwire-recorder/as-in-tests
+CARGO_TEST := cargo test $(SAME_PACKAGES)
 
 .PHONY: test-rust
 test-rust: ## Rust: unit, vector, property, machine and engine tests
 	@.ci/check-tools "$(PYTHON)" rust
 	$(CARGO_TEST)
+
+# Most of what `ext` needs, and nothing of Python: it is compiled while packages of Python are downloaded.
+.PHONY: build-lib
+build-lib:
+	cargo build $(SAME_PACKAGES) --lib --quiet
 
 .PHONY: build-rust
 build-rust:
@@ -261,8 +268,8 @@ house: ## Measures of the source tree with their bounds: names, circles, sizes, 
 lint-rust:
 	@.ci/check-tools "$(PYTHON)" rust
 	cargo fmt --all --check
-	$(LIKE_MATURIN) cargo clippy --locked --workspace --all-targets -- --deny warnings
-	$(LIKE_MATURIN) RUSTDOCFLAGS="--deny warnings" cargo doc --locked --workspace --no-deps --quiet
+	$(LIKE_MATURIN) cargo clippy --locked --workspace --features as-in-tests --all-targets -- --deny warnings
+	$(LIKE_MATURIN) RUSTDOCFLAGS="--deny warnings" cargo doc --locked --workspace --features as-in-tests --no-deps --quiet
 
 .PHONY: lint-quick
 lint-quick: $(VENV)/.installed

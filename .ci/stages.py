@@ -31,7 +31,17 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
             "test-py",
             "test-spark",
         ),
-        ("ext", "build-rust", "test-rust", "lint-rust", "lint-py", "docs-html", "fuzz-smoke", "bench-smoke"),
+        (
+            "build-lib",
+            "ext",
+            "build-rust",
+            "test-rust",
+            "lint-rust",
+            "lint-py",
+            "docs-html",
+            "fuzz-smoke",
+            "bench-smoke",
+        ),
     ),
     "test-long": (
         ("ext", "deny", "features", "test-rust-long", "test-interop-long", "test-spark-long", "fuzz-long"),

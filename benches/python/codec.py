@@ -25,7 +25,9 @@ AREA = "codec"
 PEER = "zenoh-codec"
 VERBS, SIZES, KEYS = ("decode", "encode"), (8, KIB, 64 * KIB), ("full key", "declared key")
 ROOT = Path(__file__).resolve().parents[2]
-BENCH = ("-p", "zwire-proto", "--bench", "codec")
+BENCH = ("--bench", "codec")
+# Packages and features of `make test`, which has built most of it.
+AS_TESTED = ("test", "--workspace", "--exclude", "zwire-py", "--features", "zwire-recorder/as-in-tests")
 ROUNDS = 3
 # A first build of the peer's codec and of criterion, optimized, on two cores.
 BUILD_SECONDS, RUN_SECONDS = 1200.0, 180.0
@@ -67,11 +69,10 @@ def measure(plan: Plan) -> Iterator[Row]:
         return
     progress(f"{AREA}: building, which the minutes of a run do not count")
     if plan.smoke:
-        # Use the profile of the tests, which have built most of it.
-        _run([_built(cargo, "test"), "--test"], RUN_SECONDS)
+        _run([_built(cargo, *AS_TESTED), "--test"], RUN_SECONDS)
         yield Row(AREA, "decode and encode", "msg/s", PEER, note="ran, unoptimized")
         return
-    program = _built(cargo, "bench")
+    program = _built(cargo, "bench", "-p", "zwire-proto")
     rows: dict[str, Row] = {}
     for index in range(min(ROUNDS, plan.rounds)):
         progress(f"{AREA} round {index + 1}")

@@ -238,3 +238,34 @@ def test_every_workspace_member_is_a_product_crate():
     tree = metadata()
     members = {p["name"] for p in tree["packages"] if p["id"] in tree["workspace_members"]}
     assert members == set(PRODUCT), "a new crate has to be added to the guards"
+
+
+def features(*arguments: str) -> dict[str, set[str]]:
+    """Return the features of each package of a dependency tree."""
+    command = ["cargo", "tree", "--locked", "--prefix", "none", "--no-dedupe", "--format", "{p}|{f}"]
+    out = subprocess.run(
+        [*command, *arguments], cwd=ROOT, check=True, capture_output=True, text=True, timeout=25
+    ).stdout
+    found: dict[str, set[str]] = {}
+    for line in out.splitlines():
+        package, _, given = line.partition("|")
+        found.setdefault(package, set()).add(given)
+    return found
+
+
+def test_tests_and_the_compiled_module_share_one_build_of_each_package():
+    """A package that has other features in one of `make ext` and `make test-rust` would be compiled twice."""
+    module = features("--package", "zwire-py", "--features", "as-in-tests", "--edges", "normal,build")
+    selected = ("--workspace", "--exclude", "zwire-py", "--features", "zwire-recorder/as-in-tests")
+    tests = features(*selected, "--edges", "normal,build,dev")
+    both = module.keys() & tests.keys()
+    assert len(both) > 100, "the guard has read the wrong tree"
+    assert {
+        package: (module[package], tests[package]) for package in both if module[package] != tests[package]
+    } == {}
+    wheel = features("--package", "zwire-py", "--edges", "normal,build")
+    assert not [
+        package
+        for package, given in wheel.items()
+        if package.startswith("tokio v") and "test-util" in str(given)
+    ]

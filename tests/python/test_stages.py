@@ -53,8 +53,9 @@ def test_stages_wait_for_those_that_they_need(stages):
     assert len(ended) == len(set(ended)) > 10
     begun = [note.split()[2:] for note in notes if note.startswith("begin ")]
     assert notes.index("end setup") < notes.index("begin --no-print-directory ext")
+    assert notes.index("begin --no-print-directory build-lib") < notes.index("end setup")
     for name, *given in begun:
-        before = name in {"house", "setup", "build-rust", "ext"}
+        before = name in {"house", "setup", "build-lib", "ext"}
         assert given == ([] if before else ["EXT=built"]), name
 
 
