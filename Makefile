@@ -50,6 +50,8 @@ export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 export SPARK_LOCAL_IP := 127.0.0.1
 # A Spark installed on the system would not match the one in .venv.
 unexport SPARK_HOME
+# Tests start thousands of interpreters; without bytecode files each one would compile zwire again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## Print this list
