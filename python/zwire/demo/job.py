@@ -63,15 +63,24 @@ class Published(NamedTuple):
 
 
 class Job:
-    """A Spark session, and the steps of the job, in their order."""
+    """A Spark session, and the steps of the job, in their order. A context manager."""
+
+    spark: SparkSession
+    """The session, once :meth:`start` has returned."""
 
     _messages: DataFrame
     _answers: DataFrame
 
     def __init__(self, endpoint: str, *, temporary: Path, log: Path) -> None:
         self.endpoint = endpoint
+        self._temporary = temporary
         self._log = log
-        self.spark: SparkSession = _start(temporary, log)
+        self._starting: _Starting | None = None
+
+    def start(self) -> None:
+        """Start the session, and wait for it."""
+        self._starting = _start(self._temporary, self._log)
+        self.spark = self._starting.wait(_START)
 
     @property
     def version(self) -> str:
@@ -82,7 +91,10 @@ class Job:
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        self.spark.stop()
+        if self._starting is None:
+            return
+        # A JVM left alone while it starts never exits: it waits to report its port.
+        self._starting.stop()
         _check(error, self._log)
 
     def decode(self, capture: Path) -> Decoded:
@@ -224,7 +236,7 @@ def _check(error: BaseException | None, log: Path) -> None:
         raise ZwireError(f"Spark has failed, more is in {log}: {line}") from error
 
 
-def _start(temporary: Path, log: Path) -> SparkSession:
+def _start(temporary: Path, log: Path) -> _Starting:
     # A Spark of the system would not match the installed pyspark, nor a Python of the system this one.
     os.environ.pop("SPARK_HOME", None)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -236,14 +248,7 @@ def _start(temporary: Path, log: Path) -> SparkSession:
         builder = builder.config(name, value)
     builder = builder.config("spark.sql.warehouse.dir", str(temporary / "warehouse"))
     builder = builder.config("spark.local.dir", str(temporary / "local"))
-    starting = _Starting(builder, log)
-    try:
-        return starting.wait(_START)
-    except BaseException as error:
-        # A JVM left alone while it starts never exits: it waits to report its port.
-        starting.abandon()
-        _check(error, log)
-        raise
+    return _Starting(builder, log)
 
 
 class _Starting:
@@ -275,8 +280,8 @@ class _Starting:
             raise TimedOut(f"Spark has not started within {seconds:g} s", seconds=seconds)
         return self._session
 
-    def abandon(self) -> None:
-        """Stop the session as soon as it has started."""
+    def stop(self) -> None:
+        """Stop the session, as soon as it has started."""
         self._done.wait(_START)
         if self._session is not None:
             self._session.stop()

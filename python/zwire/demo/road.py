@@ -100,6 +100,10 @@ def _run(
     clock.say(f"hub      {hub.endpoint}, its traffic goes to {hub.capture}")
     watch = stack.enter_context(Watch(hub.endpoint))
     results = stack.enter_context(Results(hub.endpoint))
+    from zwire.demo.job import Job
+
+    # Left after the fleet: a JVM that still starts then has the processor for itself.
+    job = stack.enter_context(Job(hub.endpoint, temporary=temporary, log=out / "spark.log"))
     size = {"count": options.processes, "robots": options.robots}
     fleet = Fleet(hub.endpoint, **size, seconds=options.seconds, errors=temporary / "fleet.txt")
     stack.enter_context(fleet)
@@ -108,9 +112,7 @@ def _run(
     fleet.go()
 
     # Spark starts while they publish.
-    from zwire.demo.job import Job
-
-    job = stack.enter_context(Job(hub.endpoint, temporary=temporary, log=out / "spark.log"))
+    job.start()
     clock.say(f"spark    {job.version} is up with two cores, what it says goes to {out / 'spark.log'}")
 
     sent = fleet.wait("sent", options.seconds + _PATIENCE)
