@@ -18,7 +18,7 @@ use zwire_proto::Now;
 pub(crate) const ALONE: Duration = Duration::from_micros(20);
 
 /// From this many queued bytes, a full batch of Zenoh, the queueing thread writes: a call costs no more than a copy.
-pub(crate) const FLUSH_BYTES: usize = 60 * 1024;
+const FLUSH_BYTES: usize = 60 * 1024;
 
 /// Most bytes of one round of writing: enough for a cheap `writev`, little enough to let higher priorities between.
 pub(crate) const WRITE_BYTES: usize = 256 * 1024;
@@ -135,6 +135,11 @@ impl<B: Backlog> Sending<B> {
     /// Whether another thread writes, or nothing can be written.
     pub(crate) fn is_taken(&self) -> bool {
         self.busy && !(self.waiting && self.backlog.can_go_on())
+    }
+
+    /// Whether a flush of coalesced messages is scheduled, and they do not fill a batch yet.
+    pub(crate) fn is_scheduled(&self) -> bool {
+        self.flush_at.is_some() && self.backlog.queued_bytes() < FLUSH_BYTES
     }
 }
 

@@ -4,7 +4,7 @@ use super::{CloseReason, Connection};
 use crate::{
     net::{
         gather,
-        outbox::{ALONE, Backlog, FLUSH_BYTES, Outbox, Sending, TICK, WRITE_BYTES, Wire, Written},
+        outbox::{ALONE, Backlog, Outbox, Sending, TICK, WRITE_BYTES, Wire, Written},
     },
     rt::clock,
 };
@@ -193,12 +193,10 @@ impl Connection {
             }
             Ok(()) => {}
         }
-        let is_scheduled = writing == Writing::Gather
-            && sending.flush_at.is_some()
-            && !sending.backlog.is_half_full()
-            && sending.backlog.queued_bytes() < FLUSH_BYTES;
+        let leaves_later =
+            writing == Writing::Gather && sending.is_scheduled() && !sending.backlog.is_half_full();
         drop(sending);
-        Ok(!is_scheduled && !self.deferred.swap(true, Ordering::AcqRel))
+        Ok(!leaves_later && !self.deferred.swap(true, Ordering::AcqRel))
     }
 
     /// Queues messages until one is rejected, and writes them together. Returns the number of accepted

@@ -13,7 +13,7 @@ use crate::{
         burst::Moment,
         interfaces::interfaces_with,
         io::{Io, transport::Ends},
-        outbox::{self, ALONE, Backlog, FLUSH_BYTES, Outbox, Sending},
+        outbox::{self, ALONE, Outbox, Sending},
         pace::Pace,
         tap::TappedConnection,
     },
@@ -318,10 +318,7 @@ impl Link {
     /// Whether [`Self::settle`] would do nothing for a message that may be coalesced, as for nearly all of a
     /// burst.
     fn gathers(&self, tx: &mut Sending<LinkBacklog>, moment: Moment) -> bool {
-        let collected = || {
-            let waits = self.policy.batching && tx.flush_at.is_some();
-            waits && !is_alone(tx, moment) && tx.backlog.queued_bytes() < FLUSH_BYTES
-        };
+        let collected = || self.policy.batching && tx.is_scheduled() && !is_alone(tx, moment);
         let gathered = tx.is_taken() || collected();
         if gathered {
             tx.last_push = moment.now;
