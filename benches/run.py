@@ -75,6 +75,8 @@ def main() -> int:
     parser.add_argument("--passes", type=int, default=8, help="turns of each checkout (default 8)")
     args = parser.parse_args()
     if args.against:
+        if args.smoke or args.long or args.link or args.json:
+            parser.error("--against takes --only, --passes, --rounds and --seconds, and no other option")
         areas = [area for area in AREAS if not args.only or re.search(args.only, area)]
         given = {"--seconds": args.seconds, "--rounds": args.rounds or 1}
         options = [text for name, value in given.items() if value for text in (name, str(value))]

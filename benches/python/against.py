@@ -27,8 +27,6 @@ HERE = Path(__file__).parents[2]
 AREA_SECONDS = 1800.0
 # Share by which a row may be worse.
 TOLERANCE = 0.05
-
-
 # Areas with peers that are parts of zwire: their ratios would hide a change of both.
 OWN_PEERS = {"aio", "spool", "spool_range", "spark"}
 # Names of rows in areas where they are not that of the area.
@@ -37,16 +35,16 @@ ROWS = {"roundtrip": "(ping|query)"}
 
 @dataclass
 class Comparison:
-    """Figures of a row in both checkouts, turn by turn."""
+    """Figures of a row in both checkouts, by the number of the turn."""
 
     less_is_better: bool
-    here: list[float] = field(default_factory=list)
-    there: list[float] = field(default_factory=list)
+    here: dict[int, float] = field(default_factory=dict)
+    there: dict[int, float] = field(default_factory=dict)
 
     @property
     def ratios(self) -> list[float]:
-        """Here to there in each turn, so that more is better."""
-        ratios = [here / there for here, there in zip(self.here, self.there, strict=False)]
+        """Here to there in each turn that both have measured, so that more is better."""
+        ratios = [self.here[turn] / self.there[turn] for turn in self.here.keys() & self.there.keys()]
         return [1 / ratio for ratio in ratios] if self.less_is_better else ratios
 
     @property
@@ -90,26 +88,29 @@ def _rows(checkout: Path, only: str, options: Sequence[str]) -> list[dict[str, A
 
 
 def compare(there: Path, areas: Sequence[str], passes: int, options: Sequence[str]) -> tuple[str, bool]:
-    """Measure the areas in both checkouts; return a table, and whether no row is worse."""
+    """Measure the areas in both checkouts; return a table, and whether no row is worse or has failed."""
     found: dict[tuple[str, str], Comparison] = {}
     failed: list[str] = []
+    skipped: list[str] = []
     for area in areas:
-        for turn in range(2 * passes):
-            here = turn % 4 in {0, 3}
-            checkout = HERE if here else there
-            progress(f"{area}: {'this checkout' if here else checkout}")
+        for half in range(2 * passes):
+            is_here = half % 4 in {0, 3}
+            checkout = HERE if is_here else there
+            progress(f"{area}: {checkout}")
             for row in _rows(checkout, f"^{ROWS.get(area, area)} ", options):
-                if row["failed"] or row["skipped"]:
-                    failed.append(f"{row['area']} {row['name']}: {row['failed'] or row['skipped']}")
-                    continue
                 key = row["area"], row["name"]
+                if row["failed"] or row["skipped"]:
+                    reason = f"{' '.join(key)}, {checkout}: {row['failed'] or row['skipped']}"
+                    (failed if row["failed"] else skipped).append(reason)
+                    continue
                 comparison = found.setdefault(key, Comparison(row["less_is_better"]))
-                (comparison.here if here else comparison.there).append(_figure(row))
-    both = {key: one for key, one in found.items() if one.here and one.there}
-    failed += [f"{area} {name}: only in one checkout" for area, name in found.keys() - both.keys()]
+                (comparison.here if is_here else comparison.there)[half // 2] = _figure(row)
+    both = {key: one for key, one in found.items() if one.ratios}
+    skipped += [f"{' '.join(key)}: only in one checkout" for key in found.keys() - both.keys()]
     lines = [f"{'row':<58}  here/there  noise  verdict"]
-    for (area, name), one in sorted(both.items(), key=lambda item: item[1].gain):
+    for key, one in sorted(both.items(), key=lambda item: item[1].gain):
         verdict = "WORSE" if one.is_worse else "ok"
-        lines.append(f"{area + ' ' + name:<58}  {one.gain:10.3f}  {one.noise:5.3f}  {verdict}")
-    lines += [f"not compared: {text}" for text in dict.fromkeys(failed)]
-    return "\n".join(lines), bool(both) and not any(one.is_worse for one in both.values())
+        lines.append(f"{' '.join(key):<58}  {one.gain:10.3f}  {one.noise:5.3f}  {verdict}")
+    lines += [f"FAILED: {reason}" for reason in failed]
+    lines += [f"not compared: {reason}" for reason in dict.fromkeys(skipped)]
+    return "\n".join(lines), bool(both) and not failed and not any(one.is_worse for one in both.values())
