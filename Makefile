@@ -136,8 +136,8 @@ test-long: check-tools ## Tests that take minutes each and are no part of make t
 
 # All commands use the same packages with the same features: zwire-proto alone would have others, and all that depends on
 # one of them would be compiled a second time. `as-in-tests` is described in rust/zwire-recorder/Cargo.toml.
-SAME_PACKAGES := --locked --workspace --exclude zwire-py --features zwire-recorder/as-in-tests
-CARGO_TEST := cargo test $(SAME_PACKAGES)
+SAME_PACKAGES := --workspace --exclude zwire-py --features zwire-recorder/as-in-tests
+CARGO_TEST := cargo test --locked $(SAME_PACKAGES)
 
 .PHONY: test-rust
 test-rust: ## Rust: unit, vector, property, machine and engine tests
@@ -147,7 +147,7 @@ test-rust: ## Rust: unit, vector, property, machine and engine tests
 # Most of what `ext` needs, and nothing of Python: it is compiled while packages of Python are downloaded.
 .PHONY: build-lib
 build-lib:
-	cargo build $(SAME_PACKAGES) --lib --quiet
+	cargo build --locked $(SAME_PACKAGES) --lib --quiet
 
 .PHONY: build-rust
 build-rust:
@@ -314,7 +314,7 @@ bench-against: check-tools ext-release ## Rows of make bench here and in another
 
 .PHONY: bench-smoke
 bench-smoke: ext
-	$(BIN)/python benches/run.py --smoke
+	CARGO_SELECTION="$(SAME_PACKAGES)" $(BIN)/python benches/run.py --smoke
 
 # ---- Packaging --------------------------------------------------------------------------------------
 

@@ -26,8 +26,7 @@ PEER = "zenoh-codec"
 VERBS, SIZES, KEYS = ("decode", "encode"), (8, KIB, 64 * KIB), ("full key", "declared key")
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ("--bench", "codec")
-# Packages and features of `make test`, which has built most of it.
-AS_TESTED = ("test", "--workspace", "--exclude", "zwire-py", "--features", "zwire-recorder/as-in-tests")
+PACKAGE = ("-p", "zwire-proto")
 ROUNDS = 3
 # A first build of the peer's codec and of criterion, optimized, on two cores.
 BUILD_SECONDS, RUN_SECONDS = 1200.0, 180.0
@@ -69,10 +68,12 @@ def measure(plan: Plan) -> Iterator[Row]:
         return
     progress(f"{AREA}: building, which the minutes of a run do not count")
     if plan.smoke:
-        _run([_built(cargo, *AS_TESTED), "--test"], RUN_SECONDS)
+        # `make bench-smoke` selects the packages and features of the tests, which have built most of it.
+        selection = os.environ.get("CARGO_SELECTION", "").split() or PACKAGE
+        _run([_built(cargo, "test", *selection), "--test"], RUN_SECONDS)
         yield Row(AREA, "decode and encode", "msg/s", PEER, note="ran, unoptimized")
         return
-    program = _built(cargo, "bench", "-p", "zwire-proto")
+    program = _built(cargo, "bench", *PACKAGE)
     rows: dict[str, Row] = {}
     for index in range(min(ROUNDS, plan.rounds)):
         progress(f"{AREA} round {index + 1}")

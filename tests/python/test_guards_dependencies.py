@@ -255,17 +255,15 @@ def features(*arguments: str) -> dict[str, set[str]]:
 
 def test_tests_and_the_compiled_module_share_one_build_of_each_package():
     """A package that has other features in one of `make ext` and `make test-rust` would be compiled twice."""
-    module = features("--package", "zwire-py", "--features", "as-in-tests", "--edges", "normal,build")
-    selected = ("--workspace", "--exclude", "zwire-py", "--features", "zwire-recorder/as-in-tests")
-    tests = features(*selected, "--edges", "normal,build,dev")
+    (selected,) = re.findall(r"^SAME_PACKAGES := (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    (given,) = re.findall(r"maturin develop --locked --features (\S+)", (ROOT / "Makefile").read_text())
+    product = ("--package", "zwire-py", "--edges", "normal,build")
+    module = features(*product, "--features", given)
+    tests = features(*selected.split(), "--edges", "normal,build,dev")
     both = module.keys() & tests.keys()
     assert len(both) > 100, "the guard has read the wrong tree"
     assert {
         package: (module[package], tests[package]) for package in both if module[package] != tests[package]
     } == {}
-    wheel = features("--package", "zwire-py", "--edges", "normal,build")
-    assert not [
-        package
-        for package, given in wheel.items()
-        if package.startswith("tokio v") and "test-util" in str(given)
-    ]
+    (tokio,) = (given for package, given in features(*product).items() if package.startswith("tokio v"))
+    assert "test-util" not in str(tokio), "the wheel has a feature of tests"
