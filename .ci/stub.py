@@ -414,7 +414,7 @@ class Calls:
                     parts.append(self.source.text_of(node))
                 case _:
                     body.append(self.source.text_of(node))
-        parts.append("from typing import TYPE_CHECKING\nif TYPE_CHECKING:")
+        parts.append("TYPE_CHECKING = False  # as in zwire.errors\nif TYPE_CHECKING:")
         needed = sorted(self.needed - self.own - set(dir(builtins)))
         parts += [f"    from {self.imported.get(name, 'zwire._zwire')} import {name}" for name in needed]
         return "\n".join([*parts, *body]) + "\n"

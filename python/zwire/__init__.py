@@ -15,6 +15,20 @@ except ModuleNotFoundError as _error:
         f" environment that has it (--archives of Spark, not --py-files): {__file__}"
     )
     raise ImportError(_problem, name=_error.name) from _error
-from zwire.capture import decode
+
+TYPE_CHECKING = False  # as in zwire.errors
+if TYPE_CHECKING:
+    from zwire import capture as capture
+    from zwire.capture import decode
 
 __all__ = ["__version__", "decode"]
+
+
+def __getattr__(name: str) -> object:
+    """Import ``decode`` on first use, because it needs the module ``typing``."""
+    if name not in ("capture", "decode"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    module = import_module("zwire.capture")
+    return module if name == "capture" else module.decode

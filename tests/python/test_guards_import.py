@@ -103,7 +103,6 @@ def test_a_worker_of_spark_imports_nothing_that_it_does_not_use():
     modules = probe("zwire.spark")["modules"]
     assert [name for name in modules if name.startswith("zwire.")] == [
         "zwire._zwire",
-        "zwire.capture",
         "zwire.spark",
     ]
 

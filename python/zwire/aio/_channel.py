@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import contextvars
 import weakref
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar
 
 from zwire import _zwire
 from zwire._zwire import Inbox
-from zwire.aio._context import Ready
+from zwire.aio._context import Generic, Ready, T
 from zwire.aio._loops import TURNS, Door, current, deadline, left
 from zwire.aio._query import Query, back, hand
 from zwire.errors import TimedOut, UsageError
 
+TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any, Self, TypeAlias
 
     from zwire._zwire import _RustHandler
 
-T = TypeVar("T")
-
-if TYPE_CHECKING:
     IntoCallback: TypeAlias = (
         "Callback[T] | _zwire.Callback[T] | _zwire.BatchCallback[T] | Callable[[T], object]"
     )
@@ -387,7 +385,7 @@ def parse(handler: Any, concurrency: int) -> tuple[Any, Callback[Any] | None, An
     if isinstance(handler, Callback):
         return None, handler, None
     if isinstance(handler, _zwire.Callback | _zwire.BatchCallback):
-        callback = Callback[Any](
+        callback: Callback[Any] = Callback(
             handler.callback, handler.drop, concurrency=concurrency, on_error=handler.on_error
         )
         if isinstance(handler, _zwire.BatchCallback):

@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from types import GenericAlias
 
+TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
+    from typing import Any, Generic, Self, TypeVar
+
+    T = TypeVar("T")
+    C = TypeVar("C", bound="Context")
+else:
+    T = C = object
+
+    class Generic:
+        """Stand-in for the class of typing: its subclasses may be subscripted."""
+
+        __slots__ = ()
+        __class_getitem__ = classmethod(GenericAlias)
+
+
+__all__ = ["Beginning", "Context", "Generic", "Ready", "T"]
 
 
 class _Left(ABC):
@@ -40,9 +56,6 @@ class Ready:
         """Return self without waiting."""
         return self
         yield  # what makes it a generator
-
-
-C = TypeVar("C", bound=Context)
 
 
 class Beginning(_Left, Generic[C]):

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
 from zwire._zwire import LinkEvent, MatchingStatus, Pending, Sample, TransportEvent
 from zwire.aio._channel import Receiver
-from zwire.aio._context import Context, Ready
+from zwire.aio._context import Context, Generic, Ready, T
 from zwire.aio._loops import until
 from zwire.aio._query import Query
 from zwire.errors import TimedOut
 
+TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     import weakref
     from collections.abc import Callable
+    from typing import Any
 
     from zwire import _zwire
     from zwire._zwire import ArrowBatch, EntityGlobalId, KeyExpr
     from zwire.aio._channel import IntoHandler, Server
 
-T = TypeVar("T")
 ANSWERS = 32
 """Most calls of a queryable's callback under way at once."""
 

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from zwire._zwire import begin_put
 from zwire.aio._entities import Entity, Matched
 from zwire.aio._get import Replies
 from zwire.aio._sender import Sender, finish
 
+TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     from zwire import _zwire
     from zwire._zwire import (

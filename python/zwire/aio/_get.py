@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from zwire._zwire import CancellationToken, Pending, without_waiting
 from zwire.aio._channel import Handler, Server, parse
 from zwire.aio._loops import current, until
 from zwire.errors import UsageError
 
+TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+    from typing import Any
 
     from zwire._zwire import Reply
 

@@ -13,8 +13,7 @@ from abc import ABC, abstractmethod
 from zwire._zwire import WakeThread, Wakeups
 from zwire.errors import UsageError
 
-# Type checkers go by this name; importing it from typing would take half the time of our import.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine, Generator

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
-
 from zwire._zwire import end_query
 from zwire.aio._loops import current
 from zwire.aio._query_calls import QueryCalls
 
+TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
-    from typing import Literal
+    from typing import Literal, Self
 
     from zwire import _zwire
 

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from zwire.aio._sender import Sender
 
+TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     from zwire import _zwire
     from zwire._zwire import (

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from zwire import _zwire
 from zwire.aio import _threads
 from zwire.aio._channel import Receiver, parse
 from zwire.aio._context import Beginning, Context
 
+TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     from zwire._zwire import Hello, _IntoConfig, _IntoWhatAmIMatcher
     from zwire.aio._channel import IntoHandler

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from zwire._zwire import Pending, without_waiting
 from zwire.aio import _threads
 from zwire.aio._loops import TURNS, current, until
 
+TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Literal
+    from typing import Any, Literal
 
 
 async def finish(

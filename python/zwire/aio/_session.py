@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Final
 
 from zwire import _zwire
 from zwire._zwire import Pending
@@ -13,8 +12,10 @@ from zwire.aio._loops import deadline, left, until
 from zwire.aio._session_calls import Liveliness, SessionCalls, SessionInfo
 from zwire.errors import TimedOut
 
+TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any, Final
 
     from zwire._zwire import KeyExpr, TimestampContext, _IntoConfig
     from zwire.aio._channel import Server

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from zwire._zwire import begin_put
 from zwire.aio import _threads
@@ -18,6 +18,7 @@ from zwire.aio._entity_calls import Publisher, Querier
 from zwire.aio._get import Replies
 from zwire.aio._sender import Sender, finish
 
+TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     import weakref
 

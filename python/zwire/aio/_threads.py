@@ -13,8 +13,7 @@ import threading
 from zwire._zwire import Stopper
 from zwire.aio._loops import current
 
-# Type checkers go by this name; importing it from typing would take half the time of our import.
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final, ParamSpec, TypeVar

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from zwire.aio import _threads
 
+TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     from typing import Any
 

@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from zwire import _zwire
 from zwire._zwire import Miss, Sample
 from zwire.aio._entities import Expecting, Listener, Samples, Subscriber
 from zwire.aio._entity_calls import Outlet
 
+TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     from zwire._zwire import (
         CacheConfig,
