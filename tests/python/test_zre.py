@@ -198,6 +198,21 @@ def test_callbacks(port: int) -> None:
     assert seen == ["ENTER", "WHISPER", "EXIT", "STOP"]
 
 
+def test_messages_before_a_goodbye_reach_a_slow_receiver(port: int) -> None:
+    """The goodbye is a datagram: it comes while thousands of messages are still unread."""
+    with make("slow", port, queue=1000) as slow:
+        with make("two", port) as two:
+            meet(slow, two)
+            for _ in range(5):
+                two.whisper_many(slow.uuid, [b"x"] * 2000)
+        kinds: list[str] = []
+        while kinds[-1:] != ["EXIT"]:
+            time.sleep(0.3)
+            kinds += [event.type for event in slow.recv_many(1000, PATIENCE)]
+        assert kinds == ["ENTER", *["WHISPER"] * 10_000, "EXIT"]
+        assert slow.stats()["before_hello"] == 0
+
+
 def test_asyncio(port: int) -> None:
     async def listen(node: zre.Node) -> list[str]:
         return [event.type async for event in node]

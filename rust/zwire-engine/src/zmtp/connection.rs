@@ -13,6 +13,7 @@ use crate::{
 use bytes::{Bytes, BytesMut};
 use core::{
     fmt,
+    mem::MaybeUninit,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 use parking_lot::Mutex;
@@ -182,6 +183,11 @@ impl Connection {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
+    }
+
+    /// Whether there are bytes that were not read yet, or the end of the stream.
+    pub(crate) fn has_unread(&self) -> bool {
+        SockRef::from(&self.stream).peek(&mut [MaybeUninit::uninit()]).is_ok()
     }
 
     /// Returns once the connection is closed.

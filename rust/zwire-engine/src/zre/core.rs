@@ -39,17 +39,16 @@ impl Weigh for NodeEvent {
     }
 }
 
-/// How long a goodbye waits for the next message of its sender. A datagram overtakes messages that were sent
+/// Time that a goodbye waits for the next message of its sender. A datagram overtakes messages that were sent
 /// before it on a connection, and messages after a goodbye are dropped.
 pub(super) const LEAVING: Duration = Duration::from_millis(200);
 
-/// How long it waits at most.
-const LEAVING_LIMIT: Duration = Duration::from_secs(2);
-
-/// A goodbye that waits.
+/// Goodbye that waits until its connection ends, or has nothing to read for [`LEAVING`]. A node without room
+/// for events reads nothing, so that may take as long as the application does. A peer that never stops sending
+/// costs no more than one that says no goodbye.
 pub(super) struct Leaving {
     pub(super) at: Duration,
-    pub(super) until: Duration,
+    connection: Arc<Connection>,
     source: IpAddr,
     datagram: Bytes,
 }
@@ -182,11 +181,11 @@ impl NodeCore {
     /// A datagram of discovery. A goodbye waits until the connection of its sender is closed or quiet.
     pub(super) fn handle_beacon(&mut self, now: Now, source: IpAddr, datagram: Bytes) {
         let goodbye = Beacon::decode(&datagram).ok().filter(|beacon| beacon.port == 0);
-        let Some(connection) = goodbye.and_then(|beacon| self.connection_of(&beacon.uuid)) else {
+        let Some(connection) = goodbye.and_then(|beacon| self.connection_of(&beacon.uuid)).cloned() else {
             return self.machine.handle_beacon(now, source, &datagram);
         };
-        let (at, until) = (now.mono + LEAVING, now.mono + LEAVING_LIMIT);
-        self.leaving.entry(connection.id).or_insert(Leaving { at, until, source, datagram });
+        let at = now.mono + LEAVING;
+        self.leaving.entry(connection.id).or_insert(Leaving { at, connection, source, datagram });
     }
 
     /// A goodbye has waited long enough.
@@ -196,11 +195,18 @@ impl NodeCore {
         }
     }
 
-    /// Removes the peers whose goodbye is due by `end`.
+    /// Removes the peers whose goodbye is due by `end`; before `Duration::MAX` those with unread messages stay.
     pub(crate) fn leave_until(&mut self, now: Now, end: Duration) {
-        let due = self.leaving.iter().filter(|(_, leaving)| leaving.at <= end);
-        for connection in due.map(|(connection, _)| *connection).collect::<Vec<_>>() {
-            self.leave(now, connection);
+        let due = self.leaving.extract_if(|_, leaving| {
+            let is_due = leaving.at <= end;
+            if is_due && end < Duration::MAX && leaving.connection.has_unread() {
+                leaving.at = now.mono + LEAVING;
+                return false;
+            }
+            is_due
+        });
+        for (_, Leaving { source, datagram, .. }) in due {
+            self.machine.handle_beacon(now, source, &datagram);
         }
     }
 

@@ -460,7 +460,7 @@ impl Owner for RouterOwner {
                 return inbound.clear();
             }
             if let Some(leaving) = core.leaving.get_mut(&connection.id) {
-                leaving.at = (now.mono + LEAVING).min(leaving.until);
+                leaving.at = now.mono + LEAVING;
             }
             let identity = connection.peer.identity.clone();
             let key = as_key(&connection.peer.user_id);
