@@ -41,6 +41,11 @@ class Source:
     def tree(self, module: str) -> ast.Module:
         return ast.parse(self.modules[module].read_text())
 
+    def statements(self, module: str) -> list[ast.stmt]:
+        """Statements, also those of branches; with imports for type checkers that `__getattr__` does."""
+        body = self.tree(module).body
+        return flat(body, lazy=any(getattr(node, "name", None) == "__getattr__" for node in body))
+
     def public(self) -> list[str]:
         return [name for name in self.modules if not any(part.startswith("_") for part in name.split("."))]
 
@@ -58,7 +63,7 @@ class Source:
         """The definition of a name and its module, through imports of it."""
         if module not in self.modules:
             return None
-        for node in flat(self.tree(module).body):
+        for node in self.statements(module):
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
                 return module, node
             if isinstance(node, ast.ImportFrom):
@@ -88,7 +93,7 @@ class Source:
     def names(self, module: str) -> list[str]:
         """The public names of a module that are classes or functions of zwire."""
         names = []
-        for node in flat(self.tree(module).body):
+        for node in self.statements(module):
             if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 names.append(node.name)
             elif isinstance(node, ast.ImportFrom) and self.absolute(module, node).startswith("zwire"):
@@ -96,13 +101,13 @@ class Source:
         return sorted({name for name in names if not name.startswith("_")})
 
 
-def flat(body: list[ast.stmt]) -> list[ast.stmt]:
-    """Statements, with those of ``if`` and ``try``."""
+def flat(body: list[ast.stmt], *, lazy: bool = False) -> list[ast.stmt]:
+    """Statements, with those of ``if`` and ``try``; with those for type checkers if ``lazy``."""
     found = []
     for node in body:
         found.append(node)
         if isinstance(node, ast.If):
-            checking = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+            checking = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING" and not lazy
             found += flat(node.orelse if checking else [*node.body, *node.orelse])
         elif isinstance(node, ast.Try):
             found += flat(node.body)
