@@ -57,13 +57,17 @@ impl Form {
             Self::Same => stored,
             Self::Kind => {
                 let numbers: &Int8Array = stored.as_primitive::<Int8Type>();
-                words(numbers.len(), &KINDS, |row| {
-                    numbers.is_valid(row).then(|| usize::try_from(numbers.value(row)).ok()).flatten()
-                })
+                let word = |number: i8| KINDS.get(usize::try_from(number).ok()?).copied();
+                let values = numbers.values();
+                let same = values.first().filter(|first| values.iter().all(|number| number == *first));
+                words(numbers, same.and_then(|number| word(*number)), |row| word(values[row]))
             }
             Self::Blocks => {
                 let flags: &BooleanArray = stored.as_boolean();
-                words(flags.len(), &CONGESTION, |row| flags.is_valid(row).then(|| flags.value(row).into()))
+                let word = |flag| CONGESTION[usize::from(flag)];
+                let blocks = flags.values().count_set_bits();
+                let same = (blocks == 0 || blocks == flags.len()).then(|| word(blocks > 0));
+                words(flags, same, |row| Some(word(flags.value(row))))
             }
             Self::Hex => {
                 let octets: &BinaryArray = stored.as_binary::<i32>();
@@ -81,16 +85,17 @@ impl Form {
     }
 }
 
-/// Column of texts out of a few; built by repetition if all rows have the same text.
-fn words(rows: usize, known: &[&str; 2], word: impl Fn(usize) -> Option<usize>) -> ArrayRef {
-    let of = |row| word(row).and_then(|number| known.get(number).copied());
-    if let Some(first) = (rows > 0).then(|| of(0)).flatten()
-        && (1..rows).all(|row| of(row) == Some(first))
+/// Column of texts out of a few, null where `stored` is; built by repetition if all rows have the `same` one.
+fn words(stored: &impl Array, same: Option<&str>, word: impl Fn(usize) -> Option<&'static str>) -> ArrayRef {
+    let rows = stored.len();
+    if let Some(word) = same.filter(|_| stored.null_count() == 0)
+        && let (Ok(len), Ok(_)) = (i32::try_from(word.len()), i32::try_from(word.len() * rows))
     {
-        let offsets = OffsetBuffer::from_lengths(core::iter::repeat_n(first.len(), rows));
-        return Arc::new(StringArray::new(offsets, first.repeat(rows).into_bytes().into(), None));
+        let offsets = (0..).map(|row| row * len).take(rows + 1).collect();
+        let texts = word.repeat(rows).into_bytes().into();
+        return Arc::new(StringArray::new(OffsetBuffer::new(offsets), texts, None));
     }
-    Arc::new((0..rows).map(of).collect::<StringArray>())
+    Arc::new((0..rows).map(|row| stored.is_valid(row).then(|| word(row)).flatten()).collect::<StringArray>())
 }
 
 fn hex(octets: &[u8], text: &mut String) {
