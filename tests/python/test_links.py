@@ -83,6 +83,35 @@ def test_nothing_waits_for_more_to_send():
 
 
 @pytest.mark.parametrize(
+    ("origins", "origin", "status"),
+    [
+        ([], None, 101),
+        ([], "https://evil.example", 403),
+        (["https://dash.example"], "https://evil.example", 403),
+        (["https://dash.example"], "https://DASH.example", 101),
+        (["https://dash.example"], "https://dash.example.evil.example", 403),
+        (["https://other.example", "*"], "null", 101),
+    ],
+)
+def test_only_listed_web_pages_connect_to_websockets(origins, origin, status):
+    """A browser adds the origin of the page; without a check every page speaks to the nodes of its reader."""
+    with opened("router", listen=["ws/127.0.0.1:0"], zwire__ws__origins=origins) as router:
+        host, port = router.listening()[0].removeprefix("ws/").split(":")
+        request = [
+            "GET / HTTP/1.1",
+            f"Host: {host}:{port}",
+            *([f"Origin: {origin}"] if origin else []),
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+            "Sec-WebSocket-Version: 13",
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        ]
+        with socket.create_connection((host, int(port)), 10) as browser:
+            browser.sendall("\r\n".join([*request, "", ""]).encode())
+            assert browser.recv(4096).startswith(f"HTTP/1.1 {status} ".encode())
+
+
+@pytest.mark.parametrize(
     ("endpoint", "words"),
     [
         ("vsock/1:7447", ["vsock", "tcp", "tls", "ws", "unixsock-stream"]),

@@ -137,6 +137,22 @@ def test_a_record_names_its_layer_its_peer_and_the_cause(heard, hub):
     assert text.startswith("INFO ")
 
 
+def test_passwords_that_every_user_can_read_draw_a_warning(heard, tmp_path):
+    users = tmp_path / "users"
+    users.write_text("robot:secret")
+    settings = {"mode": "peer", "scouting/multicast/enabled": False, "listen/endpoints": []}
+    settings["transport/auth/usrpwd/dictionary_file"] = str(users)
+    users.chmod(0o640)
+    zwire.zenoh.open(settings).close()
+    assert zwire.log.flush()
+    assert heard.having("read the passwords") == []
+    users.chmod(0o644)
+    zwire.zenoh.open(settings).close()
+    [record] = heard.wait("read the passwords")
+    assert record.levelno == logging.WARNING
+    assert record.file == str(users)
+
+
 def test_a_level_counts_from_the_moment_it_is_set(heard, hub):
     logger = logging.getLogger("zwire.zenoh.link")
 

@@ -38,6 +38,16 @@ def table(view: spool.Spool, **options: object) -> pa.Table:
     return pa.Table.from_batches(batches)
 
 
+def test_only_the_owner_may_read_a_spool(tmp_path):
+    folder = tmp_path / "telemetry" / "today"
+    fill(folder).commit("reader", {0: 1})
+    fill(folder)
+    made = [folder.parent, folder, *folder.rglob("*")]
+    assert len(made) > 10
+    modes = {(path.is_dir(), path.stat().st_mode & 0o777) for path in made}
+    assert modes == {(True, 0o700), (False, 0o600)}
+
+
 def test_rows_are_read_with_the_schema_of_spark(tmp_path):
     view = fill(tmp_path)
     rows = table(view)

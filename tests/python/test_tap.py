@@ -43,6 +43,34 @@ def port(endpoint):
     return int(endpoint.rpartition(":")[2])
 
 
+def test_only_the_owner_may_read_a_capture(tmp_path):
+    """It holds payloads and credentials. A file of an earlier run may be readable by others."""
+    path = tmp_path / "new.pcap"
+    opened("peer", path).close()
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o644)
+    opened("peer", path).close()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_capture_does_not_follow_symbolic_links(tmp_path):
+    victim, link = tmp_path / "victim", tmp_path / "link.pcap"
+    victim.write_text("important")
+    link.symlink_to(victim)
+    with pytest.raises(TransportError, match=r"link\.pcap.*symbolic link"):
+        opened("peer", link)
+    assert victim.read_text() == "important"
+
+
+def test_a_capture_goes_into_a_pipe(tmp_path):
+    """As in ``--tap >(wireshark -ki -)``: the shell names a symbolic link of the system."""
+    read, write = os.pipe()
+    with os.fdopen(read, "rb") as file:
+        opened("peer", f"/dev/fd/{write}").close()
+        os.close(write)
+        assert file.read(4) == b"\x4d\x3c\xb2\xa1"
+
+
 @pytest.mark.parametrize("compression", [False, True])
 def test_a_hub_and_a_client_write_everything(tmp_path, compression):
     settings = {"transport__unicast__compression__enabled": compression}

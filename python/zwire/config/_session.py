@@ -351,6 +351,10 @@ class SessionConfig:
     """Capture file (pcap) for all traffic of the session. Default ``None``. An existing file is
     replaced; two sessions must not share one."""
 
+    ws_origins: Sequence[str] = key("zwire/ws/origins", ())
+    """Origins of web pages that may connect to WebSocket listeners, such as ``https://dash.example``; ``*``
+    allows all. Default none: requests of browsers are refused, those of programs have no origin."""
+
     max_drift_ms: int = key("zwire/timestamping/max_drift_ms", 500)
     """How far ahead of the own clock a time stamp may lie. Milliseconds, 0 to 4294967295; default 500.
     Anything beyond is too far in the future, see :class:`Timestamping`."""

@@ -3,12 +3,12 @@
 use crate::{
     error::{Error, Result},
     head::{SpoolId, hex},
-    meta::{read_json, write_json},
+    meta::{make_folder, read_json, write_json},
     read_at::names,
     retain::delete,
 };
 use serde_json::{Map, Value as Json, json};
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 const FOLDER: &str = "consumers";
 /// Most consumers; all of their files are read when segments could be deleted.
@@ -34,7 +34,7 @@ pub(crate) fn commit(dir: &Path, id: &SpoolId, name: &str, consumer: &Consumer) 
         )));
     }
     let folder = dir.join(FOLDER);
-    fs::create_dir_all(&folder).map_err(Error::io("make", &*folder))?;
+    make_folder(&folder)?;
     let offsets: Map<String, Json> =
         consumer.offsets.iter().map(|(shard, offset)| (shard.to_string(), json!(offset))).collect();
     let json = json!({ "v": 1, "spool": hex(id), "s": offsets, "at": consumer.at });

@@ -7,7 +7,7 @@ use crate::{
 };
 use serde_json::{Value as Json, json};
 use std::{
-    fs::{self, File},
+    fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write as _},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
@@ -146,9 +146,7 @@ pub(crate) fn write_json(path: &Path, mut json: Json) -> Result<()> {
     draft.push(format!(".{}-{}.new", std::process::id(), DRAFTS.fetch_add(1, Ordering::Relaxed)));
     let draft = PathBuf::from(draft);
     let written = (|| {
-        let mut file = File::create(&draft)?;
-        file.write_all(json.to_string().as_bytes())?;
-        file.sync_data()?;
+        write_private(&draft, json.to_string().as_bytes())?.sync_data()?;
         fs::rename(&draft, path)
     })();
     written.map_err(|error| {
@@ -157,6 +155,31 @@ pub(crate) fn write_json(path: &Path, mut json: Json) -> Result<()> {
         Error::io("write", path)(error)
     })?;
     path.parent().map_or(Ok(()), sync_folder)
+}
+
+/// Options for a new file of a spool. Only the owner of this process may read it: it holds payloads.
+pub(crate) fn private() -> OpenOptions {
+    let mut options = File::options();
+    options.write(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Writes a [`private`] file.
+pub(crate) fn write_private(path: &Path, octets: &[u8]) -> io::Result<File> {
+    let mut file = private().truncate(true).open(path)?;
+    file.write_all(octets)?;
+    Ok(file)
+}
+
+/// Makes a folder of a spool, and those above it, for the owner of this process only.
+pub(crate) fn make_folder(folder: &Path) -> Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder).map_err(Error::io("make", folder))
 }
 
 /// Waits until the names in a folder are on disk.

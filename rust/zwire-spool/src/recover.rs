@@ -6,7 +6,7 @@ use crate::{
     head::SpoolId,
     index::{self, Entry},
     layout::{Layout, Shard},
-    meta::sync_folder,
+    meta::{make_folder, sync_folder, write_private},
     read_at::{ReadAt as _, open_file, read_exactly},
     retain::{Kept, delete_segment},
     segment::{Found, INDEX_ENDING, Segment, bases, name},
@@ -66,7 +66,7 @@ pub(crate) fn open(
     options: Options,
 ) -> Result<(ShardWriter, Recovered)> {
     let folder = site.dir.join(shard.folder());
-    fs::create_dir_all(&folder).map_err(Error::io("make", &*folder))?;
+    make_folder(&folder)?;
     let marks_path = site.dir.join(MARKS);
     let known = slots::read(&marks_path, &site.id, site.shards)?[site.index].map(Mark::decode);
     let ahead_path = site.dir.join(AHEAD);
@@ -249,7 +249,7 @@ fn recover_segment(
     segment.file.sync_data().map_err(Error::io("sync", &**path))?;
     let list: Vec<u8> = entries.iter().flat_map(Entry::encode).collect();
     let list_path = path.with_extension(INDEX_ENDING);
-    fs::write(&list_path, list).map_err(Error::io("write", list_path))?;
+    write_private(&list_path, &list).map_err(Error::io("write", list_path))?;
     path.parent().map_or(Ok(()), sync_folder)?;
     Ok(Kept { bytes: at + footer.len() as u64, ..kept })
 }

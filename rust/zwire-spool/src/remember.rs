@@ -13,6 +13,7 @@ use crate::{
     consumers::Offsets,
     error::{Error, Result},
     head::SpoolId,
+    meta::write_private,
     reader::Spool,
     writer::Writer,
 };
@@ -101,8 +102,8 @@ impl Writer {
     pub fn remember(&self, parts: &[Remembered]) -> Result<()> {
         let path = self.dir.join(NAME);
         let draft = path.with_extension("new");
-        let written = fs::write(&draft, encode(&self.meta().id, parts));
-        written.and_then(|()| fs::rename(&draft, &path)).map_err(Error::io("write", path))
+        let written = write_private(&draft, &encode(&self.meta().id, parts));
+        written.and_then(|_| fs::rename(&draft, &path)).map_err(Error::io("write", path))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     head::{Head, SpoolId},
     index::Entry,
     layout::{Layout, Shard},
-    meta::sync_folder,
+    meta::{private, sync_folder},
     retain::{Kept, delete_segment},
     segment::{INDEX_ENDING, name},
     slots::Record,
@@ -245,9 +245,9 @@ impl ShardWriter {
         };
         let octets = head.encode(&self.layout);
         let begun = (|| {
-            let mut file = File::create(&path)?;
+            let mut file = private().truncate(true).open(&path)?;
             write_slices(&mut file, &path, &mut [IoSlice::new(&octets)], self.options.room.as_ref())?;
-            let index = File::create(path.with_extension(INDEX_ENDING))?;
+            let index = private().truncate(true).open(path.with_extension(INDEX_ENDING))?;
             Ok((file, index))
         })();
         let (file, index) = begun.map_err(|error: io::Error| {

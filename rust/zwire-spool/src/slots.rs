@@ -12,6 +12,7 @@
 use crate::{
     error::{Error, Result},
     head::SpoolId,
+    meta::private,
     read_at::{ReadAt, open_file, read_exactly},
 };
 use bytes::Buf as _;
@@ -102,13 +103,7 @@ pub(crate) struct Record {
 impl Record {
     /// Opens the file; creates it if it does not exist, or belongs to another spool.
     pub(crate) fn open(path: &Path, id: &SpoolId, index: usize) -> Result<Self> {
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)
-            .map_err(Error::io("open", path))?;
+        let file = private().read(true).truncate(false).open(path).map_err(Error::io("open", path))?;
         if read_there(&file, path, 0, PLACE)? != head(id) {
             file.set_len(0).map_err(Error::io("write", path))?;
             write_at(&file, &head(id), 0).map_err(Error::io("write", path))?;

@@ -6,13 +6,13 @@ use crate::{
     error::{Error, Result},
     head::SpoolId,
     layout::{GAPS, Layout, MAX_SHARDS, Shard},
-    meta::{Meta, Rule, boot_id},
+    meta::{Meta, Rule, boot_id, make_folder, private},
     recover::{self, Left, Recovered, Site},
     shard::{Options, ShardWriter},
 };
 use std::{
     collections::BTreeMap,
-    fs::{self, File, TryLockError},
+    fs::{File, TryLockError},
     path::{Path, PathBuf},
 };
 
@@ -81,14 +81,9 @@ impl Writer {
         if !(1..=MAX_SHARDS).contains(&wanted.shards) {
             return Err(Error::Usage(format!("{} shards: 1 to {MAX_SHARDS} are possible", wanted.shards)));
         }
-        fs::create_dir_all(dir).map_err(Error::io("make", dir))?;
+        make_folder(dir)?;
         let path = dir.join(LOCK);
-        let lock = File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(Error::io("open", &*path))?;
+        let lock = private().truncate(false).open(&path).map_err(Error::io("open", &*path))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Error::Locked { dir: dir.to_owned() }),

@@ -447,6 +447,8 @@ pub const KEYS: &[Key] = &[
 
     set("zwire/tap", TEXT, "null", "",
         "Capture file (pcap) that gets everything that crosses the wire; an existing file is replaced.").hidden(),
+    set("zwire/ws/origins", Words, "[]", "",
+        "Origins of web pages that may connect to WebSocket listeners, such as `https://dash.example`; `*` allows all."),
     set("zwire/queue/bytes_per_priority", Int(1024, MAX_BYTES), "4194304", "bytes",
         "Bound of the queue towards each destination, for each priority. Large hides a slow destination longer."),
     set("zwire/handler/capacity_messages", Int(1, 1 << 32), "65536", "messages",

@@ -201,6 +201,12 @@ fn target(path: &str, endpoint: Endpoint, rules: ConnectRules, allowed: Option<&
 /// Reads lines `user:password`; empty ones are skipped. The password may contain colons.
 fn read_dictionary(file: &Path) -> Result<BTreeMap<String, Secret>> {
     let text = tree::read(file, MAX_DICTIONARY)?;
+    #[cfg(unix)]
+    if let Ok(metadata) = std::fs::metadata(file)
+        && std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o004 != 0
+    {
+        tracing::warn!(file = %file.display(), "every user of this machine can read the passwords: chmod o-r it");
+    }
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(i, line)| match line.trim().split_once(':') {

@@ -224,6 +224,8 @@ sections! {
         pub so_rcvbuf: Option<u32> = "tcp/so_rcvbuf",
         /// `transport/link/tls/*`; endpoints may have their own.
         pub tls: TlsSettings,
+        /// Origins of web pages that may connect to WebSocket listeners; `*` allows all.
+        pub ws_origins: Vec<String> = "/zwire/ws/origins",
     }
 
     /// `adminspace/*`.

@@ -48,9 +48,14 @@ pub(crate) struct Tap {
 }
 
 impl Tap {
-    /// Creates the file, or truncates it.
+    /// Creates the file, or truncates it. Only the owner of this process may read it, because it holds
+    /// payloads and credentials.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or is a symbolic link outside `/dev` and `/proc`: another user may have put it
+    /// there, to have a file of this one overwritten.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        let file = File::create(path)?;
+        let file = create_private(path)?;
         let state = TapState {
             path: path.to_owned(),
             file,
@@ -88,6 +93,34 @@ impl Tap {
             self.state.lock().write_out();
         }
     }
+}
+
+#[cfg(unix)]
+fn create_private(path: &Path) -> io::Result<File> {
+    use std::{
+        fs::Permissions,
+        os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    };
+    // Pipes of a shell, such as `>(wireshark -ki -)`, are links there.
+    let is_of_system = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder));
+    let flags = if is_of_system { 0 } else { libc::O_NOFOLLOW };
+    let opened =
+        File::options().write(true).create(true).truncate(true).mode(0o600).custom_flags(flags).open(path);
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        Some(libc::ELOOP) => io::Error::new(error.kind(), "a symbolic link, which a tap does not follow"),
+        _ => error,
+    })?;
+    // A file of an earlier run may be readable by others.
+    let metadata = file.metadata()?;
+    if metadata.is_file() && metadata.permissions().mode() & 0o077 != 0 {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(file)
+}
+
+#[cfg(not(unix))]
+fn create_private(path: &Path) -> io::Result<File> {
+    File::create(path)
 }
 
 /// Connection in the file; closed there when this is dropped.

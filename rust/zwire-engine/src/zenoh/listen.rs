@@ -60,9 +60,11 @@ async fn accept_loop(shared: Weak<SessionShared>, listener: LinkListener, endpoi
                 let peer = incoming.peer();
                 match accept_one(&shared, incoming).await {
                     Ok(()) => {}
-                    // TLS or the authentication of the peer failed: worth a log line at info level.
+                    // TLS, the authentication or the origin of the peer: worth a log line at info level.
                     Err(
-                        reason @ (ConnectReason::Tls(_) | ConnectReason::Handshake(HandshakeError::Auth(_))),
+                        reason @ (ConnectReason::Tls(_)
+                        | ConnectReason::WebSocket(_)
+                        | ConnectReason::Handshake(HandshakeError::Auth(_))),
                     ) => tracing::info!(%peer, %reason, "a connection was refused"),
                     Err(reason) => tracing::debug!(%peer, %reason, "an incoming connection failed"),
                 }

@@ -173,8 +173,9 @@ pub(crate) enum Upgrade {
     None,
     #[cfg(feature = "tls")]
     Tls(Arc<tls::Acceptor>),
+    /// With the origins of web pages that may connect.
     #[cfg(feature = "ws")]
-    Ws,
+    Ws(Arc<[String]>),
 }
 
 /// Listener of any protocol.
@@ -213,7 +214,7 @@ impl LinkListener {
         let (listener, guard) = match protocol {
             "tcp" => (tcp(Upgrade::None).await?, None),
             #[cfg(feature = "ws")]
-            ws::PROTOCOL => (tcp(Upgrade::Ws).await?, None),
+            ws::PROTOCOL => (tcp(Upgrade::Ws(link.ws_origins.as_slice().into())).await?, None),
             #[cfg(feature = "tls")]
             tls::PROTOCOL => {
                 let acceptor = tls::Acceptor::new(link.tls_at(&target.options))?;
@@ -317,7 +318,7 @@ impl IncomingLink {
             #[cfg(feature = "tls")]
             Upgrade::Tls(acceptor) => Io::Tls(Box::new(acceptor.accept(socket).await?)),
             #[cfg(feature = "ws")]
-            Upgrade::Ws => Io::Ws(Box::new(ws::WsStream::accept(socket).await?)),
+            Upgrade::Ws(origins) => Io::Ws(Box::new(ws::WsStream::accept(socket, origins).await?)),
         })
     }
 }

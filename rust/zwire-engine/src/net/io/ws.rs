@@ -19,7 +19,11 @@ use std::{
 use tokio::net::TcpStream;
 use tungstenite::{
     Error, HandshakeError, Message, WebSocket,
-    handshake::{HandshakeRole, MidHandshake},
+    handshake::{
+        HandshakeRole, MidHandshake,
+        server::{Callback, ErrorResponse, Request, Response},
+    },
+    http::StatusCode,
     protocol::WebSocketConfig,
 };
 
@@ -80,11 +84,39 @@ impl WsStream {
     }
 
     /// Performs the handshake on an accepted connection; the caller bounds the time.
-    pub(super) async fn accept(socket: TcpStream) -> Result<Self, ConnectReason> {
+    pub(super) async fn accept(socket: TcpStream, origins: Arc<[String]>) -> Result<Self, ConnectReason> {
         let socket = Arc::new(socket);
-        let started = tungstenite::accept_with_config(WsSocket(socket.clone()), Some(config()));
-        let state = complete(&socket, started).await?;
+        let check = OriginCheck { origins, refused: Arc::default() };
+        let refused = check.refused.clone();
+        let started = tungstenite::accept_hdr_with_config(WsSocket(socket.clone()), check, Some(config()));
+        let state = complete(&socket, started).await.map_err(|error| match refused.lock().take() {
+            Some(origin) => ConnectReason::WebSocket(format!("{origin:?} is not among zwire/ws/origins")),
+            None => error,
+        })?;
         Ok(Self { socket, state: Mutex::new(state), prefix: Prefix::default() })
+    }
+}
+
+/// Check of the `Origin` that browsers add to a request (RFC 6455, 10.2). Programs add none. Without it every
+/// page that a user of this network visits could speak to its nodes.
+struct OriginCheck {
+    origins: Arc<[String]>,
+    /// The origin that was refused.
+    refused: Arc<Mutex<Option<String>>>,
+}
+
+impl Callback for OriginCheck {
+    fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
+        let Some(origin) = request.headers().get("origin") else { return Ok(response) };
+        let is_listed =
+            |listed: &String| listed == "*" || origin.as_bytes().eq_ignore_ascii_case(listed.as_bytes());
+        if self.origins.iter().any(is_listed) {
+            return Ok(response);
+        }
+        *self.refused.lock() = Some(origin.to_str().unwrap_or("not ASCII").to_owned());
+        let mut refusal = ErrorResponse::new(Some("origin not in zwire/ws/origins".to_owned()));
+        *refusal.status_mut() = StatusCode::FORBIDDEN;
+        Err(refusal)
     }
 }
 
