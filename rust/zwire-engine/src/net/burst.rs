@@ -13,7 +13,7 @@ use core::{
 
 /// A thread that publishes again within this time runs a loop: a few lines of Python take that long, and an
 /// answer to a message longer, because the peer has to be woken. A build without optimization spends up to 100 µs in
-/// one publication that writes nothing, whose end is not measured.
+/// one publication that writes nothing; only the start of a publication is measured.
 const SOON: Duration = Duration::from_micros(if cfg!(debug_assertions) { 200 } else { 5 });
 
 /// Previous publication of the thread that publishes.

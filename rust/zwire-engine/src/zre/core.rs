@@ -195,18 +195,20 @@ impl NodeCore {
         }
     }
 
-    /// Removes the peers whose goodbye is due by `end`; before `Duration::MAX` those with unread messages stay.
-    pub(crate) fn leave_until(&mut self, now: Now, end: Duration) {
-        let due = self.leaving.extract_if(|_, leaving| {
-            let is_due = leaving.at <= end;
-            if is_due && end < Duration::MAX && leaving.connection.has_unread() {
-                leaving.at = now.mono + LEAVING;
-                return false;
-            }
-            is_due
-        });
-        for (_, Leaving { source, datagram, .. }) in due {
-            self.machine.handle_beacon(now, source, &datagram);
+    /// Removes the peers with a goodbye that is due and nothing left to read.
+    pub(crate) fn leave_due(&mut self, now: Now) {
+        let due = self.leaving.values_mut().filter(|leaving| leaving.at <= now.mono);
+        let (unread, quiet): (Vec<_>, Vec<_>) = due.partition(|leaving| leaving.connection.has_unread());
+        unread.into_iter().for_each(|leaving| leaving.at = now.mono + LEAVING);
+        for connection in quiet.into_iter().map(|leaving| leaving.connection.id).collect::<Vec<_>>() {
+            self.leave(now, connection);
+        }
+    }
+
+    /// Removes all peers that said goodbye.
+    pub(crate) fn leave_all(&mut self, now: Now) {
+        for connection in self.leaving.keys().copied().collect::<Vec<_>>() {
+            self.leave(now, connection);
         }
     }
 

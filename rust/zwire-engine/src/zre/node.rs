@@ -286,7 +286,7 @@ impl Node {
                     self.shared.events.close();
                 }
                 NodeState::Running(core) => {
-                    core.leave_until(now, Duration::MAX);
+                    core.leave_all(now);
                     // It may be stopping already.
                     if core.machine.stop(now).is_ok() {
                         self.shared.settle(core, now);

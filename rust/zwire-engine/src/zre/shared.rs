@@ -297,7 +297,7 @@ impl Timed for NodeShared {
             if core.poll_timeout().is_some_and(|at| at <= now.mono) {
                 core.machine.handle_timeout(now);
                 core.gossip.handle_timeout(now);
-                core.leave_until(now, now.mono);
+                core.leave_due(now);
                 self.settle_gossip(core, now);
             }
             let next = (!core.machine.is_stopped()).then(|| core.poll_timeout());
