@@ -1,9 +1,9 @@
 """Comparison of this checkout with another one, such as the commit before a change.
 
 Each area is measured by the ``benches/run.py`` of both checkouts, a round of each in turn, each with the
-``.venv`` beside it. The speed of a machine drifts within minutes, so the peer is the clock: where a row has
-another implementation as its peer, ratios to that one are compared, else the figures. A row passes unless it
-is worse by more than the tolerance beyond its noise.
+``.venv`` beside it. The speed of a machine drifts within minutes, so turns are short and figures of one turn
+are compared. Those of zwire are: a ratio to the peer has the noise of both. A row passes unless it is worse
+by more than the tolerance beyond its noise.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ HERE = Path(__file__).parents[2]
 AREA_SECONDS = 1800.0
 # Share by which a row may be worse.
 TOLERANCE = 0.05
-# Areas with peers that are parts of zwire: their ratios would hide a change of both.
-OWN_PEERS = {"aio", "spool", "spool_range", "spark"}
 # Names of rows in areas where they are not that of the area.
 ROWS = {"roundtrip": "(ping|query)"}
 
@@ -61,12 +59,6 @@ class Comparison:
     @property
     def is_worse(self) -> bool:
         return self.gain < 1 - TOLERANCE - self.noise
-
-
-def _figure(row: dict[str, Any]) -> float:
-    if row["area"] in OWN_PEERS or not row["ratio"]:
-        return float(row["ours_median"])
-    return float(row["ratio"])
 
 
 def _rows(checkout: Path, only: str, options: Sequence[str]) -> list[dict[str, Any]]:
@@ -104,7 +96,7 @@ def compare(there: Path, areas: Sequence[str], passes: int, options: Sequence[st
                     (failed if row["failed"] else skipped).append(reason)
                     continue
                 comparison = found.setdefault(key, Comparison(row["less_is_better"]))
-                (comparison.here if is_here else comparison.there)[half // 2] = _figure(row)
+                (comparison.here if is_here else comparison.there)[half // 2] = row["ours_median"]
     both = {key: one for key, one in found.items() if one.ratios}
     skipped += [f"{' '.join(key)}: only in one checkout" for key in found.keys() - both.keys()]
     lines = [f"{'row':<58}  here/there  noise  verdict"]
