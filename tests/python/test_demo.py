@@ -4,11 +4,13 @@ import importlib.util
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 
 from zwire import zenoh
 from zwire.cli import main
+from zwire.demo import road
 from zwire.demo.counts import Counts, Tally
 from zwire.demo.fleet import NUMBER
 from zwire.demo.processes import Fleet
@@ -152,3 +154,15 @@ def test_a_process_ends_when_the_demo_is_gone(hub):
         process.stdin.write(b"go\n")
         process.stdin.close()
         assert process.wait(timeout=10) in (0, 1)
+
+
+def sleep_without_missing_files():
+    try:
+        time.sleep(10)
+    except OSError:
+        pytest.fail("an import takes it for a module that does not exist")
+
+
+def test_the_end_of_time_is_no_missing_file():
+    with pytest.raises(TimedOut, match=r"not done within 0\.1 s"), road._give_up_after(0.1):
+        sleep_without_missing_files()

@@ -157,12 +157,16 @@ def _run(
     return counts, problems
 
 
+class _GaveUp(BaseException):
+    """Signal that the time is over: no `OSError`, which an import takes for a missing file."""
+
+
 @contextlib.contextmanager
 def _give_up_after(seconds: float) -> Iterator[None]:
     """Raise in the main thread, wherever it waits, when the time is over."""
 
     def give_up(_number: int, _frame: FrameType | None) -> None:
-        raise TimedOut(f"not done within {seconds:g} s", seconds=seconds)
+        raise _GaveUp
 
     # Spark installs a handler of its own for Ctrl-C, and leaves it behind.
     interrupt = signal.getsignal(signal.SIGINT)
@@ -170,6 +174,8 @@ def _give_up_after(seconds: float) -> Iterator[None]:
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
+    except _GaveUp:
+        raise TimedOut(f"not done within {seconds:g} s", seconds=seconds) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
