@@ -48,6 +48,8 @@ export ZWIRE_ZRE_PEERS := $(ZRE_PEERS)
 export PYSPARK_PYTHON := $(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 export SPARK_LOCAL_IP := 127.0.0.1
+# The archive of Spark's classes, for the JVMs of tests.
+export ZWIRE_SPARK_ARCHIVE := $(TOOLS)/spark.jsa
 # A Spark installed on the system would not match the one in .venv.
 unexport SPARK_HOME
 # Tests start thousands of interpreters; without bytecode files each one would compile zwire again.
@@ -85,6 +87,12 @@ $(TOOLS)/.cargo-deny-$(CARGO_DENY_VERSION):
 	rm -rf $(TOOLS)/target
 	touch $@
 
+# Without it, or with another Java, a JVM starts in twice the time.
+$(ZWIRE_SPARK_ARCHIVE): tests/spark/conf/archive.py $(VENV)/.installed
+	@.ci/check-tools "$(PYTHON)" java
+	@echo "== writing an archive of Spark's classes into .tools"
+	PYTHONPATH=tests/spark/conf $(BIN)/python $< $@
+
 # What tests use: the profile of `cargo test` and clippy, so that dependencies are compiled once for all of them, with
 # the assertions of a debug build. EXT=built: a stage before has built it.
 .PHONY: ext
@@ -105,7 +113,7 @@ ext-release: $(VENV)/.installed
 	VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --release --locked --quiet >/dev/null
 
 .PHONY: setup
-setup: check-tools $(VENV)/.installed $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION) $(ZRE_PEERS)/versions
+setup: check-tools $(VENV)/.installed $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION) $(ZRE_PEERS)/versions $(ZWIRE_SPARK_ARCHIVE)
 
 .PHONY: dev
 dev: check-tools ext-release ## Set up .venv with all packages, zwire installed in place
@@ -222,14 +230,15 @@ test-zre: ext $(ZRE_PEERS)/versions ## ZRE with pyre, zyre, czmq and a scripted 
 	$(BIN)/python -m pytest tests/zre --timeout 120 $(SIDE_BY_SIDE) 2 $(PYTEST_ARGS)
 
 .PHONY: test-spark
-test-spark: ext ## Local Spark jobs
+test-spark: ext $(ZWIRE_SPARK_ARCHIVE) ## Local Spark jobs
 	@.ci/check-tools "$(PYTHON)" java
-	$(BIN)/python -m pytest tests/spark --timeout 180 $(SIDE_BY_SIDE) 2 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/spark -m "not long" --timeout 180 $(SIDE_BY_SIDE) 2 $(PYTEST_ARGS)
 
 # The sizes of `make stress`, for correctness: nothing is lost or doubled, no idle trigger makes a batch.
 .PHONY: test-spark-long
-test-spark-long: ext
+test-spark-long: ext $(ZWIRE_SPARK_ARCHIVE)
 	@.ci/check-tools "$(PYTHON)" java
+	$(BIN)/python -m pytest tests/spark -m long --timeout 180 $(PYTEST_ARGS)
 	ZWIRE_CRASH_KILLS=30 ZWIRE_IDLE_TRIGGERS=1000 $(BIN)/python -m pytest tests/spark/test_crash.py \
 		tests/spark/test_spool_limits.py -k "however or idle" -s --timeout 3600 $(PYTEST_ARGS)
 

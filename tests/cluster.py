@@ -16,7 +16,11 @@ from pathlib import Path
 
 PATIENCE = 60.0
 
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Without the second compiler, a short job takes half the processor time. tests/spark/conf/archive.py writes
+# the archive of classes.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
+if ARCHIVE := os.environ.get("ZWIRE_SPARK_ARCHIVE"):
+    JAVA += f" -XX:SharedArchiveFile={ARCHIVE}"
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -29,6 +33,8 @@ SETTINGS = {
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "30s",
     "spark.cores.max": "2",
     "spark.python.unix.domain.socket.enabled": "true",
+    # As users have it; the other tests share imports of their workers.
+    "spark.python.daemon.module": "pyspark.daemon",
     "spark.driver.extraJavaOptions": JAVA,
     "spark.executor.extraJavaOptions": JAVA,
 }

@@ -9,11 +9,19 @@ from pathlib import Path
 
 import pytest
 
+import cluster as standalone
 import nodes
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "conf"))
+# The settings are given by name, and their folder does not exist: a folder on the class path would prevent
+# the archive of classes.
+CONF = Path(__file__).parent / "conf"
+os.environ["SPARK_CONF_DIR"] = str(CONF / "none")
+os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {CONF / 'spark-defaults.conf'} pyspark-shell"
+os.environ["SPARK_SUBMIT_OPTS"] = os.environ["SPARK_LAUNCHER_OPTS"] = standalone.JAVA
+# For the daemon of workers that the settings name.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(CONF), os.environ.get("PYTHONPATH")]))
 
 SETTINGS = {
     "spark.driver.memory": "1g",
@@ -60,9 +68,7 @@ def pushing(spark, filters):
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory):
     """The address of a master that two workers have registered with, and their processes."""
-    from cluster import cluster
-
-    with cluster(tmp_path_factory.mktemp("cluster")) as started:
+    with standalone.cluster(tmp_path_factory.mktemp("cluster")) as started:
         yield started
 
 

@@ -26,6 +26,7 @@ def test_nothing_is_lost_or_doubled_when_processes_are_killed(spark, tmp_path):
     assert compared > 0, "no task was run twice"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_nothing_is_lost_or_doubled_when_executors_are_killed(spark, cluster, tmp_path):
     master, executors = cluster

@@ -97,6 +97,7 @@ def test_the_whole_road(start, tmp_path):
     assert (tmp_path / "out" / "spark.log").exists()
 
 
+@pytest.mark.long
 def test_a_message_that_one_station_has_not_seen_is_a_failure(start):
     process = start("-c", SABOTAGE, "demo", *SMALL)
     out, err = process.communicate(timeout=150)
