@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from interop.starter import Starter
 from network.relay import DatagramRelay
 
 PEER = Path(__file__).with_name("peer.py")
@@ -46,6 +47,17 @@ def python_of(implementation):
     return python, "zenoh"
 
 
+STARTERS = {}
+
+
+def starter_of(python, module, environment):
+    """The process that forks nodes with an interpreter, a module and an environment."""
+    key = python, module, *sorted(environment.items())
+    if key not in STARTERS:
+        STARTERS[key] = Starter([python, str(PEER), module], environment)
+    return STARTERS[key]
+
+
 class Peer:
     """A child process that runs ``peer.py``.
 
@@ -58,19 +70,29 @@ class Peer:
         self.implementation = implementation
         python, module = python_of(implementation)
         self.stderr = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - lives as long as the process
-        hidden = {"ZENOH_CONFIG", "ZWIRE_CONFIG", "ZENOH_SESSION_CONFIG_URI", "ZENOH_CONFIG_OVERRIDE"}
+        # A name of the running test would differ from test to test.
+        hidden = {
+            "PYTEST_CURRENT_TEST",
+            "ZENOH_CONFIG",
+            "ZWIRE_CONFIG",
+            "ZENOH_SESSION_CONFIG_URI",
+            "ZENOH_CONFIG_OVERRIDE",
+        }
         if host:
             # The network has no other nodes: scouting may run with its defaults.
             hidden.add("ZWIRE_SCOUTING_INTERFACE")
         environment = {k: v for k, v in os.environ.items() if k not in hidden}
-        self.process = subprocess.Popen(
-            [*(host.namespace.prefix if host else ()), python, str(PEER), module],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.stderr,
-            text=True,
-            env=environment,
-        )
+        if host:
+            self.process = subprocess.Popen(
+                [*host.namespace.prefix, python, str(PEER), module],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self.stderr,
+                text=True,
+                env=environment,
+            )
+        else:
+            self.process = starter_of(python, module, environment).start(self.stderr)
         self.answers = queue.Queue()
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()

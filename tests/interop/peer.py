@@ -1,8 +1,8 @@
 """A node in a process of its own: commands from stdin, answers to stdout, one JSON object per line.
 
 ``python peer.py MODULE`` runs with ``zenoh`` and with ``zwire.zenoh``: the two have the same interface, so
-the same script plays every role of either. What it needs is in the 1.0 release of eclipse-zenoh as well,
-unless the command itself came later.
+the same script plays every role of either. With a descriptor as its second argument it forks such processes.
+What it needs is in the 1.0 release of eclipse-zenoh as well, unless the command itself came later.
 """
 
 import base64
@@ -13,11 +13,14 @@ import itertools
 import json
 import os
 import random
+import socket
 import sys
 import threading
 import time
 import traceback
 from pathlib import Path
+
+import starter
 
 # Payloads up to this size are reported whole, larger ones as length and digest.
 WHOLE = 1024
@@ -607,7 +610,10 @@ class Node:
 
 
 def main():
-    node = Node(importlib.import_module(sys.argv[1]))
+    module = importlib.import_module(sys.argv[1])
+    if len(sys.argv) > 2:
+        starter.serve(socket.socket(fileno=int(sys.argv[2])))
+    node = Node(module)
     for line in sys.stdin:
         command = json.loads(line)
         op = command.pop("op")
