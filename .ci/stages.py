@@ -1,9 +1,9 @@
 """Runs the stages of a test run: ``python3 .ci/stages.py test``, or ``make test``.
 
 A stage is a target of the Makefile. A run has lanes: the stages of a lane run one after another, and lanes
-run side by side. The output of the first lane passes through; other stages print theirs when they end. After
-a failure no further stage begins, unless ``KEEP_GOING=1`` is set. A table of seconds comes last, also after a
-failure or an interrupt.
+run side by side. A stage that two lanes name is run by the lane that reaches it first. The output of the
+first lane passes through; other stages print theirs when they end. After a failure no further stage begins,
+unless ``KEEP_GOING=1`` is set. A table of seconds comes last, also after a failure or an interrupt.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
             "test-network",
             "test-interop",
             "test-zre",
-            "test-py",
             "test-spark",
+            "test-py",
+            "fuzz-smoke",
+            "bench-smoke",
         ),
         (
             "build-lib",
@@ -39,6 +41,7 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
             "lint-rust",
             "lint-py",
             "docs-html",
+            "test-py",
             "fuzz-smoke",
             "bench-smoke",
         ),
@@ -69,10 +72,13 @@ class Run:
     """Stages of a run, which lanes take from their beginning to their end."""
 
     def __init__(self, lanes: tuple[tuple[str, ...], ...], make: str, *, keep_going: bool) -> None:
-        self.lanes = [[Stage(name) for name in lane] for lane in lanes]
+        self.stages = {name: Stage(name) for lane in lanes for name in lane}
+        self.lanes = lanes
+        self.left = set(self.stages)
+        self.lock = threading.Lock()
         self.make = make
         self.keep_going = keep_going
-        self.ended = {name: threading.Event() for lane in lanes for name in lane}
+        self.ended = {name: threading.Event() for name in self.stages}
         self.stopped = threading.Event()
         self.built = False
 
@@ -92,8 +98,12 @@ class Run:
             raise
 
     def lane(self, number: int) -> None:
-        """Run the stages of a lane."""
-        for stage in self.lanes[number]:
+        """Run the stages of a lane that no other lane has begun."""
+        for stage in map(self.stages.__getitem__, self.lanes[number]):
+            with self.lock:
+                if stage.name not in self.left:
+                    continue
+                self.left.remove(stage.name)
             for name in AFTER.get(stage.name, ()):
                 if name in self.ended:
                     self.ended[name].wait()
@@ -147,7 +157,7 @@ def main(arguments: list[str]) -> int:
     started = time.monotonic()
     with contextlib.suppress(KeyboardInterrupt):
         run.start()
-    stages = [stage for lane in run.lanes for stage in lane]
+    stages = list(run.stages.values())
     print(f"\n{table(stages, time.monotonic() - started)}", flush=True)
     if any(stage.result != "passed" for stage in stages):
         failed = [stage.name for stage in stages if stage.result.startswith("FAILED")]
