@@ -16,7 +16,8 @@ BIN := $(VENV)/bin
 OLD_PEER := $(CURDIR)/.venv-old-peer
 TOOLS := $(CURDIR)/.tools
 ZRE_PEERS := $(TOOLS)/zre
-PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+# Bytecode is written when a module is first imported; most are never imported.
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 # The oldest release of the 1.x line that the interop tests talk to.
 OLD_PEER_VERSION := 1.0.0
 CARGO_DENY_VERSION := 0.20.2
