@@ -401,6 +401,7 @@ class Calls:
         """Return the module, not yet formatted, with imports of all names in signatures."""
         comments = itertools.takewhile(lambda line: line.startswith("#"), self.source.lines)
         parts = [FIRST_LINE_OF_CALLS.format(self.source.path.name), *comments]
+        checking = ["TYPE_CHECKING = False  # as in zwire.errors\nif TYPE_CHECKING:"]
         body: list[str] = []
         for node in self.source.body:
             match node:
@@ -410,14 +411,16 @@ class Calls:
                     body += self.members(call, "_zwire", self.stub.body)
                 case ast.Expr(value=ast.Constant()):
                     parts.append(self.source.text_of(node) + "\n\nfrom __future__ import annotations\n")
+                case ast.ImportFrom(module="typing"):
+                    # ruff, which moves other imports of annotations to them, leaves this one.
+                    checking.append(f"    {self.source.text_of(node)}")
                 case ast.Import() | ast.ImportFrom():
                     parts.append(self.source.text_of(node))
                 case _:
                     body.append(self.source.text_of(node))
-        parts.append("TYPE_CHECKING = False  # as in zwire.errors\nif TYPE_CHECKING:")
         needed = sorted(self.needed - self.own - set(dir(builtins)))
-        parts += [f"    from {self.imported.get(name, 'zwire._zwire')} import {name}" for name in needed]
-        return "\n".join([*parts, *body]) + "\n"
+        checking += [f"    from {self.imported.get(name, 'zwire._zwire')} import {name}" for name in needed]
+        return "\n".join([*parts, *checking, *body]) + "\n"
 
     def class_(self, node: ast.ClassDef) -> str:
         """Return a class, with the members that it calls."""

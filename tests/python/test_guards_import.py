@@ -99,6 +99,12 @@ def test_importing_takes_less_than_50_ms(module):
     assert min(probe(module)["seconds"] for _ in range(5)) < 0.050
 
 
+@pytest.mark.parametrize("module", ["zwire", "zwire.zenoh", "zwire.aio", "zwire.aio.ext"])
+def test_importing_does_without_the_module_typing(module):
+    """It takes 15 ms, with `re`, which it imports."""
+    assert "typing" not in probe(module)["modules"]
+
+
 def test_a_worker_of_spark_imports_nothing_that_it_does_not_use():
     modules = probe("zwire.spark")["modules"]
     assert [name for name in modules if name.startswith("zwire.")] == [

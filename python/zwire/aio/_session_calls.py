@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from zwire._zwire import begin_put
 from zwire.aio import _threads
 from zwire.aio._entities import (
@@ -21,6 +19,7 @@ from zwire.aio._sender import Sender, finish
 TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     import weakref
+    from typing import Any
 
     from zwire import _zwire
     from zwire._zwire import (

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from zwire import _zwire
 from zwire._zwire import Miss, Sample
 from zwire.aio._entities import Expecting, Listener, Samples, Subscriber
@@ -13,6 +11,8 @@ from zwire.aio._entity_calls import Outlet
 
 TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
+    from typing import Any
+
     from zwire._zwire import (
         CacheConfig,
         HistoryConfig,
