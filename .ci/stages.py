@@ -1,14 +1,15 @@
 """Runs the stages of a test run: ``python3 .ci/stages.py test``, or ``make test``.
 
 A stage is a target of the Makefile. A run has lanes: the stages of a lane run one after another, and lanes
-run side by side. A stage that two lanes name is run by the lane that reaches it first. The output of the
-first lane passes through; other stages print theirs when they end. After a failure no further stage begins,
-unless ``KEEP_GOING=1`` is set. A table of seconds comes last, also after a failure or an interrupt.
+run side by side. A lane that has ended takes from the shared stages of the run. The output of the first lane
+passes through; other stages print theirs when they end. After a failure no further stage begins, unless
+``KEEP_GOING=1`` is set. A table of seconds comes last, also after a failure or an interrupt.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import subprocess
 import sys
@@ -29,9 +30,6 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
             "test-interop",
             "test-zre",
             "test-spark",
-            "test-py",
-            "fuzz-smoke",
-            "bench-smoke",
         ),
         (
             "build-lib",
@@ -41,15 +39,15 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
             "lint-rust",
             "lint-py",
             "docs-html",
-            "test-py",
-            "fuzz-smoke",
-            "bench-smoke",
         ),
     ),
     "test-long": (
         ("ext", "deny", "features", "test-rust-long", "test-interop-long", "test-spark-long", "fuzz-long"),
     ),
 }
+
+# Stages that no lane of a run owns.
+SHARED: dict[str, tuple[str, ...]] = {"test": ("test-py", "fuzz-smoke", "bench-smoke")}
 
 # Stages of other lanes that have to end first.
 AFTER = {"ext": ("setup",), "test-network": ("ext",), "test-py-quick": ("ext",)}
@@ -71,14 +69,15 @@ class Stage:
 class Run:
     """Stages of a run, which lanes take from their beginning to their end."""
 
-    def __init__(self, lanes: tuple[tuple[str, ...], ...], make: str, *, keep_going: bool) -> None:
-        self.stages = {name: Stage(name) for lane in lanes for name in lane}
-        self.lanes = lanes
-        self.left = set(self.stages)
-        self.lock = threading.Lock()
+    def __init__(self, name: str, make: str, *, keep_going: bool) -> None:
+        self.lanes = [[Stage(stage) for stage in lane] for lane in RUNS[name]]
+        shared = [Stage(stage) for stage in SHARED.get(name, ())]
+        self.stages = [*itertools.chain(*self.lanes), *shared]
+        # An iterator gives each stage to one lane.
+        self.shared = iter(shared)
         self.make = make
         self.keep_going = keep_going
-        self.ended = {name: threading.Event() for name in self.stages}
+        self.ended = {stage.name: threading.Event() for stage in self.stages}
         self.stopped = threading.Event()
         self.built = False
 
@@ -98,12 +97,8 @@ class Run:
             raise
 
     def lane(self, number: int) -> None:
-        """Run the stages of a lane that no other lane has begun."""
-        for stage in map(self.stages.__getitem__, self.lanes[number]):
-            with self.lock:
-                if stage.name not in self.left:
-                    continue
-                self.left.remove(stage.name)
+        """Run the stages of a lane, then shared ones."""
+        for stage in itertools.chain(self.lanes[number], self.shared):
             for name in AFTER.get(stage.name, ()):
                 if name in self.ended:
                     self.ended[name].wait()
@@ -153,14 +148,13 @@ def main(arguments: list[str]) -> int:
         print(f"usage: stages.py {'|'.join(RUNS)}", file=sys.stderr)
         return 2
     keep_going = os.environ.get("KEEP_GOING") == "1"
-    run = Run(RUNS[arguments[0]], os.environ.get("MAKE", "make"), keep_going=keep_going)
+    run = Run(arguments[0], os.environ.get("MAKE", "make"), keep_going=keep_going)
     started = time.monotonic()
     with contextlib.suppress(KeyboardInterrupt):
         run.start()
-    stages = list(run.stages.values())
-    print(f"\n{table(stages, time.monotonic() - started)}", flush=True)
-    if any(stage.result != "passed" for stage in stages):
-        failed = [stage.name for stage in stages if stage.result.startswith("FAILED")]
+    print(f"\n{table(run.stages, time.monotonic() - started)}", flush=True)
+    if any(stage.result != "passed" for stage in run.stages):
+        failed = [stage.name for stage in run.stages if stage.result.startswith("FAILED")]
         print(f"== FAILED: {', '.join(failed) or 'interrupted'}", flush=True)
         return 1
     print("== all stages passed", flush=True)
