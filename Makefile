@@ -92,7 +92,7 @@ $(TOOLS)/.cargo-deny-$(CARGO_DENY_VERSION):
 $(ZWIRE_SPARK_ARCHIVE): tests/spark/conf/archive.py $(VENV)/.installed
 	@.ci/check-tools "$(PYTHON)" java
 	@echo "== writing an archive of Spark's classes into .tools"
-	PYTHONPATH=tests/spark/conf $(BIN)/python $< $@
+	PYTHONPATH=tests:tests/spark/conf $(BIN)/python $< $@
 
 # What tests use: the profile of `cargo test` and clippy, so that dependencies are compiled once for all of them, with
 # the assertions of a debug build. EXT=built: a stage before has built it.

@@ -16,11 +16,11 @@ from pathlib import Path
 
 PATIENCE = 60.0
 
-# Without the second compiler, a short job takes half the processor time. tests/spark/conf/archive.py writes
-# the archive of classes.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
-if ARCHIVE := os.environ.get("ZWIRE_SPARK_ARCHIVE"):
-    JAVA += f" -XX:SharedArchiveFile={ARCHIVE}"
+# Without the second compiler, a short job takes half the processor time.
+SHORT_JOBS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
+# tests/spark/conf/archive.py writes the archive of classes.
+ARCHIVE = os.environ.get("ZWIRE_SPARK_ARCHIVE")
+JAVA = f"{SHORT_JOBS} -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE else SHORT_JOBS
 
 SETTINGS = {
     "spark.ui.enabled": "false",

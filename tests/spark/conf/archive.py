@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition, SimpleDataSourceStreamReader
 
+from cluster import SHORT_JOBS
+
 JVM_SECONDS = 120
 
 
@@ -76,8 +78,8 @@ def main(file):
     new = file.with_suffix(".new")
     with tempfile.TemporaryDirectory() as folder:
         settings = {
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable "
-            f"-XX:ArchiveClassesAtExit={new}",
+            # Those of the JVMs that map the archive: another collector could not.
+            "spark.driver.extraJavaOptions": f"{SHORT_JOBS} -XX:ArchiveClassesAtExit={new}",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.log.level": "FATAL",
