@@ -182,9 +182,15 @@ class Spooler(Keeper):
         self._server: RangeServer | None = None
         with undone(self._leave):
             # Open the spool first: samples in it are not asked for again.
-            segments = {"segment_bytes": segment_bytes, "segment_seconds": segment_seconds}
             self._open(
-                path, retention, linger=linger, columns=columns, durability=durability, **segments, **placed
+                path,
+                retention,
+                linger=linger,
+                columns=columns,
+                durability=durability,
+                segment_bytes=segment_bytes,
+                segment_seconds=segment_seconds,
+                **placed,
             )
         with undone(self.close):
             max_age = self._max_age(history)

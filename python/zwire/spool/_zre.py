@@ -80,9 +80,15 @@ class ZreSpooler(Keeper):
             raise ConfigError("config: not allowed with a given node", path="config")
         self._node = node
         # Open the spool first: if that fails, no peer has seen the node.
-        segments = {"segment_bytes": segment_bytes, "segment_seconds": segment_seconds}
         self._open(
-            path, retention, table="zre", linger=linger, columns=columns, durability=durability, **segments
+            path,
+            retention,
+            table="zre",
+            linger=linger,
+            columns=columns,
+            durability=durability,
+            segment_bytes=segment_bytes,
+            segment_seconds=segment_seconds,
         )
         with undone(self.close):
             self._writer.feed(node)
@@ -156,7 +162,6 @@ class ZreLogSpooler(Keeper):
         self._log = zre.LogCollector(bind, advertise, **held)
         self._node: zre.Node | None = None
         with undone(self._log.close):
-            segments = {"segment_bytes": segment_bytes, "segment_seconds": segment_seconds}
             self._open(
                 path,
                 retention,
@@ -164,7 +169,8 @@ class ZreLogSpooler(Keeper):
                 linger=linger,
                 columns=columns,
                 durability=durability,
-                **segments,
+                segment_bytes=segment_bytes,
+                segment_seconds=segment_seconds,
             )
         with undone(self.close):
             self._writer.feed(self._log)
