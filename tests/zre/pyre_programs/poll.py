@@ -26,7 +26,10 @@ while not over:
         print(event.type, event.peer_name, event.group, event.msg, flush=True)
         if event.type == "JOIN":
             node.shouts("CHAT", "hello")
-        if event.type == "SHOUT" and role == "second":
+        if event.type == "SHOUT" and role == "first":
+            node.shouts("CHAT", "goodbye")
+        # A node of pyre that stops drops what it has not sent yet: the answer says that all has arrived.
+        if event.type == "SHOUT" and event.msg == [b"goodbye"]:
             node.stop()
         if event.type == "EXIT":
             node.stop()
