@@ -65,3 +65,15 @@ fn records(pieces: &[&[u8]], late: bool, lossy: bool) -> Vec<Record> {
     }
     records
 }
+
+#[cfg(test)]
+#[path = "../../../tests/rust/mutated.rs"]
+mod mutated;
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn mutated_seeds_hold() {
+        super::mutated::fuzz("dissect", super::dissect);
+    }
+}

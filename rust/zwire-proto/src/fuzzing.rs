@@ -277,8 +277,27 @@ impl Sink for AnySink {
 }
 
 #[cfg(test)]
+#[path = "../../../tests/rust/mutated.rs"]
+mod mutated;
+
+#[cfg(test)]
 mod tests {
     use super::*;
+
+    macro_rules! mutated_seeds_hold {
+        ($($target:ident)*) => {
+            mod mutated_seeds_hold {
+                $(#[test]
+                fn $target() {
+                    super::super::mutated::fuzz(stringify!($target), super::super::$target);
+                })*
+            }
+        };
+    }
+
+    mutated_seeds_hold! {
+        scouting transport network advanced discovery group intercept zenoh_node zmtp zre zre_beacon zre_gossip zre_log
+    }
 
     #[test]
     fn the_bodies_accept_what_is_right_and_what_is_wrong() {

@@ -249,8 +249,18 @@ pub fn range_seeds() -> Vec<(String, Vec<u8>)> {
 }
 
 #[cfg(test)]
+#[path = "../../../tests/rust/mutated.rs"]
+mod mutated;
+
+#[cfg(test)]
 mod tests {
     use super::{range, range_seeds, seeds, spool};
+
+    #[test]
+    fn mutated_seeds_hold() {
+        super::mutated::fuzz("spool", spool);
+        super::mutated::fuzz("spool_range", range);
+    }
 
     #[test]
     fn seeds_hold() {
