@@ -27,6 +27,25 @@ ZWIRE = "zwire"
 ECLIPSE = "eclipse"
 OLD = "eclipse-1.0"
 
+# Hub, near client, far client. In these mixes any two of the roles are filled in all four ways; the other
+# three mixes are part of `make test-long`.
+PAIRWISE = {
+    (ZWIRE, ZWIRE, ZWIRE),
+    (ZWIRE, ECLIPSE, ECLIPSE),
+    (ECLIPSE, ZWIRE, ECLIPSE),
+    (ECLIPSE, ECLIPSE, ZWIRE),
+}
+
+
+def mixes():
+    """Return the mixes of a hub and two clients that have a node of ours, as parameters of a test."""
+    return [
+        pytest.param(mix, id="-".join(mix), marks=[] if mix in PAIRWISE else [pytest.mark.long])
+        for mix in itertools.product((ZWIRE, ECLIPSE), repeat=3)
+        if ZWIRE in mix
+    ]
+
+
 # Default time limit of a command. On an idle machine it takes milliseconds.
 PATIENCE = 20.0
 

@@ -5,6 +5,7 @@ than a thousand nodes. A child leaves by the end of its main function, as any pr
 """
 
 import atexit
+import gc
 import json
 import os
 import select
@@ -24,6 +25,8 @@ def serve(control):
 
     The answers are ``[pid]`` when a process has been started and ``[pid, status]`` when it has ended.
     """
+    # The collector of a child would visit, and copy, all objects of the imported modules.
+    gc.freeze()
     running = {}
     while True:
         ready = select.select([control, *running], [], [])[0]

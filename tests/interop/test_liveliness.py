@@ -2,19 +2,10 @@
 
 import pytest
 
-from interop.harness import ECLIPSE, ZWIRE, eventually, free_port
-
-# Hub, watching client, client that is alive.
-MATRIX = [
-    (hub, watcher, alive)
-    for hub in (ZWIRE, ECLIPSE)
-    for watcher in (ZWIRE, ECLIPSE)
-    for alive in (ZWIRE, ECLIPSE)
-    if ZWIRE in (hub, watcher, alive)
-]
+from interop.harness import ECLIPSE, ZWIRE, eventually, free_port, mixes
 
 
-@pytest.fixture(params=MATRIX, ids="-".join)
+@pytest.fixture(params=mixes())
 def nodes(request, net):
     """Hub, watching client, client that declares tokens."""
     hub, watcher, alive = request.param

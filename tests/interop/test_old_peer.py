@@ -66,7 +66,7 @@ def answering(asker, answerer, key, script, name="queryable", **options):
     eventually("the queryable is known", lambda: asker.get(selector=ready)["replies"])
 
 
-@pytest.mark.parametrize("through", ["session", "publisher"])
+@pytest.mark.parametrize("through", ["session", pytest.param("publisher", marks=pytest.mark.long)])
 def test_a_hundred_thousand_messages_arrive(nodes, through):
     _, publisher, subscriber = nodes
     count = 100_000

@@ -12,7 +12,12 @@ BLOCK = {"congestion_control": "BLOCK"}
 COUNT = 200
 
 Z, E = ZWIRE, ECLIPSE
-MIXED = [(E, Z, E), (Z, E, Z), (Z, Z, E), (E, E, Z), (Z, Z, Z)]
+# Every link of the first two joins both implementations.
+MIXED = [
+    (E, Z, E),
+    (Z, E, Z),
+    *(pytest.param(mix, marks=pytest.mark.long) for mix in ((Z, Z, E), (E, E, Z), (Z, Z, Z))),
+]
 
 
 def named(kinds):
