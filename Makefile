@@ -94,8 +94,8 @@ $(ZWIRE_SPARK_ARCHIVE): tests/spark/conf/archive.py $(VENV)/.installed
 	@echo "== writing an archive of Spark's classes into .tools"
 	PYTHONPATH=tests:tests/spark/conf $(BIN)/python $< $@
 
-# What tests use: the profile of `cargo test` and clippy, so that dependencies are compiled once for all of them, with
-# the assertions of a debug build. EXT=built: a stage before has built it.
+# What tests use: the profile of `cargo test`, so that dependencies are compiled once for both, with the assertions of a
+# debug build. EXT=built: a stage before has built it.
 .PHONY: ext
 ifeq ($(EXT),built)
 ext: ;
@@ -147,6 +147,10 @@ test-long: check-tools ## Tests that take minutes each and are no part of make t
 # one of them would be compiled a second time. `as-in-tests` is described in rust/zwire-recorder/Cargo.toml.
 SAME_PACKAGES := --workspace --exclude zwire-py --features zwire-recorder/as-in-tests
 CARGO_TEST := cargo test --locked $(SAME_PACKAGES)
+
+# Clippy is the compiler of these targets, so that what tests build is linted without being compiled again.
+ext build-lib build-rust test-rust test-rust-quick test-rust-long lint-rust bench-smoke features: \
+	export RUSTC_WORKSPACE_WRAPPER := clippy-driver
 
 .PHONY: test-rust
 test-rust: ## Rust: unit, vector, property, machine and engine tests
@@ -276,12 +280,13 @@ lint: house lint-rust lint-py ## Formats, lints, types, stubs; warnings are erro
 house: ## Measures of the source tree with their bounds: names, circles, sizes, wording
 	@"$(PYTHON)" .ci/house.py
 
+# Cargo repeats the warnings of what is built already. `maturin build` leaves the module in place, which tests use.
 .PHONY: lint-rust
-lint-rust:
+lint-rust: $(VENV)/.installed
 	@.ci/check-tools "$(PYTHON)" rust
 	cargo fmt --all --check
-	$(LIKE_MATURIN) cargo clippy --locked --workspace --features as-in-tests --all-targets -- --deny warnings
-	$(LIKE_MATURIN) RUSTDOCFLAGS="--deny warnings" cargo doc --locked --workspace --features as-in-tests --no-deps --quiet
+	VIRTUAL_ENV=$(VENV) .ci/no-warnings $(BIN)/maturin build --locked --features as-in-tests --out target/lint
+	.ci/no-warnings $(CARGO_TEST) --all-targets --no-run --quiet
 
 .PHONY: lint-quick
 lint-quick: $(VENV)/.installed
