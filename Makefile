@@ -191,11 +191,15 @@ features: ## Rust with none of the Cargo features, with each one, and with all
 
 .PHONY: test-py
 test-py: ext ## Python: API, guards, command line, examples of the documentation
-	$(BIN)/python -m pytest tests/python $(SIDE_BY_SIDE) 3 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/python -m "not long" $(SIDE_BY_SIDE) 3 $(PYTEST_ARGS)
+
+.PHONY: test-py-long
+test-py-long: ext
+	$(BIN)/python -m pytest tests/python -m long $(SIDE_BY_SIDE) 2 $(PYTEST_ARGS)
 
 .PHONY: test-py-quick
 test-py-quick: ext
-	$(BIN)/python -m pytest tests/python -m "not slow" $(SIDE_BY_SIDE) 3 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/python -m "not slow and not long" $(SIDE_BY_SIDE) 3 $(PYTEST_ARGS)
 
 .PHONY: test-interop
 test-interop: ext $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION) ## Against eclipse-zenoh, newest and 1.0 era
@@ -232,7 +236,11 @@ sanitize: ext ## Tests under AddressSanitizer and LeakSanitizer; needs a nightly
 
 .PHONY: test-zre
 test-zre: ext $(ZRE_PEERS)/versions ## ZRE with pyre, zyre, czmq and a scripted 20/ZRE node, in network namespaces
-	$(BIN)/python -m pytest tests/zre --timeout 120 $(SIDE_BY_SIDE) 2 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/zre -m "not long" --timeout 120 $(SIDE_BY_SIDE) 2 $(PYTEST_ARGS)
+
+.PHONY: test-zre-long
+test-zre-long: ext $(ZRE_PEERS)/versions
+	$(BIN)/python -m pytest tests/zre -m long --timeout 120 $(PYTEST_ARGS)
 
 .PHONY: test-spark
 test-spark: ext $(ZWIRE_SPARK_ARCHIVE) ## Local Spark jobs
@@ -337,6 +345,11 @@ bench-smoke: ext
 docs: docs-html ## HTML documentation in docs/_build/html and target/doc, warnings are errors
 	$(LIKE_MATURIN) RUSTDOCFLAGS="--deny warnings" cargo doc --locked --workspace --no-deps --quiet
 	@echo "docs/_build/html/index.html"
+
+# Reads all pages and resolves their references, without writing HTML.
+.PHONY: docs-check
+docs-check: ext
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b dummy docs docs/_build/check
 
 .PHONY: docs-html
 docs-html: ext

@@ -38,22 +38,34 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
             "test-rust",
             "lint-rust",
             "lint-py",
-            "docs-html",
         ),
     ),
     "test-long": (
-        ("ext", "deny", "features", "test-rust-long", "test-interop-long", "test-spark-long", "fuzz-long"),
+        (
+            "setup",
+            "ext",
+            "deny",
+            "features",
+            "docs",
+            "bench-smoke",
+            "test-rust-long",
+            "test-py-long",
+            "test-interop-long",
+            "test-zre-long",
+            "test-spark-long",
+            "fuzz-long",
+        ),
     ),
 }
 
 # Stages that no lane of a run owns.
-SHARED: dict[str, tuple[str, ...]] = {"test": ("test-py", "fuzz-smoke", "bench-smoke")}
+SHARED: dict[str, tuple[str, ...]] = {"test": ("docs-check", "test-py")}
 
 # Stages of other lanes that have to end first.
 AFTER = {"ext": ("setup",), "test-network": ("ext",), "test-py-quick": ("ext",)}
 
 # Stages that only compute. The processor is given to tests first, which have deadlines.
-PATIENT = {"build-rust", "lint-rust", "lint-py", "docs-html", "fuzz-smoke"}
+PATIENT = {"build-rust", "lint-rust", "lint-py", "docs-check"}
 
 
 @dataclass

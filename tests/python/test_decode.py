@@ -438,7 +438,7 @@ def test_cli_draws_a_bar_on_a_terminal(tmp_path):
         "-m",
         "zwire",
         "decode",
-        *([str(big)] * 6),
+        *([str(big)] * 2),
         "--format",
         "jsonl",
         "-o",

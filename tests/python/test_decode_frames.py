@@ -144,6 +144,7 @@ def test_an_init_begins_a_new_session_between_the_same_ends():
         assert thrice.drop(["ts"]) == pa.concat_tables([once] * 3).drop(["ts"])
 
 
+@pytest.mark.long
 def test_many_sessions_are_remembered_and_too_many_are_not():
     chunks = [chunk[:3] for chunk in framing.frames("declared-keyexpr", framing.TCP)]
     _, src, dst = chunks[0]

@@ -321,6 +321,7 @@ def test_forks_while_traffic_flows(hub):
     )
 
 
+@pytest.mark.long
 def test_a_hundred_children_put_and_get_while_the_parent_goes_on(hub):
     run(
         """

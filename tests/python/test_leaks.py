@@ -11,6 +11,7 @@ from leaks import cycles
 SCRIPT = Path(cycles.__file__)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="memory, threads and descriptors are read from /proc")
 def test_two_hundred_sessions_leave_nothing_behind():
     # In a process of its own: other tests do not affect its memory.

@@ -45,6 +45,7 @@ def test_an_id_that_somebody_else_has_is_refused(hub):
         assert 0.9 < time.monotonic() - started < 5
 
 
+@pytest.mark.long
 @pytest.mark.timeout(120)
 def test_a_thousand_sessions_leave_neither_threads_nor_descriptors(hub, endpoint):
     def cycle(number):
@@ -75,6 +76,7 @@ def test_a_thousand_sessions_leave_neither_threads_nor_descriptors(hub, endpoint
     )
 
 
+@pytest.mark.long
 def test_a_thousand_hubs_leave_neither_threads_nor_descriptors():
     def cycle():
         with zenoh.open({"mode": "router", "listen/endpoints": ["tcp/127.0.0.1:0"]}) as hub:

@@ -53,6 +53,7 @@ print("done")
 """
 
 
+@pytest.mark.long
 @pytest.mark.timeout(170)
 def test_a_cluster_of_two_workers(cluster, hub, endpoint, tmp_path):
     master, _ = cluster

@@ -153,6 +153,7 @@ def test_everything_works_through_connect(endpoint, client, collected, tmp_path)
     queryable.undeclare()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_streams_of_spools_and_sinks_go_through_connect(endpoint, client, collected, listener, tmp_path):
     kept = client.declare_subscriber("kept/*", zenoh.handlers.FifoChannel(10_000))

@@ -12,6 +12,7 @@ KILLS = int(os.environ.get("ZWIRE_CRASH_KILLS", "0"))
 often = pytest.mark.skipif(not KILLS, reason="`make stress` runs it: thirty kills take minutes")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_nothing_is_lost_or_doubled_when_processes_are_killed(spark, tmp_path):
     trial = crash.Crash(tmp_path, 100)

@@ -231,6 +231,7 @@ def test_a_port_can_be_forced(spark):
     assert rdd.mapPartitions(zs.decode_partition(ports=[7447])).count() > 0
 
 
+@pytest.mark.long
 def test_a_large_file_is_read_in_bounded_memory(spark, tmp_path):
     """Eight times the bulk capture, by a worker that may grow by a fraction of it."""
     large = tmp_path / "large.pcap"

@@ -107,7 +107,7 @@ def test_a_message_that_one_station_has_not_seen_is_a_failure(start):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("after", ["fleet", "spark"])
+@pytest.mark.parametrize("after", ["fleet", pytest.param("spark", marks=pytest.mark.long)])
 def test_it_can_be_interrupted(start, number, after):
     process = start("-m", "zwire", "demo", "--processes", "2", "--robots", "2", "--seconds", "60")
     for line in process.stdout:
@@ -121,6 +121,7 @@ def test_it_can_be_interrupted(start, number, after):
     # The fixture sees to it that nothing is left.
 
 
+@pytest.mark.long
 def test_it_gives_up_in_time(start):
     process = start("-m", "zwire", "demo", "--seconds", "60", "--timeout", "2")
     _, err = process.communicate(timeout=40)

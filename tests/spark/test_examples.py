@@ -112,6 +112,7 @@ def test_logs_of_nodes_are_a_table(example):
     assert ["robot-0", "warning", "battery low"] in cells
 
 
+@pytest.mark.long
 def test_a_program_runs_as_it_is(tmp_path):
     done = subprocess.run(
         [sys.executable, str(FOLDER / "lookup.py"), "--orders", "10"],

@@ -257,6 +257,7 @@ def test_wrong_options_are_said_when_loading(spark, given, options, problem):
             read(spark, **options).load(given)
 
 
+@pytest.mark.long
 def test_a_large_capture_needs_no_more_memory_than_a_small_one(tmp_path):
     large = tmp_path / "large.pcap"
     truth.multiply("bulk", 8, large)

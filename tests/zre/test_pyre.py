@@ -122,6 +122,7 @@ def frames_sent(host):
     return int(host.run("cat", "/sys/class/net/eth0/statistics/tx_packets"))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pyre", "zyre"])
 def test_a_thousand_starts_and_stops_make_no_storm(parties, kind):

@@ -155,6 +155,7 @@ def test_the_first_message_after_waiting_arrives(parties):
 # ---- Shutdown ----
 
 
+@pytest.mark.long
 def test_starts_and_stops_leave_nothing_behind(party):
     theirs = party.zwire("theirs")
     ours = party.zwire("ours", interval=0.2)
