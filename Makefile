@@ -171,9 +171,10 @@ test-rust-quick:
 	$(CARGO_TEST) --lib
 
 .PHONY: test-rust-long
-test-rust-long: ## Simulations of 300 and 1,000 nodes, compared with the tables of the documentation
+test-rust-long: ## Simulations of 300 and 1,000 nodes, compared with the tables of the documentation; large captures
 	@.ci/check-tools "$(PYTHON)" rust
 	$(CARGO_TEST) --lib -- --ignored a_thousand_nodes three_hundred_nodes
+	$(CARGO_TEST) --test dissect -- --ignored
 
 # The small builds share target/ with the others: some dependencies are compiled once more for them, beside and not in
 # place of the ones of `make test`. The last command is the build with all features, as in `make test`.

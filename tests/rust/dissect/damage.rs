@@ -104,20 +104,32 @@ fn without_handshakes(packets: &[Packet]) -> Bytes {
 
 #[test]
 fn a_connection_without_handshake_is_recognised_by_its_first_batches() {
-    for name in CAPTURES.into_iter().chain(["zenoh-bulk"]) {
+    without_handshakes_are_recognised(
+        &CAPTURES,
+        &[
+            "zenoh-compression",
+            "zenoh-declared-keyexpr",
+            "zenoh-fragmented",
+            "zenoh-lowlatency",
+            "zenoh-pubsub-basic",
+            "zenoh-query",
+        ],
+    );
+}
+
+#[test]
+#[ignore = "takes its time; `make test-long` runs it"]
+fn a_large_connection_without_handshake_is_recognised_by_its_first_batches() {
+    without_handshakes_are_recognised(&["zenoh-bulk"], &["zenoh-bulk"]);
+}
+
+fn without_handshakes_are_recognised(nothing_invented: &[&str], all_said: &[&str]) {
+    for name in nothing_invented {
         let packets = packets(name);
         let whole = records(&packets);
         check_nothing_invented(name, &whole, &dissect(&without_handshakes(&packets), Options::default()));
     }
-    for name in [
-        "zenoh-bulk",
-        "zenoh-compression",
-        "zenoh-declared-keyexpr",
-        "zenoh-fragmented",
-        "zenoh-lowlatency",
-        "zenoh-pubsub-basic",
-        "zenoh-query",
-    ] {
+    for name in all_said {
         let packets = packets(name);
         // In the order of each side: while one side waits for a decision, the other may go on, and a
         // key declared by the one may not be known yet when the other uses it.
@@ -140,7 +152,17 @@ fn a_connection_without_handshake_is_recognised_by_its_first_batches() {
 /// Reading starts at the first batch that is complete in the capture.
 #[test]
 fn a_capture_that_begins_late_is_read_from_there() {
-    for (name, slack) in [("zenoh-bulk", 4), ("zenoh-pubsub-basic", 0), ("zenoh-lowlatency", 0)] {
+    late_captures_are_read(&[("zenoh-pubsub-basic", 0), ("zenoh-lowlatency", 0)]);
+}
+
+#[test]
+#[ignore = "takes its time; `make test-long` runs it"]
+fn a_large_capture_that_begins_late_is_read_from_there() {
+    late_captures_are_read(&[("zenoh-bulk", 4)]);
+}
+
+fn late_captures_are_read(captures: &[(&str, usize)]) {
+    for &(name, slack) in captures {
         let packets = packets(name);
         let whole = records(&packets);
         for cut in [packets.len() / 5, packets.len() / 2] {
