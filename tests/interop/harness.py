@@ -317,8 +317,8 @@ def all_declared(publisher, subscriber):
     reached(publisher, subscriber, "declared last", "declared/last")
 
 
-def reached(publisher, subscriber, name, key):
-    """Puts on the key until one arrives, then forgets all of them."""
+def reached(publisher, subscriber, name, key, also=()):
+    """Puts on the key until one arrives, then forgets all of them, also those of other subscribers."""
 
     def one():
         publisher.put(key=key, payload="probe")
@@ -328,8 +328,11 @@ def reached(publisher, subscriber, name, key):
     # A probe may still be on its way: after one more has arrived, so have all before it.
     publisher.put(key=key, payload="last probe", congestion_control="BLOCK")
     last = shown(b"last probe")
-    eventually(
-        "the last probe arrives",
-        lambda: any(s["payload"] == last for s in subscriber.received(name=name, count=1, seconds=0.1)),
-    )
-    subscriber.forget(name=name)
+    for each in (name, *also):
+        eventually(
+            f"the last probe arrives at {each}",
+            lambda each=each: any(
+                s["payload"] == last for s in subscriber.received(name=each, count=1, seconds=0.1)
+            ),
+        )
+        subscriber.forget(name=each)
