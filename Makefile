@@ -168,7 +168,7 @@ build-rust:
 
 .PHONY: test-rust-quick
 test-rust-quick:
-	$(CARGO_TEST) --lib
+	$(CARGO_TEST) --lib -- --skip sim:: --skip strict:: --skip mutated --skip hostile --skip flood
 
 .PHONY: test-rust-long
 test-rust-long: ## Simulations of 300 and 1,000 nodes, compared with the tables of the documentation; large captures

@@ -27,6 +27,8 @@ from zwire.capture import Decoder, decode
 from zwire.cli import main
 from zwire.errors import DecodeError
 
+pytestmark = pytest.mark.slow
+
 FIELDS = [
     "ts",
     "src",

@@ -11,6 +11,8 @@ import framing
 from zwire.capture import Frame, FrameDecoder, decode, decode_frames
 from zwire.errors import UsageError
 
+pytestmark = pytest.mark.slow
+
 # One of each that a decoder has to undo.
 STREAMS = [
     "bulk",

@@ -8,6 +8,8 @@ import pytest
 
 import snippets
 
+pytestmark = pytest.mark.slow
+
 FOLDER = snippets.ROOT / "examples"
 
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 # Programs that end in the middle of something, and the exit code of each.
 LEFT_OPEN = {
     "a session": ("session = client()", 0),

@@ -10,6 +10,8 @@ import textwrap
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 PRELUDE = """
 import gc, json, os, signal, sys, threading, time, traceback
 import zwire.zenoh as zenoh

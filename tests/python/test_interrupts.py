@@ -9,6 +9,8 @@ import pytest
 from zwire._zwire import Stopper
 from zwire.errors import TimedOut
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 15.0
 
 # What precedes a line of dashes is no part of the call: an import that Ctrl-C ends may swallow the exception.

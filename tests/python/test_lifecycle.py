@@ -14,6 +14,8 @@ import nodes
 from zwire import zenoh
 from zwire.errors import HandshakeError, TimedOut, UsageError
 
+pytestmark = pytest.mark.slow
+
 eventually = functools.partial(nodes.eventually, within=5.0)
 
 

@@ -13,6 +13,8 @@ from nodes import LOCAL, opened
 from zwire import zenoh
 from zwire.errors import LinkClosed, TimedOut, UsageError
 
+pytestmark = pytest.mark.slow
+
 # A thousand with ZWIRE_PAIRS=1000.
 PAIRS = int(os.environ.get("ZWIRE_PAIRS", "100"))
 PATIENCE = 10.0

@@ -23,6 +23,8 @@ from zwire.errors import KeyExprError, RecordingError
 from zwire.recording import McapSchema, Remap, _mcap, _write, conform, read, write
 from zwire.spark import schema
 
+pytestmark = pytest.mark.slow
+
 BEGIN = dt.datetime(2026, 3, 4, 5, 6, 7, 123456, dt.UTC)
 FORMATS = ["parquet", "arrow", "mcap"]
 

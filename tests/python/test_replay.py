@@ -22,6 +22,8 @@ from zwire.errors import KeyExprError, RowError, TimedOut
 from zwire.recording import _replay
 from zwire.spark import schema
 
+pytestmark = pytest.mark.slow
+
 BEGIN = dt.datetime(2026, 3, 4, 5, 6, 7, tzinfo=dt.UTC)
 
 

@@ -23,6 +23,8 @@ import pytest
 import nodes
 from zwire import zenoh
 
+pytestmark = pytest.mark.slow
+
 MIB = 1024  # in KiB, as the kernel counts
 # What the hub may grow by: queues of a few MiB per destination, buffers, and what the allocator keeps.
 GROWTH_KIB = 64 * MIB

@@ -16,6 +16,8 @@ import pytest
 import snippets
 from zwire.errors import ConfigError
 
+pytestmark = pytest.mark.slow
+
 PAGES = [page for page in snippets.pages() if snippets.to_run(page)]
 
 # Programs that the blocks of a page call, besides our own.

@@ -18,6 +18,8 @@ from zwire import spool
 from zwire.errors import SpoolError, SpoolMismatch
 from zwire.spark.sources import _stream
 
+pytestmark = pytest.mark.slow
+
 ROWS, SHARDS = 120, 2
 
 

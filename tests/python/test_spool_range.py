@@ -19,6 +19,8 @@ from nodes import client, eventually, router
 from zwire import errors, spool, zenoh
 from zwire.spool._serve import ROOT
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path

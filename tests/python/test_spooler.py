@@ -14,6 +14,8 @@ import pytest
 from nodes import client, eventually, opened, router, settings
 from zwire import errors, spool, zenoh
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path

@@ -16,6 +16,8 @@ from zwire import zenoh
 from zwire.capture import decode
 from zwire.errors import TransportError
 
+pytestmark = pytest.mark.slow
+
 # On an idle machine everything here takes milliseconds.
 PATIENCE = 10.0
 

@@ -39,6 +39,8 @@ from models import (
 from zwire import errors, typed
 from zwire.zenoh import Encoding, ZBytes, ext
 
+pytestmark = pytest.mark.slow
+
 TREES = ["json", "cbor", "msgpack"]
 
 
