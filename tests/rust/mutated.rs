@@ -28,10 +28,10 @@ pub(crate) fn fuzz(target: &str, body: fn(&[u8])) {
 }
 
 /// xorshift64*: small, and the same everywhere.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;

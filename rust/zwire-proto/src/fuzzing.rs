@@ -278,7 +278,7 @@ impl Sink for AnySink {
 
 #[cfg(test)]
 #[path = "../../../tests/rust/mutated.rs"]
-mod mutated;
+pub(crate) mod mutated;
 
 #[cfg(test)]
 mod tests {

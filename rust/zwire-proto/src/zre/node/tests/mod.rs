@@ -15,24 +15,17 @@ mod sim;
 mod strict;
 
 use super::*;
-use crate::zre::{
-    Generations, limits,
-    wire::{Beacon, IdentityForm, Log, LogEvent, log_hash},
+use crate::{
+    fuzzing::mutated::Random,
+    zre::{
+        Generations, limits,
+        wire::{Beacon, IdentityForm, Log, LogEvent, log_hash},
+    },
 };
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// xorshift64*: small, and the same everywhere.
-struct Random(u64);
-
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
     fn percent(&mut self, percent: u64) -> bool {
         (self.next() >> 32) % 100 < percent
     }
