@@ -13,7 +13,8 @@ pytestmark = pytest.mark.slow
 
 PATIENCE = 15.0
 
-# What precedes a line of dashes is no part of the call: an import that Ctrl-C ends may swallow the exception.
+# Lines before dashes are no part of the call: after Ctrl-C during an import of pyarrow, a program ends by
+# that signal.
 BLOCKED = {
     "recv": "sub.recv()",
     "recv with a timeout": "sub.recv(timeout=60)",
