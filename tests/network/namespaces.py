@@ -14,6 +14,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 SWITCH = Path(__file__).with_name("switch.py")
@@ -125,6 +126,14 @@ class Host:
         """As if the cable were pulled: the interface stays up and has no carrier."""
         self.network.hub.ip(f"link set {self.port} down")
 
+    def wait_for_carrier(self, *, present=True):
+        """Waits until the kernel reports it, which may take a second: nodes skip interfaces without one."""
+        deadline = time.monotonic() + PATIENCE
+        while ("state UP" in self.run("ip", "-oneline", "link", "show", "eth0")) != present:
+            if time.monotonic() > deadline:
+                raise NetworkError(f"{self.address}: carrier not {present} within {PATIENCE} s")
+            time.sleep(0.01)
+
     def plug(self):
         self.network.hub.ip(f"link set {self.port} up")
 
@@ -204,6 +213,7 @@ class Network:
             f"address add {host.address}/24 broadcast + dev eth0",
             "link set eth0 up",
         )
+        host.wait_for_carrier()
         return host
 
     def connect(self):
