@@ -16,6 +16,20 @@ def meet(party, **settings):
     return ours, theirs
 
 
+def test_a_node_that_starts_before_its_network(party):
+    host = party.network.host()
+    host.unplug()
+    host.wait_for_carrier(present=False)
+    ours = party.zwire("ours", host, groups=["CHAT"])
+    assert ours.endpoint.startswith("tcp://127.0.0.1:")
+    theirs = party.pyre("theirs", groups=["CHAT"])
+    host.plug()
+    ours.wait("JOIN", theirs, group="CHAT")
+    theirs.wait("ENTER", ours, address=ours.endpoint.replace("127.0.0.1", host.address))
+    theirs.shout("CHAT", "hello")
+    assert ours.wait("SHOUT", theirs)["content"] == [b"hello"]
+
+
 def test_they_discover_each_other_with_name_and_headers(party):
     ours, theirs = meet(party)
     entered = ours.wait("ENTER", theirs)

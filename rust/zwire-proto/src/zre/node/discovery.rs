@@ -5,8 +5,8 @@ use super::{
         Generation, Uuid,
         wire::{Beacon, Body, Hello},
     },
-    Action, EventKind, Interface, NodeError, Reason, Source, ZreNode, endpoint_of, ip_of,
-    peer::KnownPeer,
+    Action, DealerId, EventKind, Interface, NodeError, Reason, Source, ZreNode, endpoint_of, ip_of,
+    peer::{KnownPeer, PeerDealer},
 };
 use crate::Now;
 use bytes::Bytes;
@@ -67,18 +67,39 @@ impl ZreNode {
         }
     }
 
-    /// Replaces the addresses of this host. Peers are told at once; a peer with an old address finds
-    /// this node again by its next beacon.
+    /// Replaces the addresses of this host and sends a beacon at once. A peer whose HELLO announced an
+    /// address that is gone gets a new session: it would go on connecting to that address.
     pub fn set_interfaces(&mut self, now: Now, interfaces: Vec<Interface>) {
         self.config.interfaces = interfaces;
         let endpoints = Self::endpoints_of(&self.config);
         // Without any address the last one is kept: a HELLO must contain one.
         if !endpoints.is_empty() {
-            self.own_endpoints = endpoints;
+            let before = core::mem::replace(&mut self.own_endpoints, endpoints);
             self.hellos.clear();
+            self.announce_again(now, &before);
         }
         if self.next_beacon.is_some() && self.goodbyes.is_none() && self.quiet_until.is_none() {
             self.next_beacon = Some(now.mono);
+        }
+    }
+
+    /// Starts new sessions with the peers that know this node by an endpoint that is gone.
+    fn announce_again(&mut self, now: Now, before: &[Bytes]) {
+        let own = &self.own_endpoints;
+        // Renumbers the endpoint of a connection; `true` if it is gone.
+        let is_gone = |dealer: &mut PeerDealer| {
+            let announced = dealer.announced.and_then(|at| before.get(usize::from(at)));
+            let kept = own.iter().position(|endpoint| Some(endpoint) == announced);
+            dealer.announced = kept.and_then(|at| u16::try_from(at).ok());
+            kept.is_none()
+        };
+        let peers = self.peers.iter_mut().filter_map(|(uuid, peer)| Some((uuid, peer.dealer.as_mut()?)));
+        let peers: Vec<Uuid> = peers.filter_map(|(uuid, dealer)| is_gone(dealer).then_some(*uuid)).collect();
+        let named = self.named.values_mut().filter_map(|named| named.dealer.as_mut());
+        let named: Vec<DealerId> = named.filter_map(|dealer| is_gone(dealer).then_some(dealer.id)).collect();
+        if self.check_running().is_ok() {
+            peers.iter().for_each(|uuid| self.renew(now, uuid));
+            named.iter().for_each(|dealer| self.handle_dealer_failed(now, *dealer));
         }
     }
 

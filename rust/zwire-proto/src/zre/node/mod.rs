@@ -275,12 +275,16 @@ impl ZreNode {
 
     /// The endpoint that is announced to a peer at `remote`.
     fn own_endpoint(&self, remote: Option<IpAddr>) -> Bytes {
+        self.own_endpoints.get(self.nearest(remote)).cloned().unwrap_or_default()
+    }
+
+    /// The position of that endpoint among those of this node.
+    fn nearest(&self, remote: Option<IpAddr>) -> usize {
         let near = |interface: &Interface| remote.is_some_and(|remote| interface.contains(remote));
-        let at = match self.config.advertise {
+        match self.config.advertise {
             Some(_) => 0,
             None => self.config.interfaces.iter().position(near).unwrap_or(0),
-        };
-        self.own_endpoints.get(at).cloned().unwrap_or_default()
+        }
     }
 
     /// Candidates for [`Self::own_endpoint`].
@@ -303,6 +307,7 @@ impl ZreNode {
             let Ok(stencil) = Stencil::new(generation, &body) else { return };
             self.hellos.push((generation, endpoint, stencil));
         }
+        dealer.announced = u16::try_from(self.nearest(remote)).ok();
         let frames = self.hellos[at].2.frames(dealer.count(), &[]);
         self.stats.messages_out += 1;
         self.actions.push_back(Action::Send { dealer: dealer.id, peer, frames });

@@ -18,13 +18,15 @@ pub(super) struct PeerDealer {
     /// The number of the next message.
     pub(super) sequence: u16,
     pub(super) sent: u32,
+    /// Which of this node's endpoints the HELLO on this connection announced; `None`: one that is gone.
+    pub(super) announced: Option<u16>,
     /// Whether the driver reported the connection as up.
     pub(super) connected: bool,
 }
 
 impl PeerDealer {
     pub(super) const fn new(id: DealerId, generation: Generation) -> Self {
-        Self { id, generation, sequence: 1, sent: 0, connected: false }
+        Self { id, generation, sequence: 1, sent: 0, announced: None, connected: false }
     }
 
     /// The next message of the session; its number is consumed only if it can be encoded.

@@ -279,6 +279,32 @@ fn interfaces_may_change() {
     assert_eq!(bench.node.peers().count(), 1);
 }
 
+/// A node that started before its network had told peers an address that they do not reach.
+#[test]
+fn peers_are_told_of_an_address_that_changed() {
+    let mut world = World::new();
+    let here = config(0, Generations::default());
+    let loopback = Interface { address: [127, 0, 0, 1].into(), prefix: 8 };
+    let early = ZreNodeConfig { interfaces: vec![loopback], beacon_interval: None, ..here.clone() };
+    world.add(early);
+    world.by_endpoint.clear();
+    world.add(config(1, Generations::default()));
+    world.run(ms(2500));
+    assert_eq!(world.events(0), [""; 0], "the peer has no way to this node");
+    let endpoint = endpoint_of(here.interfaces[0].address, here.mailbox);
+    world.by_endpoint.insert(endpoint, 0);
+    world.act(0, |node, now| node.set_interfaces(now, here.interfaces.clone()));
+    world.run(ms(100));
+    assert!(world.is_whole());
+    assert_eq!(world.events(0), ["1 ENTER"]);
+    assert_eq!(world.events(1), ["0 ENTER", "0 EXIT", "0 ENTER"]);
+    // The same interfaces change nothing.
+    world.act(0, |node, now| node.set_interfaces(now, here.interfaces));
+    world.run(ms(100));
+    assert_eq!(world.events(0), [""; 0]);
+    assert_eq!(world.events(1), [""; 0]);
+}
+
 #[test]
 fn configurations_that_cannot_be() {
     let good = config(0, Generations::default());
