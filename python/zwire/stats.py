@@ -144,6 +144,7 @@ SessionStats = TypedDict(
         "node.future_replaced": NotRequired[int],
         "node.unknown_requests": NotRequired[int],
         "node.ignored": NotRequired[int],
+        "node.matching_waits": NotRequired[int],
         "link.tx_bytes": int,
         "link.tx_messages": int,
         "link.tx_writes": int,
@@ -230,6 +231,9 @@ SESSION: dict[str, Stat] = {
     "node.future_replaced": _messages("Publications that got a new time stamp for one in the future."),
     "node.unknown_requests": _messages("Replies to queries that are over or unknown."),
     "node.ignored": _messages("Messages of neighbours that make no sense, or not here."),
+    "node.matching_waits": _messages(
+        "Messages after which a link was left unread for a while: it had used its time for matching keys."
+    ),
     "link.tx_bytes": Stat("counter", "bytes", "Bytes written to links, ended ones included."),
     "link.tx_messages": _messages("Network messages queued for links."),
     "link.tx_writes": Stat("counter", "calls", "Calls of the system that wrote to links."),

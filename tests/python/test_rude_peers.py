@@ -188,6 +188,19 @@ def closes(stream):
     return True
 
 
+def ended(stream):
+    """Whether the hub has ended the connection; what it has said is read over."""
+    stream.settimeout(0.2)
+    try:
+        while stream.recv(65536):
+            pass
+    except TimeoutError:
+        return False
+    except ConnectionResetError:
+        pass
+    return True
+
+
 def pushed(stream, data):
     """Sends as much as the hub takes before it closes."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -345,6 +358,36 @@ def test_an_asker_that_never_reads():
         eventually(lambda: len(asked) > 20, "it was asked")
         time.sleep(1)
         deaf.close()
+
+
+def test_keys_that_are_slow_to_compare():
+    """64 links that declare and publish keys of 4 KiB with many wildcards."""
+    pattern = "**/" + "/".join(["a$*", "*"] * 660) + "/**/z"
+    long = "/".join(["a"] * 2030)
+    with undisturbed() as hub, contextlib.ExitStack() as held:
+        streams = [held.enter_context(introduce(hub)) for _ in range(64)]
+
+        def declare(link, keys):
+            for number, key in enumerate(map(str.encode, keys)):
+                declaration = b"\x9e\x21\x08\x62" + sequence(number + 1) + b"\x00" + sequence(len(key)) + key
+                pushed(streams[link], batch(b"\xa5" + sequence(5 + number) + b"\x31\x00" + declaration))
+
+        # The first one stays just within the bound of all, and hears something when the hub has taken it in.
+        declare(0, [*(f"{pattern}0x{number}" for number in range(90)), "calm"])
+        receive(streams[0])
+        for link in range(32, 64):
+            declare(link, (f"{pattern}{link}x{number}" for number in range(120)))
+        assert all(closes(stream) for stream in streams[32:])
+        left = streams[:32]
+        for number in range(40):
+            for link, stream in enumerate(left):
+                key = f"{number}x{link}/{long}".encode()
+                publication = b"\x7d\x00" + sequence(len(key)) + key + b"\x01\x01x"
+                stream.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    pushed(stream, batch(b"\x25" + sequence(5 + number) + publication))
+            time.sleep(0.05)
+        assert not any(ended(stream) for stream in left[1:3])
 
 
 def test_many_who_come_and_go():

@@ -1,5 +1,7 @@
 //! Every bound of this crate, with its reason.
 
+use core::time::Duration;
+
 /// Largest batch on any link: the stream prefix is a `u16`.
 pub const MAX_BATCH_SIZE: u16 = u16::MAX;
 
@@ -31,6 +33,29 @@ pub const MAX_ROUTER_LINKS: usize = 16 * MAX_ROUTERS;
 
 /// Longest key expression: its length travels as `z16`.
 pub const MAX_KEYEXPR_LEN: usize = u16::MAX as usize;
+
+/// Most branches for chunks with `$*` in the index of declared keys. A search compares its chunk with
+/// each one, which takes 0.1 ms at this bound; keys beyond it are compared as a whole.
+pub const MAX_GLOB_BRANCHES: usize = 4096;
+
+/// Longest time that a node takes to compare a key with all declared keys of more than 128 bytes with
+/// wildcards: a tenth of what a control loop of 10 Hz notices. A hundred keys of 4 KiB reach it, or 20 000
+/// of 160 bytes.
+pub const MAX_SLOW_KEYS: Duration = Duration::from_millis(10);
+
+/// Part of the time of a node that matching may take: a twentieth for all faces together, and another one in
+/// equal shares, so that faces which use all of it do not keep others from matching.
+pub const MATCHING_SHARE: u32 = 20;
+
+/// Time for which a face or a node may match without a pause, after as long without matching: a program
+/// that starts declares and publishes much at once.
+pub const MATCHING_BURST: Duration = Duration::from_secs(2);
+
+/// Matching of one message that is not charged: as much as the rest of its handling.
+pub const MATCHING_FREE: Duration = Duration::from_micros(5);
+
+/// Matching of one message after which the driver lets other links in before the next one.
+pub const MATCHING_YIELD: Duration = Duration::from_millis(1);
 
 /// Longest key expression with wildcards that a node routes on. Comparing two of 4 KiB takes up to 100
 /// µs and two of 64 KiB up to 100 ms, once for each declared key that has wildcards. Keys in practice

@@ -161,6 +161,15 @@ impl SessionCore {
         result
     }
 
+    /// After a message of a link: the time until which its further messages wait; see [`Node::take_wait`].
+    #[inline]
+    pub(crate) fn take_wait(&mut self, face: FaceId) -> Option<Duration> {
+        match &mut self.side {
+            Side::Client(_) => None,
+            Side::Node(side) => side.node.take_wait(face),
+        }
+    }
+
     /// Counts the new link of a client.
     pub(crate) fn client_link_up(&mut self, locator: &str) {
         self.client_link = self.client_link.wrapping_add(1).max(1);

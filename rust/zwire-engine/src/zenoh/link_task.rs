@@ -21,9 +21,10 @@ use std::{
     sync::{Arc, Weak, atomic::Ordering},
 };
 use zwire_proto::zenoh::{
+    Reliability,
     link::{LinkParams, LinkRx, LinkTx, Progress, RxConfig, StreamFramer, TxConfig},
     node::{FaceError, FaceId, FaceKind},
-    wire::CloseReason,
+    wire::{CloseReason, NetworkMessage},
 };
 
 /// Least size of one read: four full batches. `rx/buffer_size` may ask for more.
@@ -157,6 +158,43 @@ fn blame(link: &Link, fault: PeerFault) -> Option<CloseReason> {
     reason
 }
 
+/// Hands messages to the machines. A link that has used its time for matching waits here, and its peer is under
+/// back-pressure. `None`: the session is gone, or the link is closed meanwhile.
+async fn deliver(
+    shared: &Weak<SessionShared>,
+    link: &Link,
+    face: FaceId,
+    messages: &mut Vec<(NetworkMessage, Reliability)>,
+    effects: &mut Effects,
+    end: &mut Option<Option<CloseReason>>,
+) -> Option<()> {
+    link.stats.rx_messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
+    link.admit(messages);
+    loop {
+        let shared = shared.upgrade()?;
+        match shared.deliver(face, messages, effects) {
+            Ok(None) => return Some(()),
+            Ok(Some(until)) => {
+                shared.settle(effects);
+                drop(shared);
+                if until <= clock::mono() {
+                    tokio::task::yield_now().await;
+                    continue;
+                }
+                tokio::select! {
+                    () = tokio::time::sleep_until(clock::instant(until)) => {}
+                    () = link.closed() => return None,
+                }
+            }
+            Err(fault) => {
+                let reason = blame(link, fault);
+                end.get_or_insert(reason);
+                return Some(());
+            }
+        }
+    }
+}
+
 async fn receive_loop(
     shared: &Weak<SessionShared>,
     link: &Arc<Link>,
@@ -175,15 +213,6 @@ async fn receive_loop(
         let shared = shared.upgrade()?;
         let read_bytes = shared.config.link.rx_buffer_size.max(READ_BYTES);
         (read_bytes, reassembly_bytes(&shared.config), Share::new(shared.reassembly.clone()))
-    };
-    let deliver = |messages: &mut Vec<_>, effects: &mut Effects, end: &mut Option<Option<CloseReason>>| {
-        link.stats.rx_messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
-        link.admit(messages);
-        if let Err(fault) = shared.upgrade()?.deliver(face, messages, effects) {
-            let reason = blame(link, fault);
-            end.get_or_insert(reason);
-        }
-        Some(())
     };
     loop {
         let mut end = None;
@@ -220,7 +249,7 @@ async fn receive_loop(
                 }
                 if messages.len() >= AT_ONCE {
                     any = true;
-                    deliver(&mut messages, &mut effects, &mut end)?;
+                    deliver(shared, link, face, &mut messages, &mut effects, &mut end).await?;
                 }
                 if progress != Ok(Progress::More) || end.is_some() {
                     break;
@@ -232,7 +261,7 @@ async fn receive_loop(
         }
         if !messages.is_empty() {
             any = true;
-            deliver(&mut messages, &mut effects, &mut end)?;
+            deliver(shared, link, face, &mut messages, &mut effects, &mut end).await?;
         }
         if any {
             let shared = shared.upgrade()?;

@@ -255,14 +255,26 @@ impl Ears {
         match speaker.and_then(|member| self.members.get(&member)) {
             Some(Member { face, info, guard }) => {
                 self.link.send_answers(&guard.admit(messages));
-                if let Err(reason) = shared.deliver(*face, messages, effects) {
-                    // A group has no connection to close; further messages of the member are still
-                    // received.
-                    tracing::warn!(
-                        peer = info.src,
-                        ?reason,
-                        "a member of a multicast group exceeded a limit of its role: its remaining messages were dropped"
-                    );
+                while !messages.is_empty() {
+                    // A group has no connection to close or to leave unread; further messages of the member are
+                    // still received.
+                    match shared.deliver(*face, messages, effects) {
+                        Ok(None) => {}
+                        Ok(Some(until)) if until <= clock::mono() => {}
+                        Ok(Some(_)) => {
+                            tracing::warn!(
+                                peer = info.src,
+                                messages = messages.len(),
+                                "a member of a multicast group used its time for matching keys: dropping messages"
+                            );
+                            messages.clear();
+                        }
+                        Err(reason) => tracing::warn!(
+                            peer = info.src,
+                            ?reason,
+                            "a member of a multicast group exceeded a limit of its role: its remaining messages were dropped"
+                        ),
+                    }
                 }
             }
             None => messages.clear(),

@@ -249,22 +249,28 @@ impl SessionShared {
         }
     }
 
-    /// Messages of a link. When all that were read together are in, [`Self::settle`] follows.
+    /// Messages of a link. When all that were read together are in, [`Self::settle`] follows. Messages that are
+    /// left wait until the returned time.
     pub(crate) fn deliver(
         &self,
         face: FaceId,
         messages: &mut Vec<(NetworkMessage, Reliability)>,
         effects: &mut Effects,
-    ) -> Result<(), PeerFault> {
+    ) -> Result<Option<Duration>, PeerFault> {
         let now = clock::now();
-        let mut result = Ok(());
+        let mut result = Ok(None);
+        let mut handled = 0;
         {
             let mut core = self.core.lock();
             let _holding = Holding::new();
             effects.moment = None;
             for (message, reliability) in messages.iter_mut() {
-                result = core.handle_message(now, face, message, *reliability, effects);
-                if result.is_err() {
+                handled += 1;
+                result = match core.handle_message(now, face, message, *reliability, effects) {
+                    Ok(()) => Ok(core.take_wait(face)),
+                    Err(fault) => Err(fault),
+                };
+                if result != Ok(None) {
                     break;
                 }
             }
@@ -273,7 +279,10 @@ impl SessionShared {
             self.finish_dropped(&mut core, now, effects);
             self.arm(&core);
         }
-        messages.clear();
+        match &result {
+            Ok(Some(_)) => drop(messages.drain(..handled)),
+            _ => messages.clear(),
+        }
         result
     }
 

@@ -43,7 +43,7 @@ pub(crate) fn collect(core: &SessionCore) -> BTreeMap<String, u64> {
             add, "node", stats;
             pushes_in, pushes_out, pushes_unmatched, requests_in, requests_out, responses,
             query_timeouts, interest_timeouts, invalid_keys, future_dropped, future_replaced,
-            unknown_requests, ignored
+            unknown_requests, ignored, matching_waits
         );
     }
     let mut links = core.past.links;

@@ -21,6 +21,7 @@ const FACES: u32 = 8;
 const KEYS: [&str; 8] = ["a", "a/b", "a/*", "**", "b/**", "@a/b", "a$*/c", "c/d/e/f/g/h/i/j/k"];
 const LIMITS: FaceLimits = FaceLimits {
     table_bytes: 8192,
+    node_bytes: 16384,
     interests: 12,
     queries: 12,
     network_bytes: 8192,

@@ -1,6 +1,6 @@
 //! Configuration of a node.
 
-use super::FaceId;
+use super::ids::FaceId;
 use crate::{
     Text,
     zenoh::{WhatAmI, ZenohId, hlc::MAX_DELTA},
@@ -121,6 +121,9 @@ pub struct FaceLimits {
     /// Bytes of declared keys, entities and interests, each with a surcharge for the memory of its
     /// entry. The default of 32 MiB holds about 60 000 subscribers on keys of usual length.
     pub table_bytes: usize,
+    /// Bytes of the declarations of all faces together. Beyond it a face may still use half of an equal
+    /// part. The default of 1 GiB holds about 2 million subscribers.
+    pub node_bytes: usize,
     /// Most open interests. Each costs a comparison whenever a face declares something. The default of
     /// 16 384 allows as many publishers in one session.
     pub interests: usize,
@@ -138,6 +141,7 @@ impl Default for FaceLimits {
     fn default() -> Self {
         Self {
             table_bytes: 32 << 20,
+            node_bytes: 1 << 30,
             interests: 16_384,
             queries: 65_536,
             network_bytes: 256 << 20,

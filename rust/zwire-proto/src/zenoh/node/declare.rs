@@ -3,7 +3,8 @@
 
 use super::{
     FaceError, FaceId, Node,
-    face::{Announced, Face, FaceRef, Region, charge, relays},
+    budget::{VISIT_NS, compare_ns},
+    face::{Announced, Face, FaceRef, Region, relays},
     gateway::Fate,
     tables::{FaceEntity, Holder, Resource, merge},
 };
@@ -25,13 +26,13 @@ impl Node {
         let (member, interest_id) = (face.region == Region::Members, declare.interest_id);
         let changed = match declare.body {
             Declaration::KeyExpr { id, key } => match face.resolve_owned(&key) {
-                Some(key) => face.declare_key(id, key, &self.config.limits)?,
+                Some(key) => face.declare_key(id, key, &mut self.budget, &self.config.limits)?,
                 None => {
                     self.stats.invalid_keys += 1;
                     return Ok(());
                 }
             },
-            Declaration::UndeclareKeyExpr { id } => face.undeclare_key(id),
+            Declaration::UndeclareKeyExpr { id } => face.undeclare_key(id, &mut self.budget),
             Declaration::Final => {
                 self.handle_final_declaration(from, interest_id);
                 return Ok(());
@@ -94,7 +95,7 @@ impl Node {
             None => {
                 let nth =
                     face.entities_with_id(kind, id).next_back().map_or(0, |(e, _)| e.nth.saturating_add(1));
-                charge(&mut face.table_bytes, &key, &self.config.limits)?;
+                self.budget.charge(&mut face.account, &key, &self.config.limits)?;
                 FaceEntity { id, nth }
             }
         };
@@ -130,7 +131,7 @@ impl Node {
         let Some(face) = self.faces.get_mut(&from) else { return };
         let Some(id) = face.entities[kind as usize].remove(&entity) else { return };
         let Some(key) = self.tables.get(id).map(|resource| resource.key.clone()) else { return };
-        face.refund(&key);
+        self.budget.refund(&mut face.account, &key);
         self.tables.remove(id, kind, Holder::Face(from, entity));
         self.changed(from, kind, &key);
     }
@@ -144,6 +145,9 @@ impl Node {
         let mut concerned = Vec::new();
         for (id, face) in &self.faces {
             if self.tells(kind, (from, source), (*id, face)) {
+                // Twice: to find the keys that are concerned, and to update each.
+                let visits = face.watches.len() as u64 * VISIT_NS;
+                self.tables.note_work(2 * (visits + compare_ns(face.watched_bytes, key.len())));
                 concerned.extend(face.concerned(kind, key).into_iter().map(|key| (*id, key)));
             }
         }

@@ -1,6 +1,7 @@
 //! Errors that close a face.
 
 use crate::{DecodeError, zenoh::wire::CloseReason};
+use core::time::Duration;
 use thiserror::Error;
 
 /// Result of an input of a face.
@@ -22,6 +23,31 @@ pub enum FaceError {
         needed: usize,
         /// Bytes allowed.
         bound: usize,
+    },
+    /// The declarations of all faces need more than
+    /// [`FaceLimits::node_bytes`](super::FaceLimits::node_bytes), and this face has used its share.
+    #[error(
+        "declarations of all links of {needed} bytes where {bound} are allowed, and more than {share} on this link"
+    )]
+    NodeFull {
+        /// Bytes that all declarations would take.
+        needed: usize,
+        /// Bytes allowed.
+        bound: usize,
+        /// Bytes that this face may use in any case.
+        share: usize,
+    },
+    /// The long keys with wildcards of all faces take longer to compare than
+    /// [`MAX_SLOW_KEYS`](crate::limits::MAX_SLOW_KEYS), and this face has used its share.
+    #[error(
+        "long keys with wildcards of all links that take {needed:?} to compare where {bound:?} are allowed, and \
+         more than its share on this link"
+    )]
+    SlowKeys {
+        /// Time that all of them would take.
+        needed: Duration,
+        /// Time allowed.
+        bound: Duration,
     },
     /// More interests than [`FaceLimits::interests`](super::FaceLimits::interests).
     #[error("more than {bound} interests")]
@@ -48,9 +74,11 @@ impl FaceError {
             Self::UnknownFace => None,
             Self::LinkState(_) => Some(CloseReason::INVALID),
             // The protocol has no reason for an exceeded resource limit.
-            Self::TableFull { .. } | Self::TooManyInterests { .. } | Self::TooManyQueries { .. } => {
-                Some(CloseReason::GENERIC)
-            }
+            Self::TableFull { .. }
+            | Self::NodeFull { .. }
+            | Self::SlowKeys { .. }
+            | Self::TooManyInterests { .. }
+            | Self::TooManyQueries { .. } => Some(CloseReason::GENERIC),
         }
     }
 }

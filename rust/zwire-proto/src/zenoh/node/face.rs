@@ -2,9 +2,9 @@
 
 use super::{
     FaceError, FaceId, FaceKind, FaceLimits, NodeMode,
+    budget::{Account, NodeBudget},
     routes::RouteCache,
     tables::{FaceEntity, ResourceId},
-    trie,
     waiting::WaitingAsker,
 };
 use crate::{
@@ -19,20 +19,6 @@ use crate::{
 };
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// The memory of an entry beside its text: maps, numbers, allocator.
-const ENTRY: usize = 256;
-/// The memory of one branch of the index.
-const BRANCH: usize = 192;
-
-/// Memory charged to a face for a declaration on a key.
-pub(super) fn cost(key: &str) -> usize {
-    let chunks = 1 + key.bytes().filter(|b| *b == b'/').take(trie::DEPTH - 1).count();
-    // A long key with wildcards is slow to compare, also for other faces. With this surcharge all keys
-    // of a face take at most some 60 ms for a key without a cached route.
-    let wild = if key.contains('*') { key.len() * key.len() / 64 } else { 0 };
-    ENTRY + key.len() + BRANCH * chunks + wild
-}
 
 /// Place of a face in the topology (`zenoh-behaviour` 5.1). No messages are forwarded within `Peers`,
 /// except by a router between two peers that have no link of their own.
@@ -121,9 +107,11 @@ pub(super) struct Face {
 
     pub(super) entities: [BTreeMap<FaceEntity, ResourceId>; 3],
     pub(super) watches: BTreeMap<u32, Watch>,
+    /// Length of the keys of all watches together.
+    pub(super) watched_bytes: usize,
     pub(super) announced: [BTreeMap<KeyExpr, Announced>; 3],
     next_id: u32,
-    pub(super) table_bytes: usize,
+    pub(super) account: Account,
 
     /// Requests forwarded to this face, by the request id used there.
     pub(super) pending: BTreeMap<u32, Pending>,
@@ -185,9 +173,10 @@ impl Face {
             keys: KeyTable::default(),
             entities: Default::default(),
             watches: BTreeMap::new(),
+            watched_bytes: 0,
             announced: Default::default(),
             next_id: 1,
-            table_bytes: 0,
+            account: Account::new(kind == FaceKind::Local),
             pending: BTreeMap::new(),
             next_rid: 1,
             max_rid: u32::MAX,
@@ -238,17 +227,18 @@ impl Face {
         &mut self,
         id: u16,
         key: KeyExpr,
+        budget: &mut NodeBudget,
         limits: &FaceLimits,
     ) -> Result<bool, FaceError> {
-        let used = &mut self.table_bytes;
-        let number = self.keys.declare(id, key, |key| charge(used, key, limits))?;
+        let account = &mut self.account;
+        let number = self.keys.declare(id, key, |key| budget.charge(account, key, limits))?;
         Ok(number == NumberUse::New)
     }
 
     /// U_KEYEXPR. Returns whether something changed.
-    pub(super) fn undeclare_key(&mut self, id: u16) -> bool {
+    pub(super) fn undeclare_key(&mut self, id: u16, budget: &mut NodeBudget) -> bool {
         let Some(key) = self.keys.undeclare(id) else { return false };
-        self.refund(&key);
+        budget.refund(&mut self.account, &key);
         true
     }
 
@@ -350,12 +340,6 @@ impl Face {
             }
         }
     }
-
-    // ---- budget ----
-
-    pub(super) fn refund(&mut self, key: &str) {
-        self.table_bytes -= cost(key);
-    }
 }
 
 /// Whether declarations and data of `from` are forwarded to `to` (`zenoh-behaviour` 5.1, 5.3, 5.5).
@@ -387,14 +371,4 @@ pub(super) fn relays(mode: NodeMode, from: FaceRef<'_>, to: FaceRef<'_>) -> bool
 /// Whether two peers are linked; the announcement of one end is enough.
 fn linked(a: &Face, b: &Face) -> bool {
     a.links.contains(&b.remote.zid) || b.links.contains(&a.remote.zid)
-}
-
-/// Charges a face for a declaration on `key`.
-pub(super) fn charge(used: &mut usize, key: &str, limits: &FaceLimits) -> Result<(), FaceError> {
-    let needed = *used + cost(key);
-    if needed > limits.table_bytes {
-        return Err(FaceError::TableFull { needed, bound: limits.table_bytes });
-    }
-    *used = needed;
-    Ok(())
 }

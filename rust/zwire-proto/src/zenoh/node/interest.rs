@@ -3,7 +3,7 @@
 use super::{
     FaceError, FaceId, Node,
     error::FaceResult,
-    face::{Announced, Region, Watch, charge},
+    face::{Announced, Region, Watch},
     waiting::WaitingAsker,
 };
 use crate::{
@@ -81,7 +81,8 @@ impl Node {
             return Err(FaceError::TooManyInterests { bound });
         }
         let key = watch.key.as_deref().unwrap_or_default();
-        charge(&mut face.table_bytes, key, &self.config.limits)?;
+        self.budget.charge(&mut face.account, key, &self.config.limits)?;
+        face.watched_bytes += key.len();
         if let Some(old) = face.watches.insert(id, watch) {
             self.settle(from, &old);
         }
@@ -104,7 +105,9 @@ impl Node {
     /// end.
     fn settle(&mut self, of: FaceId, watch: &Watch) {
         let Some(face) = self.faces.get_mut(&of) else { return };
-        face.refund(watch.key.as_deref().unwrap_or_default());
+        let key = watch.key.as_deref().unwrap_or_default();
+        face.watched_bytes -= key.len();
+        self.budget.refund(&mut face.account, key);
         for (kind, key) in face.announced_for(watch) {
             let Some(face) = self.faces.get(&of) else { return };
             let known = face.announced[kind as usize].get(&key).copied();

@@ -1,14 +1,19 @@
 //! Invariants of a node under any input, checked by tests and fuzzing.
 
-use super::Node;
+use super::{Node, budget::Cost};
 use crate::limits::{MAX_LINK_STATES, MAX_ROUTER_LINKS, MAX_ROUTERS};
 
 impl Node {
     /// Checks that the memory charged to faces stays within their limits.
     pub(crate) fn check_bounds(&self) {
         let limits = &self.config.limits;
+        let mut used = Cost::default();
+        self.faces.values().for_each(|face| used.add(face.account.used));
+        assert_eq!(used, self.budget.used);
+        // Shares exceed the bound by half; the session of this process has none.
+        assert!(used.bytes <= limits.node_bytes * 3 / 2 + limits.table_bytes);
         for face in self.faces.values() {
-            assert!(face.table_bytes <= limits.table_bytes);
+            assert!(face.account.used.bytes <= limits.table_bytes);
             assert!(face.watches.len() <= limits.interests && face.queries.len() <= limits.queries);
             assert!(face.psids.len() <= MAX_LINK_STATES);
         }
@@ -20,6 +25,7 @@ impl Node {
     /// Checks that no state is left after all faces are gone.
     pub(crate) fn check_nothing_left(&self) {
         assert!(self.faces.is_empty());
+        assert_eq!((self.budget.used, self.budget.faces), (Cost::default(), 0));
         assert_eq!(self.tables.all().count(), 0);
         assert!(self.network.announced.iter().all(std::collections::BTreeMap::is_empty));
         assert_eq!((self.network.size(), self.network.table_bytes), ((1, 0), 0));

@@ -6,7 +6,8 @@
 //!
 //! | File | Content |
 //! | --- | --- |
-//! | `face` | one face: its keys, entities, interests, requests, budget; forwarding rules |
+//! | `face` | one face: its keys, entities, interests, requests; forwarding rules |
+//! | `budget` | what declarations and matching may cost, and the shares of faces |
 //! | `tables`, `trie` | declarations of all faces, by key |
 //! | `declare`, `interest` | declarations in, announcements out |
 //! | `push`, `routes` | data, and cached routes |
@@ -19,6 +20,7 @@
 //! | `routers` | declarations to routers, and the ways of data and queries among them |
 
 mod barrier;
+mod budget;
 mod config;
 mod declare;
 mod error;
@@ -57,6 +59,7 @@ use super::{
     wire::{Declaration, NetworkMessage, Resolution},
 };
 use crate::{Now, Text};
+use budget::NodeBudget;
 use core::time::Duration;
 use event::Events;
 use face::{Face, Region};
@@ -85,6 +88,7 @@ pub struct Node {
     mono: Duration,
     faces: BTreeMap<FaceId, Face>,
     tables: Tables,
+    budget: NodeBudget,
     /// Incremented by each change that may alter a route of data.
     version: u64,
     queries: RoutedQueries,
@@ -111,6 +115,7 @@ impl Node {
             mono: Duration::ZERO,
             faces: BTreeMap::new(),
             tables: Tables::new(),
+            budget: NodeBudget::default(),
             version: 0,
             queries: RoutedQueries::default(),
             waiting: WaitingRoom::default(),
@@ -134,6 +139,7 @@ impl Node {
         self.handle_face_down(now, id);
         let face = Face::new(self.config.mode, remote, kind, now.mono, &self.config.limits);
         let (told_all, region) = (face.told_all, face.region);
+        self.budget.open(&face.account);
         self.faces.insert(id, face);
         self.version += 1;
         self.greet(now, id);
@@ -164,6 +170,7 @@ impl Node {
         // The face is sent no more messages, not even about its own end.
         face.told_all = false;
         face.watches.clear();
+        face.watched_bytes = 0;
         face.announced = Default::default();
         let (region, remote) = (face.region, face.remote);
         self.drop_queries_of(id);
@@ -172,7 +179,10 @@ impl Node {
         self.stop_waiting_for(id);
         self.drop_barriers_of(id);
         self.withdraw_all(id);
-        self.faces.remove(&id);
+        if let Some(face) = self.faces.remove(&id) {
+            self.budget.close(&face.account);
+        }
+        self.tables.take_work();
         self.events.ready.remove(&id);
         self.version += 1;
         self.leave_groups(id);
@@ -194,7 +204,7 @@ impl Node {
     ) -> Result<(), FaceError> {
         self.mono = now.mono;
         let member = self.faces.get(&id).is_some_and(|face| face.region == Region::Members);
-        match message {
+        let result = match message {
             // Replies to these would have no way back.
             NetworkMessage::Request(_) | NetworkMessage::Interest(_) if member => {
                 self.stats.ignored += 1;
@@ -207,7 +217,28 @@ impl Node {
             NetworkMessage::Declare(declare) => self.handle_declare(id, declare),
             NetworkMessage::Interest(interest) => self.handle_interest(now, id, &interest),
             NetworkMessage::Oam(oam) => self.handle_oam(now, id, &oam),
+        };
+        self.charge_matching(now, id);
+        result
+    }
+
+    /// Charges a face for the comparisons of its input.
+    fn charge_matching(&mut self, now: Now, id: FaceId) {
+        let work = self.tables.take_work();
+        if work > 0
+            && let Some(face) = self.faces.get_mut(&id)
+        {
+            let waits = self.budget.spend(now.mono, id, &mut face.account, work);
+            self.stats.matching_waits += u64::from(waits);
         }
+    }
+
+    /// After an input of a face: the time until which the driver leaves its further messages unread. That is in
+    /// the future if the face has used its time for matching, and now if this input took long, so that other
+    /// faces come first.
+    #[inline]
+    pub fn take_wait(&mut self, id: FaceId) -> Option<Duration> {
+        self.budget.take_wait(id)
     }
 
     /// Call at the time of [`Self::poll_timeout`]. An earlier call is harmless.

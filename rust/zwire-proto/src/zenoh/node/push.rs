@@ -79,7 +79,9 @@ impl Node {
             return Ok(());
         }
         let wire = push.key.clone();
-        if let Some(targets) = self.work_out(from, node_id, &wire) {
+        let targets = self.work_out(from, node_id, &wire);
+        self.charge_matching(now, from);
+        if let Some(targets) = targets {
             hand_out(&mut self.stats, message, &targets, give);
             if let Some(face) = self.faces.get_mut(&from) {
                 face.cache.insert(node_id, &wire, Route { version: self.version, targets });

@@ -7,7 +7,8 @@
 
 use super::{
     FaceError, FaceId, Node, NodeMode,
-    face::{Face, FaceRef, Region, cost, relays},
+    budget::Cost,
+    face::{Face, FaceRef, Region, relays},
     ids::RouterIx,
     network::{Changes, OWN},
     tables::{Holder, Resource, merge},
@@ -169,7 +170,8 @@ impl Node {
         let Some(router) = self.network.get_mut(origin) else { return Ok(()) };
         let known = self.tables.find(key).is_some_and(|id| router.declares(kind, id));
         if !known {
-            let (needed, bound) = (self.network.table_bytes + cost(key), self.config.limits.network_bytes);
+            let (needed, bound) =
+                (self.network.table_bytes + Cost::of(key).bytes, self.config.limits.network_bytes);
             if needed > bound {
                 return Err(FaceError::TableFull { needed, bound });
             }
@@ -194,7 +196,7 @@ impl Node {
         let id = self.tables.find(key).filter(|id| router.entities[kind as usize].remove(id));
         if let Some(id) = id {
             self.tables.remove(id, kind, Holder::Router(origin));
-            self.network.table_bytes -= cost(key);
+            self.network.table_bytes -= Cost::of(key).bytes;
             self.changed_far(kind, key);
         }
         // Routers further out may have a declaration that this node never received.
@@ -260,7 +262,7 @@ impl Node {
                         continue;
                     };
                     self.tables.remove(*id, kind, Holder::Router(ix));
-                    self.network.table_bytes -= cost(&key);
+                    self.network.table_bytes -= Cost::of(&key).bytes;
                     self.changed_far(kind, &key);
                 }
             }

@@ -33,4 +33,6 @@ pub struct NodeStats {
     pub route_hits: u64,
     /// Routes computed.
     pub route_misses: u64,
+    /// Inputs after which a face waited, because it had used its time for matching keys.
+    pub matching_waits: u64,
 }

@@ -1,10 +1,12 @@
 //! Declarations of all faces, by key.
 
 use super::{
+    budget::{VISIT_NS, compare_ns},
     ids::{FaceId, RouterIx},
-    trie::Trie,
+    trie::{Trie, shortest},
 };
 use crate::zenoh::{KeyExpr, entity::EntityKind, wire::QueryableInfo};
+use core::cell::Cell;
 use std::collections::BTreeMap;
 
 /// A declaration of a face: its id, and a number that distinguishes keys declared under the same id.
@@ -25,6 +27,8 @@ pub(super) enum Holder {
 #[derive(Debug)]
 pub(super) struct Resource {
     pub(super) key: KeyExpr,
+    /// Length of the shortest key that it matches.
+    shortest: usize,
     holders: [BTreeMap<Holder, QueryableInfo>; 3],
 }
 
@@ -58,11 +62,19 @@ pub(super) struct Tables {
     free: Vec<ResourceId>,
     by_key: BTreeMap<KeyExpr, ResourceId>,
     trie: Trie,
+    /// Estimated time of comparisons, in nanoseconds, since it was last taken.
+    work: Cell<u64>,
 }
 
 impl Tables {
     pub(super) fn new() -> Self {
-        Self { resources: Vec::new(), free: Vec::new(), by_key: BTreeMap::new(), trie: Trie::new() }
+        Self {
+            resources: Vec::new(),
+            free: Vec::new(),
+            by_key: BTreeMap::new(),
+            trie: Trie::new(),
+            work: Cell::new(0),
+        }
     }
 
     /// Stores a declaration. Returns the previous info.
@@ -86,7 +98,7 @@ impl Tables {
         let is_bare = |resource: &mut Resource| resource.holders.iter().all(BTreeMap::is_empty);
         let Some(resource) = slot.take_if(is_bare) else { return };
         self.by_key.remove(&resource.key);
-        self.trie.remove(&resource.key, id);
+        self.trie.remove(&resource.key, resource.shortest, id);
         self.free.push(id);
     }
 
@@ -110,22 +122,36 @@ impl Tables {
 
     /// The resources with a key that intersects `key`, in no particular order.
     pub(super) fn matching(&self, key: &KeyExpr) -> impl Iterator<Item = &Resource> {
-        self.trie
-            .candidates(key)
-            .into_iter()
-            .filter_map(|id| self.get(id))
-            .filter(move |resource| resource.key.intersects(key))
+        let candidates = self.trie.candidates(key);
+        self.note_work(VISIT_NS * candidates.visited as u64);
+        let is_wild = key.is_wild();
+        candidates.numbers.into_iter().filter_map(|id| self.get(id)).filter(move |resource| {
+            let fast = !is_wild && !resource.key.is_wild();
+            self.note_work(if fast { VISIT_NS } else { compare_ns(resource.key.len(), key.len()) });
+            resource.key.intersects(key)
+        })
+    }
+
+    /// Counts comparisons that are made elsewhere.
+    pub(super) fn note_work(&self, nanoseconds: u64) {
+        self.work.set(self.work.get().saturating_add(nanoseconds));
+    }
+
+    /// The time of comparisons since the last call, in nanoseconds.
+    pub(super) fn take_work(&mut self) -> u64 {
+        self.work.take()
     }
 
     fn create(&mut self, key: KeyExpr) -> ResourceId {
-        let resource = Some(Resource { key: key.clone(), holders: Default::default() });
+        let shortest = shortest(&key);
+        let resource = Some(Resource { key: key.clone(), shortest, holders: Default::default() });
         let id = self.free.pop().unwrap_or_else(|| {
             self.resources.push(None);
             // Every resource costs a face more than 100 bytes of its budget.
             ResourceId::try_from(self.resources.len() - 1).expect("fewer than 2³² resources")
         });
         self.resources[id as usize] = resource;
-        self.trie.insert(&key, id);
+        self.trie.insert(&key, shortest, id);
         self.by_key.insert(key, id);
         id
     }

@@ -5,9 +5,10 @@
 
 use crate::{
     Text,
+    limits::MAX_GLOB_BRANCHES,
     zenoh::{KeyExpr, keyexpr::intersects},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of indexed chunks of a key. Longer keys are stored under their first chunks, so that a key of
 /// 32 000 chunks takes no more nodes than one of eight.
@@ -27,10 +28,11 @@ struct Branch {
     double: Option<u32>,
     /// Whether this branch is a `**`: it stays active for any chunk that is not verbatim.
     is_double: bool,
-    /// Whether this branch is [`DEPTH`] chunks deep; `here` may hold longer keys.
-    is_last: bool,
-    /// The numbers of the keys that end here.
-    here: Vec<u32>,
+    /// The number of the key that ends here.
+    exact: Option<u32>,
+    /// Keys that continue, with chunks that are not indexed: by the length of the shortest key that they
+    /// match, then by number.
+    longer: BTreeSet<(usize, u32)>,
 }
 
 impl Branch {
@@ -58,7 +60,8 @@ impl Branch {
     }
 
     fn is_bare(&self) -> bool {
-        self.here.is_empty()
+        self.exact.is_none()
+            && self.longer.is_empty()
             && self.plain.is_empty()
             && self.globs.is_empty()
             && self.star.is_none()
@@ -75,71 +78,100 @@ impl Branch {
 pub(super) struct Trie {
     branches: Vec<Branch>,
     free: Vec<u32>,
+    /// Branches of chunks with `$*`, which are compared one by one.
+    globs: usize,
+}
+
+/// Result of a search: the numbers of keys that may intersect, each once, and how many branches were visited.
+#[derive(Debug, Default)]
+pub(super) struct Candidates {
+    pub(super) numbers: Vec<u32>,
+    pub(super) visited: usize,
 }
 
 impl Trie {
     pub(super) fn new() -> Self {
-        Self { branches: vec![Branch::default()], free: Vec::new() }
+        Self { branches: vec![Branch::default()], free: Vec::new(), globs: 0 }
     }
 
-    pub(super) fn insert(&mut self, key: &KeyExpr, number: u32) {
+    /// Adds a key; `shortest` is the length of the shortest key that it matches.
+    pub(super) fn insert(&mut self, key: &KeyExpr, shortest: usize, number: u32) {
         let mut at = ROOT;
-        for (depth, chunk) in key.split('/').take(DEPTH).enumerate() {
+        let mut chunks = key.split('/').peekable();
+        for _ in 0..DEPTH {
+            let Some(chunk) = chunks.peek().copied() else { break };
             at = match self.branches[at as usize].child(chunk) {
                 Some(child) => child,
+                None if is_glob(chunk) && self.globs >= MAX_GLOB_BRANCHES => break,
                 None => {
-                    let branch =
-                        Branch { is_double: chunk == "**", is_last: depth + 1 == DEPTH, ..Branch::default() };
-                    let child = self.allocate(branch);
+                    self.globs += usize::from(is_glob(chunk));
+                    let child = self.allocate(Branch { is_double: chunk == "**", ..Branch::default() });
                     self.branches[at as usize].set_child(chunk, Some(child));
                     child
                 }
             };
+            chunks.next();
         }
-        self.branches[at as usize].here.push(number);
+        let branch = &mut self.branches[at as usize];
+        match chunks.next() {
+            None => branch.exact = Some(number),
+            Some(_) => _ = branch.longer.insert((shortest, number)),
+        }
     }
 
-    pub(super) fn remove(&mut self, key: &KeyExpr, number: u32) {
+    /// Removes a key, given as to [`insert`](Self::insert).
+    pub(super) fn remove(&mut self, key: &KeyExpr, shortest: usize, number: u32) {
         // The chunks of the key, and the branch above each.
         let mut path = Vec::new();
         let mut at = ROOT;
-        for chunk in key.split('/').take(DEPTH) {
-            let Some(child) = self.branches[at as usize].child(chunk) else { return };
+        let mut chunks = key.split('/');
+        loop {
+            // The branch for a next chunk may have been made after this key was added here.
+            let branch = &mut self.branches[at as usize];
+            if branch.longer.remove(&(shortest, number)) {
+                break;
+            }
+            let Some(chunk) = chunks.next() else {
+                branch.exact.take_if(|exact| *exact == number);
+                break;
+            };
+            let Some(child) = branch.child(chunk) else { return };
             path.push((at, chunk));
             at = child;
         }
-        self.branches[at as usize].here.retain(|n| *n != number);
         // Empty branches are removed, from the tip.
         while let Some((above, chunk)) = path.pop().filter(|_| self.branches[at as usize].is_bare()) {
             self.branches[at as usize] = Branch::default();
             self.free.push(at);
+            self.globs -= usize::from(is_glob(chunk));
             self.branches[above as usize].set_child(chunk, None);
             at = above;
         }
     }
 
-    /// The numbers of all keys that may intersect `key`, each once.
-    pub(super) fn candidates(&self, key: &KeyExpr) -> Vec<u32> {
-        let mut found = Vec::new();
+    /// The keys that may intersect `key`.
+    pub(super) fn candidates(&self, key: &KeyExpr) -> Candidates {
+        let mut found = Candidates::default();
         let mut active = vec![ROOT];
         self.close(&mut active);
+        // All branches that were active.
+        let mut passed = Vec::new();
         let mut next = Vec::new();
+        let longest = if key.is_wild() { usize::MAX } else { key.len() };
         for chunk in key.split('/') {
             if chunk.contains('*') {
                 // From here on all branches below hold candidates.
-                self.collect_below(active, &mut found);
-                return unique(found);
+                self.collect_below(core::mem::take(&mut active), &mut found);
+                break;
             }
             let verbatim = chunk.starts_with('@');
+            passed.extend_from_slice(&active);
             for at in active.drain(..) {
                 let branch = &self.branches[at as usize];
-                if branch.is_last {
-                    found.extend_from_slice(&branch.here);
-                    continue;
-                }
                 next.extend(branch.plain.get(chunk));
                 if !verbatim {
                     next.extend(branch.star);
+                    found.visited += branch.globs.len();
                     let globs = branch.globs.iter().filter(|(glob, _)| intersects(glob, chunk));
                     next.extend(globs.map(|(_, child)| *child));
                     if branch.is_double {
@@ -149,11 +181,21 @@ impl Trie {
             }
             self.close(&mut next);
             core::mem::swap(&mut active, &mut next);
+            if active.is_empty() {
+                break;
+            }
         }
-        for at in active {
-            found.extend_from_slice(&self.branches[at as usize].here);
+        found.numbers.extend(active.iter().filter_map(|at| self.branches[*at as usize].exact));
+        passed.append(&mut active);
+        passed.sort_unstable();
+        passed.dedup();
+        found.visited += passed.len();
+        for longer in passed.iter().map(|at| &self.branches[*at as usize].longer) {
+            found.numbers.extend(longer.range(..=(longest, u32::MAX)).map(|(_, number)| *number));
         }
-        unique(found)
+        found.numbers.sort_unstable();
+        found.numbers.dedup();
+        found
     }
 
     /// A `**` may also stand for no chunk: it is active whenever its parent is.
@@ -165,17 +207,19 @@ impl Trie {
         active.dedup();
     }
 
-    fn collect_below(&self, mut stack: Vec<u32>, found: &mut Vec<u32>) {
+    fn collect_below(&self, mut stack: Vec<u32>, found: &mut Candidates) {
         // A branch and the `**` below it may both be active; branches below that are then visited
         // twice.
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         while let Some(at) = stack.pop() {
             if seen.insert(at) {
                 let branch = &self.branches[at as usize];
-                found.extend_from_slice(&branch.here);
+                found.numbers.extend(branch.exact);
+                found.numbers.extend(branch.longer.iter().map(|(_, number)| *number));
                 stack.extend(branch.children());
             }
         }
+        found.visited += seen.len();
     }
 
     fn allocate(&mut self, branch: Branch) -> u32 {
@@ -190,10 +234,19 @@ impl Trie {
     }
 }
 
-fn unique(mut numbers: Vec<u32>) -> Vec<u32> {
-    numbers.sort_unstable();
-    numbers.dedup();
-    numbers
+/// Whether a chunk has a branch among the `$*`.
+fn is_glob(chunk: &str) -> bool {
+    chunk.contains('$')
+}
+
+/// The length of the shortest key that a key expression matches; may be less, for `**` at an end.
+pub(super) fn shortest(key: &str) -> usize {
+    let mut length = 0;
+    for chunk in key.split('/').filter(|chunk| *chunk != "**") {
+        let gaps = chunk.bytes().filter(|byte| *byte == b'$').count();
+        length += 1 + if chunk == "*" { 1 } else { chunk.len() - 2 * gaps };
+    }
+    length.saturating_sub(1)
 }
 
 #[cfg(test)]
@@ -203,6 +256,10 @@ mod tests {
 
     fn key(text: &str) -> KeyExpr {
         KeyExpr::new(text).unwrap()
+    }
+
+    fn add(trie: &mut Trie, text: &str, number: u32) {
+        trie.insert(&key(text), shortest(text), number);
     }
 
     fn any_key() -> impl Strategy<Value = KeyExpr> {
@@ -215,10 +272,11 @@ mod tests {
         #[test]
         fn nothing_that_intersects_is_missed(keys in prop::collection::vec(any_key(), 0..40), asked in any_key()) {
             let mut trie = Trie::new();
+            let keys: BTreeSet<_> = keys.into_iter().collect();
             for (number, key) in (0..).zip(&keys) {
-                trie.insert(key, number);
+                trie.insert(key, shortest(key), number);
             }
-            let found = trie.candidates(&asked);
+            let found = trie.candidates(&asked).numbers;
             for (number, key) in (0..).zip(&keys) {
                 if key.intersects(&asked) {
                     prop_assert!(found.contains(&number), "{key} for {asked}");
@@ -229,11 +287,13 @@ mod tests {
         #[test]
         fn what_is_removed_leaves_no_branch(keys in prop::collection::vec(any_key(), 0..40)) {
             let mut trie = Trie::new();
+            // The tables hold each key once.
+            let keys: BTreeSet<_> = keys.into_iter().collect();
             for (number, key) in (0..).zip(&keys) {
-                trie.insert(key, number);
+                trie.insert(key, shortest(key), number);
             }
             for (number, key) in (0..).zip(&keys) {
-                trie.remove(key, number);
+                trie.remove(key, shortest(key), number);
             }
             prop_assert_eq!(trie.branches.len(), trie.free.len() + 1);
             prop_assert!(trie.branches[ROOT as usize].is_bare());
@@ -244,17 +304,47 @@ mod tests {
     fn a_plain_key_does_not_meet_its_neighbours() {
         let mut trie = Trie::new();
         for number in 0..1000 {
-            trie.insert(&key(&format!("fleet/{number}/position")), number);
+            add(&mut trie, &format!("fleet/{number}/position"), number);
         }
-        trie.insert(&key("fleet/*/position"), 1000);
-        assert_eq!(trie.candidates(&key("fleet/7/position")), [7, 1000]);
+        add(&mut trie, "fleet/*/position", 1000);
+        assert_eq!(trie.candidates(&key("fleet/7/position")).numbers, [7, 1000]);
     }
 
     #[test]
     fn a_key_of_thousands_of_chunks_takes_eight_branches() {
         let mut trie = Trie::new();
-        trie.insert(&key(&["a"; 30_000].join("/")), 0);
+        add(&mut trie, &["a"; 30_000].join("/"), 0);
         assert_eq!(trie.branches.len(), 1 + DEPTH);
-        assert_eq!(trie.candidates(&key(&["a"; 9].join("/"))), [0]);
+        assert_eq!(trie.candidates(&key(&["a"; 9].join("/"))).numbers, [0; 0], "it is shorter");
+        assert_eq!(trie.candidates(&key(&["a"; 30_001].join("/"))).numbers, [0]);
+    }
+
+    #[test]
+    fn globs_beyond_the_bound_are_found_and_removed() {
+        let mut trie = Trie::new();
+        let texts: Vec<String> =
+            (0..MAX_GLOB_BRANCHES + 10).map(|number| format!("a/{number}$*/b")).collect();
+        (0..).zip(&texts).for_each(|(number, text)| add(&mut trie, text, number));
+        assert_eq!(trie.globs, MAX_GLOB_BRANCHES);
+        let last = texts.len() as u32 - 1;
+        let asked = key(&format!("a/{last}/b"));
+        assert!(trie.candidates(&asked).numbers.contains(&last));
+        // A branch for the same chunk is made after the key was stored without.
+        trie.remove(&key(&texts[0]), shortest(&texts[0]), 0);
+        add(&mut trie, &format!("a/{last}$*/c"), last + 1);
+        assert!(trie.candidates(&asked).numbers.contains(&last));
+        (1..).zip(&texts[1..]).for_each(|(number, text)| trie.remove(&key(text), shortest(text), number));
+        let text = format!("a/{last}$*/c");
+        trie.remove(&key(&text), shortest(&text), last + 1);
+        assert_eq!((trie.branches.len(), trie.globs), (trie.free.len() + 1, 0));
+    }
+
+    #[test]
+    fn shortest_is_no_more_than_what_matches() {
+        for (text, length) in
+            [("a/b", 3), ("**", 0), ("**/a", 1), ("a/**/b", 3), ("*/$*a$*", 3), ("a$*/**", 1)]
+        {
+            assert_eq!(shortest(text), length, "{text}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A face that exceeds a limit is closed, and other faces are not affected.
 
 use super::*;
-use crate::zenoh::wire::CloseReason;
+use crate::zenoh::{KeyExpr, wire::CloseReason};
 
 fn bounded(limits: impl FnOnce(&mut FaceLimits)) -> World {
     let mut world = World::hub();
@@ -125,8 +125,70 @@ fn long_keys_with_wildcards_are_refused_and_shorter_ones_are_dear() {
     assert!(world.says(3, d_sub(1, &format!("*/{plain}"))).is_empty());
     assert_eq!(world.says(3, get(1, &format!("*/{plain}"))), ["3: FINAL 1"]);
     assert_eq!(world.node.stats().invalid_keys, 3);
-    let (count, _) = refused(&mut bounded(|l| l.table_bytes = 1 << 20), |n| {
-        d_sub(n, &format!("*/{n}{}", "x".repeat(4000)))
-    });
-    assert_eq!(count, 4);
+    let slow = |n| d_sub(n, &format!("*/{n}{}", "x".repeat(4000)));
+    let (count, error) = refused(&mut bounded(|_| {}), slow);
+    assert!((90..110).contains(&count), "{count}");
+    assert!(matches!(error, FaceError::SlowKeys { .. }), "{error}");
+}
+
+/// Declarations of 64 faces: the node keeps its bound, and each face has a share.
+#[test]
+fn the_node_has_a_bound_in_which_each_face_has_a_share() {
+    let mut world = bounded(|limits| limits.node_bytes = 1 << 20);
+    (4..=64).for_each(|face| _ = world.up(face, WhatAmI::Client));
+    let mut counts = Vec::new();
+    for face in 1..=64 {
+        let refused = |n: &u32| world.try_says(face, d_sub(*n, &format!("{face}/{n}"))).is_err();
+        counts.push((0..100_000).find(refused).unwrap());
+    }
+    assert!(counts[0] > 1000, "the first one has all that is free: {counts:?}");
+    assert!(counts.iter().skip(1).all(|count| (10..20).contains(count)), "{counts:?}");
+    let used = world.node.budget.used.bytes;
+    assert!((1 << 20..3 << 19).contains(&used), "{used}");
+    // The first one goes, and there is room.
+    world.down(1);
+    (0..100).for_each(|n| _ = world.says(2, d_sub(1000 + n, &format!("late/{n}"))));
+}
+
+/// Time, as estimated from the lengths of keys, that matching takes.
+#[test]
+fn matching_has_a_budget_that_is_charged_to_its_cause() {
+    let mut world = World::with_clients(65);
+    // Patterns of 4 KiB, and fresh keys of 4 KiB that make the node compare all of them.
+    let long = |text: &str| format!("{text}/{}", ["a"; 2040].join("/"));
+    for face in 1..=64 {
+        for n in 0..120 {
+            if world.try_says(face, d_sub(n, &long(&format!("**/{face}$*{n}")))).is_err() {
+                break;
+            }
+        }
+    }
+    world.says(65, d_sub(1, "honest/**"));
+    let (mut handled, mut most, mut at) = (0_u32, 0, [Duration::ZERO; 66]);
+    while world.now < Duration::from_secs(10) {
+        for face in 1..=64 {
+            if at[face as usize] > world.now {
+                continue;
+            }
+            world.node.tables.take_work();
+            let key = long(&format!("1/{face}/{handled}"));
+            world.says(face, put(&key, ""));
+            handled += 1;
+            at[face as usize] = world.node.take_wait(FaceId(face)).expect("others come first");
+        }
+        // A short key costs next to nothing, however long the patterns are.
+        let key = format!("honest/{}", world.now.as_nanos());
+        let resource = KeyExpr::new(&*key).unwrap();
+        assert_eq!(world.node.tables.matching(&resource).count(), 1);
+        most = most.max(world.node.tables.take_work());
+        assert_eq!(world.says(65, put(&key, "")).len(), 0);
+        assert_eq!(world.node.take_wait(FaceId(65)), None);
+        world.now += Duration::from_millis(5);
+    }
+    assert!(most < 5000, "{most} ns");
+    // Both twentieths of ten seconds, and what may be used at once.
+    let worst = crate::limits::MAX_SLOW_KEYS;
+    let allowed = Duration::from_secs(10) / 10 + crate::limits::MATCHING_BURST / 20 * 2 + worst * 64;
+    assert!(worst * handled < allowed * 2, "{handled} messages");
+    assert!(handled > 100, "they are slow, and not locked out: {handled}");
 }
