@@ -203,7 +203,9 @@ class Crash:
         else:
             # Masters and workers of the cluster are Java as well; do not kill them.
             sessions = [self.query.child.pid, *(() if what == JVM else self.executors)]
-            self._wait(what, lambda: end_all(pids(sessions, what)[0 if every else -1 :]))
+            # An argument of its own: the command of the JVM has it, too, as the value of a setting.
+            word = f"\0{WORKER}" if what == WORKER else what
+            self._wait(what, lambda: end_all(pids(sessions, word)[0 if every else -1 :]))
             if what == JVM:
                 # A driver without its JVM ends by itself.
                 self.query.kill()
