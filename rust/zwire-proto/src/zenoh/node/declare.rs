@@ -3,7 +3,7 @@
 
 use super::{
     FaceError, FaceId, Node,
-    budget::{VISIT_NS, compare_ns},
+    budget::{QUICK, compare_ns},
     face::{Announced, Face, FaceRef, Region, relays},
     gateway::Fate,
     tables::{FaceEntity, Holder, Resource, merge},
@@ -145,9 +145,9 @@ impl Node {
         let mut concerned = Vec::new();
         for (id, face) in &self.faces {
             if self.tells(kind, (from, source), (*id, face)) {
+                let watched = if key.len() > QUICK { face.watched_bytes } else { face.watched_slow_bytes };
                 // Twice: to find the keys that are concerned, and to update each.
-                let visits = face.watches.len() as u64 * VISIT_NS;
-                self.tables.note_work(2 * (visits + compare_ns(face.watched_bytes, key.len())));
+                self.tables.note_work(2 * compare_ns(watched, key.len()));
                 concerned.extend(face.concerned(kind, key).into_iter().map(|key| (*id, key)));
             }
         }

@@ -2,7 +2,7 @@
 
 use super::{
     FaceError, FaceId, FaceKind, FaceLimits, NodeMode,
-    budget::{Account, NodeBudget},
+    budget::{Account, NodeBudget, QUICK},
     routes::RouteCache,
     tables::{FaceEntity, ResourceId},
     waiting::WaitingAsker,
@@ -47,6 +47,10 @@ pub(super) struct Watch {
 }
 
 impl Watch {
+    fn length(&self) -> usize {
+        self.key.as_ref().map_or(0, |key| key.len())
+    }
+
     pub(super) fn covers(&self, kind: EntityKind, key: &KeyExpr) -> bool {
         self.kinds[kind as usize] && self.key.as_ref().is_none_or(|k| k.intersects(key))
     }
@@ -109,6 +113,8 @@ pub(super) struct Face {
     pub(super) watches: BTreeMap<u32, Watch>,
     /// Length of the keys of all watches together.
     pub(super) watched_bytes: usize,
+    /// The same, of keys longer than [`QUICK`] alone.
+    pub(super) watched_slow_bytes: usize,
     pub(super) announced: [BTreeMap<KeyExpr, Announced>; 3],
     next_id: u32,
     pub(super) account: Account,
@@ -174,6 +180,7 @@ impl Face {
             entities: Default::default(),
             watches: BTreeMap::new(),
             watched_bytes: 0,
+            watched_slow_bytes: 0,
             announced: Default::default(),
             next_id: 1,
             account: Account::new(kind == FaceKind::Local),
@@ -270,6 +277,21 @@ impl Face {
         // After 2³² declarations ids repeat; the few still alive are then far behind.
         self.next_id = self.next_id.checked_add(1).unwrap_or(1);
         id
+    }
+
+    /// Adds a watch; returns the one that had its id.
+    pub(super) fn watch(&mut self, id: u32, watch: Watch) -> Option<Watch> {
+        let length = watch.length();
+        self.watched_bytes += length;
+        self.watched_slow_bytes += if length > QUICK { length } else { 0 };
+        self.watches.insert(id, watch)
+    }
+
+    /// Takes a removed or replaced watch into account.
+    pub(super) fn unwatched(&mut self, watch: &Watch) {
+        let length = watch.length();
+        self.watched_bytes -= length;
+        self.watched_slow_bytes -= if length > QUICK { length } else { 0 };
     }
 
     /// Whether the face must be told when an entity on exactly `key` appears or vanishes.

@@ -82,8 +82,7 @@ impl Node {
         }
         let key = watch.key.as_deref().unwrap_or_default();
         self.budget.charge(&mut face.account, key, &self.config.limits)?;
-        face.watched_bytes += key.len();
-        if let Some(old) = face.watches.insert(id, watch) {
+        if let Some(old) = face.watch(id, watch) {
             self.settle(from, &old);
         }
         Ok(())
@@ -105,9 +104,8 @@ impl Node {
     /// end.
     fn settle(&mut self, of: FaceId, watch: &Watch) {
         let Some(face) = self.faces.get_mut(&of) else { return };
-        let key = watch.key.as_deref().unwrap_or_default();
-        face.watched_bytes -= key.len();
-        self.budget.refund(&mut face.account, key);
+        face.unwatched(watch);
+        self.budget.refund(&mut face.account, watch.key.as_deref().unwrap_or_default());
         for (kind, key) in face.announced_for(watch) {
             let Some(face) = self.faces.get(&of) else { return };
             let known = face.announced[kind as usize].get(&key).copied();

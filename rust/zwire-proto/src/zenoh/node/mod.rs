@@ -170,7 +170,7 @@ impl Node {
         // The face is sent no more messages, not even about its own end.
         face.told_all = false;
         face.watches.clear();
-        face.watched_bytes = 0;
+        (face.watched_bytes, face.watched_slow_bytes) = (0, 0);
         face.announced = Default::default();
         let (region, remote) = (face.region, face.remote);
         self.drop_queries_of(id);
@@ -203,6 +203,8 @@ impl Node {
         reliability: Reliability,
     ) -> Result<(), FaceError> {
         self.mono = now.mono;
+        // Of timers and of the session of this process.
+        self.tables.take_work();
         let member = self.faces.get(&id).is_some_and(|face| face.region == Region::Members);
         let result = match message {
             // Replies to these would have no way back.

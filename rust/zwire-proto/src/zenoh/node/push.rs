@@ -79,6 +79,7 @@ impl Node {
             return Ok(());
         }
         let wire = push.key.clone();
+        self.tables.take_work();
         let targets = self.work_out(from, node_id, &wire);
         self.charge_matching(now, from);
         if let Some(targets) = targets {
