@@ -20,7 +20,7 @@ use std::{
     io,
     sync::{Arc, Weak},
 };
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 use zwire_proto::zenoh::{
     Remote,
     link::{Acceptor, HandshakeError},
@@ -31,7 +31,7 @@ use zwire_proto::zenoh::{
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Handshakes under way, oldest first.
-type Pending = Arc<parking_lot::Mutex<VecDeque<(u64, AbortHandle)>>>;
+type Pending = Arc<parking_lot::Mutex<VecDeque<(u64, JoinHandle<()>)>>>;
 
 /// Accepts connections. At most `accept_pending` handshakes run at once; when one more arrives, the
 /// oldest is aborted, so that connections that never send anything cannot keep others out.
@@ -71,15 +71,20 @@ async fn accept_loop(shared: Weak<SessionShared>, listener: LinkListener, endpoi
                 pending.lock().retain(|(known, _)| *known != id);
             })
         };
-        let mut pending = pending.lock();
-        // The task may have finished already; its entry then leaves when it is the oldest.
-        if !task.is_finished() {
-            pending.push_back((id, task.abort_handle()));
-        }
-        while pending.len() > strong.config.unicast.accept_pending {
-            if let Some((_, oldest)) = pending.pop_front() {
-                oldest.abort();
+        let oldest = {
+            let mut pending = pending.lock();
+            // The task may have finished already; its entry then leaves when it is the oldest.
+            if !task.is_finished() {
+                pending.push_back((id, task));
             }
+            let excess = pending.len() > strong.config.unicast.accept_pending;
+            if excess { pending.pop_front() } else { None }
+        };
+        drop(strong);
+        if let Some((_, oldest)) = oldest {
+            oldest.abort();
+            // No further connection until the one of this handshake is closed: they are bounded, too.
+            let _aborted = oldest.await;
         }
     }
 }
