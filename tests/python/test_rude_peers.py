@@ -192,13 +192,9 @@ def ended(stream):
     """Whether the hub has ended the connection; what it has said is read over."""
     stream.settimeout(0.2)
     try:
-        while stream.recv(65536):
-            pass
+        return closes(stream)
     except TimeoutError:
         return False
-    except ConnectionResetError:
-        pass
-    return True
 
 
 def pushed(stream, data):

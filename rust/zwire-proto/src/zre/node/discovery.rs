@@ -67,8 +67,8 @@ impl ZreNode {
         }
     }
 
-    /// Replaces the addresses of this host and sends a beacon at once. A peer whose HELLO announced an
-    /// address that is gone gets a new session: it would go on connecting to that address.
+    /// Replaces the addresses of this host and sends a beacon at once. A peer that this node has told an
+    /// address that is gone gets a new HELLO: it would go on connecting to that address.
     pub fn set_interfaces(&mut self, now: Now, interfaces: Vec<Interface>) {
         self.config.interfaces = interfaces;
         let endpoints = Self::endpoints_of(&self.config);
