@@ -32,6 +32,7 @@
       SpoolError              a spool that cannot be read or written; shard, offset
         SpoolCorrupt          octets that its writer did not write so, or that are missing; resumes
         OffsetOutOfRange      also LookupError; offsets that are no longer, or not yet, there
+        SpoolDenied           a commit without the secret of its consumer
         SpoolLocked           another writer has it
         SpoolMismatch         another spool, or another one than wanted
         SpoolUnreachable      also TimeoutError; a range server does not answer
@@ -70,6 +71,7 @@ __all__ = [
     "SchemaMismatch",
     "SessionClosed",
     "SpoolCorrupt",
+    "SpoolDenied",
     "SpoolError",
     "SpoolLocked",
     "SpoolMismatch",
@@ -315,6 +317,13 @@ class OffsetOutOfRange(SpoolError, LookupError):
     """Offsets that were deleted already, or not written yet; the message has the range available.
 
     ``shard`` and ``offset`` are the requested place.
+    """
+
+
+class SpoolDenied(SpoolError):
+    """A commit over the network that the range server refuses: without a secret, or with the wrong one.
+
+    ``shard`` and ``offset`` are ``None``.
     """
 
 

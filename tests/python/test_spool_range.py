@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -63,7 +64,7 @@ def served(hub, tmp_path):
         client(hub) as session,
         client(hub) as reader,
         spool.serve(tmp_path / "spool", session=session) as server,
-        spool.connect(session=reader, timeout=5) as remote,
+        spool.connect(session=reader, timeout=5, secret=spool.secret(tmp_path / "spool")) as remote,
     ):
         assert server.id == remote.id
         yield spool.open(tmp_path / "spool"), remote
@@ -329,7 +330,12 @@ def test_it_pickles_as_id_and_configuration(hub, tmp_path):
     endpoint = str(hub.listening()[0])
     with spool.serve(tmp_path / "spool", session=hub) as server:
         given = {"mode": "client", "connect/endpoints": [endpoint]}
-        with spool.connect(server.id, config=given) as remote, pickle.loads(pickle.dumps(remote)) as again:
+        secret = spool.secret(tmp_path / "spool")
+        with (
+            spool.connect(server.id, config=given, secret=secret) as remote,
+            pickle.loads(pickle.dumps(remote)) as again,
+        ):
+            again.commit("another", {0: 1})
             assert again.id == server.id
             assert endpoint not in repr(again)
             assert table(again, {0: 0}, {0: 10}) == table(remote, {0: 0}, {0: 10})
@@ -404,14 +410,162 @@ def test_a_server_may_take_no_commits_nor_too_many_names(hub, tmp_path, monkeypa
     with client(hub) as reader:
         with spool.serve(tmp_path / "spool", session=hub, commits=False) as server:
             remote = spool.connect(server.id, session=reader, timeout=5)
-            with pytest.raises(errors.SpoolError, match="takes no commits"):
+            with pytest.raises(errors.SpoolDenied, match=r"connect\(secret=...\)"):
                 remote.commit("a", {0: 1})
-        with spool.serve(tmp_path / "spool", session=hub) as server:
-            remote = spool.connect(server.id, session=reader, timeout=5)
+            remote = spool.connect(session=reader, timeout=5, secret=spool.secret(tmp_path / "spool"))
+            with pytest.raises(errors.SpoolDenied, match="takes no commits: commits=False"):
+                remote.commit("a", {0: 1})
+        with spool.serve(tmp_path / "spool", session=hub):
+            remote = spool.connect(session=reader, timeout=5, secret=spool.secret(tmp_path / "spool"))
             for name in ("a", "b", "a"):
                 remote.commit(name, {0: 1})
             with pytest.raises(errors.SpoolError, match="2 consumers already"):
                 remote.commit("c", {0: 1})
+
+
+def test_a_commit_needs_the_secret_of_its_consumer(hub, tmp_path):
+    fill(tmp_path / "spool", 10)
+    local = spool.open(tmp_path / "spool")
+    with client(hub) as reader, spool.serve(tmp_path / "spool", session=hub) as server:
+        invented = f"{server.id}:nightly:{'0' * 64}"
+        remote = spool.connect(session=reader, timeout=5, secret=invented)
+        with pytest.raises(errors.SpoolDenied, match="its spool has no secret"):
+            remote.commit("nightly", {0: 1})
+        given = spool.secret(tmp_path / "spool", "nightly")
+        assert given == spool.secret(tmp_path / "spool", "nightly")
+        assert (tmp_path / "spool" / "secret").stat().st_mode & 0o777 == 0o600
+        with pytest.raises(errors.SpoolDenied, match="'nightly' has another secret"):
+            remote.commit("nightly", {0: 1})
+        honest = spool.connect(session=reader, timeout=5, secret=given)
+        assert given not in repr(vars(honest))
+        with pytest.raises(errors.SpoolDenied, match="of consumer 'nightly', and cannot commit for 'weekly'"):
+            honest.commit("weekly", {0: 1})
+        honest.commit("nightly", {0: 4})
+        # A commit that was recorded on the path, and comes again, does not move the consumer back.
+        honest.commit("nightly", {0: 3})
+        assert local.consumers() == honest.consumers() == {"nightly": {0: 4}}
+        # All secrets are revoked with the file.
+        (tmp_path / "spool" / "secret").unlink()
+        with pytest.raises(errors.SpoolDenied, match="no secret"):
+            honest.commit("nightly", {0: 5})
+        renewed = spool.secret(tmp_path / "spool", "nightly")
+        assert renewed != given
+        with pytest.raises(errors.SpoolDenied, match="another secret"):
+            honest.commit("nightly", {0: 5})
+        spool.connect(session=reader, timeout=5, secret=renewed).commit("nightly", {0: 5})
+        assert local.consumers() == {"nightly": {0: 5}}
+
+
+@pytest.mark.parametrize("text", ["", "x", "a:b:c", f"{'0' * 32}:a/b:{'0' * 64}", f"{'0' * 32}:a:{'0' * 63}"])
+def test_a_text_that_is_no_secret_is_refused(text):
+    with pytest.raises(errors.ConfigError, match="as zwire spool secret prints it") as caught:
+        spool.connect(secret=text)
+    assert caught.value.path == "secret"
+
+
+def test_a_secret_is_for_one_spool(hub, tmp_path):
+    fill(tmp_path / "a", 1)
+    fill(tmp_path / "b", 1)
+    given = spool.secret(tmp_path / "a")
+    with (
+        client(hub) as reader,
+        spool.serve(tmp_path / "a", session=hub),
+        spool.serve(tmp_path / "b", session=hub),
+    ):
+        # The id is in the secret.
+        assert spool.connect(session=reader, timeout=5, secret=given).id == given[:32]
+        with pytest.raises(errors.SpoolMismatch, match="the secret is of spool"):
+            spool.connect(spool.open(tmp_path / "b").id, session=reader, timeout=5, secret=given)
+
+
+def test_many_programs_that_make_a_secret_at_once_get_the_same(tmp_path):
+    fill(tmp_path, 1)
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(lambda _: spool.secret(tmp_path), range(64)))) == 1
+    assert not list(tmp_path.glob("*.new"))
+
+
+@pytest.mark.parametrize("content", ["", "0" * 63, "x" * 64, "0" * 65, "\xff"])
+def test_a_damaged_secret_takes_no_commit(hub, tmp_path, content):
+    fill(tmp_path, 1)
+    given = spool.secret(tmp_path)
+    (tmp_path / "secret").write_text(content, encoding="latin-1")
+    with (
+        client(hub) as reader,
+        spool.serve(tmp_path, session=hub),
+        pytest.raises(errors.SpoolError, match="secret"),
+    ):
+        spool.connect(session=reader, timeout=5, secret=given).commit("a", {0: 1})
+    with pytest.raises(errors.SpoolError, match="secret"):
+        spool.secret(tmp_path)
+
+
+def test_strangers_neither_delay_nor_allow_deletion(hub, tmp_path):
+    keep = spool.Retention(seconds=0.0)
+    given: dict[str, Any] = {"segment_bytes": 2_000, "segment_seconds": 0.1, "retention": keep}
+    with (
+        client(hub) as session,
+        client(hub) as stranger,
+        client(hub) as reader,
+        spool.Spooler(tmp_path, "k", session=session, serve=True, **given) as spooler,
+    ):
+        spooler.ready(5)
+        local = spool.open(tmp_path)
+        secret = spool.secret(tmp_path, "honest")
+        honest = spool.connect(session=reader, timeout=5, secret=secret)
+        honest.commit("honest", {0: 0})
+        for number in range(20):
+            stranger.put("k", bytes(500), congestion_control=zenoh.CongestionControl.BLOCK)
+            eventually(lambda: spooler.stats()["received"] == number + 1)  # noqa: B023 - done before the next
+            assert spooler.flush(5)
+        forged = ({}, {"proof": None}, {"proof": "0" * 64}, {"proof": "é"}, {"proof": 7})
+        for name in ("honest", *(f"invented-{number}" for number in range(100))):
+            for proof in forged[: 5 if name == "honest" else 1]:
+                asked = json.dumps({"consumer": name, "offsets": {"0": 20}, **proof})
+                replies = list(stranger.get(f"{ROOT}/{spooler.id}?do=commit", payload=asked, timeout=5))
+                assert [json.loads(each.err.payload.to_bytes())["error"] for each in replies] == [
+                    "SpoolDenied"
+                ]
+        # Housekeeping comes once a second.
+        time.sleep(2.5)
+        assert local.consumers() == {"honest": {0: 0}}
+        assert local.earliest() == {0: 0}
+        assert len(table(honest, {0: 0}, {0: 20})) == 20
+        honest.commit("honest", {0: 20})
+        eventually(lambda: local.earliest()[0] > 15)
+
+
+def test_reading_is_restricted_by_key_rules(tmp_path):
+    fill(tmp_path / "open", 5)
+    fill(tmp_path / "closed", 5)
+    ids = {name: spool.open(tmp_path / name).id for name in ("open", "closed")}
+    rules = {
+        "enabled": True,
+        "default_permission": "deny",
+        "rules": [
+            {
+                "id": "read",
+                "permission": "allow",
+                "messages": ["query", "reply", "declare_queryable"],
+                "key_exprs": [f"{ROOT}/{ids['open']}", f"{ROOT}/{ids['open']}/**"],
+            }
+        ],
+        "subjects": [{"id": "all"}],
+        "policies": [{"rules": ["read"], "subjects": ["all"]}],
+    }
+    with (
+        router(access_control=rules) as hub,
+        client(hub) as reader,
+        spool.serve(tmp_path / "open", session=hub),
+        spool.serve(tmp_path / "closed", session=hub),
+    ):
+        with spool.connect(ids["open"], session=reader, timeout=5) as remote:
+            assert len(table(remote, {0: 0}, {0: 5})) == 5
+        for name in (ids["closed"], None):
+            with pytest.raises(errors.SpoolUnreachable):
+                spool.connect(name, session=reader, timeout=1)
+        for selector in ("@zwire/**?do=about", f"{ROOT}/*/0?from=0;to=1;max=1", f"{ROOT}/{ids['closed']}/*"):
+            assert list(reader.get(selector, timeout=1)) == []
 
 
 def test_a_server_lets_go(hub, tmp_path):

@@ -75,7 +75,9 @@ def test_a_stream_of_a_server_goes_on_where_it_was(spark, served, endpoint, tmp_
         "startingOffsets": "earliest",
         "maxRowsPerTrigger": "400",
         "consumer": "query",
+        "consumerSecret": f"file:{tmp_path / 'secret'}",
     }
+    (tmp_path / "secret").write_text(spool.secret(tmp_path / "a", "query"))
     stream = spark.readStream.format("zwire").options(**options).load()
     for rows in (1000, 1300):
         writer = stream.writeStream.format("parquet").trigger(availableNow=True)
@@ -84,6 +86,42 @@ def test_a_stream_of_a_server_goes_on_where_it_was(spark, served, endpoint, tmp_
         assert numbers(spark.read.parquet(str(tmp_path / "out"))) == list(range(rows))
         assert list(served.consumers()) == ["query"]
         write(tmp_path / "a", 300, first=rows)
+
+
+def test_a_query_commits_with_the_secrets_of_its_spools(served, hub, endpoint, tmp_path, monkeypatch, caplog):
+    other = write(tmp_path / "b", 10, first=1000)
+    both = (spool.secret(tmp_path / "a"), spool.secret(tmp_path / "b"))
+    places = f"zwire:{served.id},zwire:{other.id}"
+    with spool.serve(tmp_path / "b", session=hub):
+        # Without a secret it reads, and says that no rows are kept for it.
+        reader = follow(places, endpoint)
+        start = reader.initialOffset()
+        end = reader.latestOffset(start)
+        assert len(read(reader, start, end)) == 1010
+        reader.commit(end)
+        assert served.consumers() == other.consumers() == {}
+        assert ("needs its secret" in caplog.text) == _stream.ADMISSION
+        monkeypatch.setenv("ZWIRE_TEST_SECRETS", "\n".join(both))
+        reader = follow(places, endpoint, consumer="mine", consumerSecret="env:ZWIRE_TEST_SECRETS")
+        reader.initialOffset()
+        reader.commit(end)
+        assert served.consumers() == {
+            "mine": {int(shard): at for shard, at in end["spools"][served.id].items()}
+        }
+        assert list(other.consumers()) == ["mine"]
+        for text in both:
+            assert text.rpartition(":")[2].encode() not in pickle.dumps(reader)
+        # A secret of one consumer says its name.
+        monkeypatch.setenv("ZWIRE_TEST_SECRETS", spool.secret(tmp_path / "a", "nightly"))
+        reader = follow("zwire:" + served.id, endpoint, consumerSecret="env:ZWIRE_TEST_SECRETS")
+        assert "consumer" not in reader.initialOffset()
+        assert set(served.consumers()) == {"mine", "nightly"}
+    for secret, problem in ((both[0], "would be in plans"), ("env:ZWIRE_MISSING", "not set in this process")):
+        with pytest.raises(ConfigError, match=problem) as caught:
+            follow("zwire:", endpoint, consumerSecret=secret).initialOffset()
+        assert both[0] not in str(caught.value)
+    with pytest.raises(ConfigError, match="is for spools behind a range server"):
+        follow(str(tmp_path / "a"), "", consumerSecret="env:X", endpoints="").initialOffset()
 
 
 def test_it_plans_and_reads_as_from_the_folder(served, endpoint, tmp_path):

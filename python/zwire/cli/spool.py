@@ -4,6 +4,7 @@ zwire spool keep --dir DIR KEY...                keeps publications on key expre
 zwire spool keep --dir DIR --zre-group GROUP     keeps the events of a ZRE network
 zwire spool keep --dir DIR --zre-log             keeps the log lines of its nodes (ZRE/LOG)
 zwire spool serve DIR           serves a spool over the network, also one written by another process
+zwire spool secret DIR [NAME]   prints the secret with which readers on the network, or one, may commit
 zwire spool stat DIR            prints its contents: shards, offsets, gaps, consumers
 zwire spool verify DIR          reads all of it; exit code 1 if something cannot be read
 zwire spool cat DIR             prints rows
@@ -43,12 +44,14 @@ examples:
   zwire spool keep --dir /var/spool/robots 'robot/**' --serve -e tcp/hub:7447
       also serves it to readers on the network
   zwire spool serve /var/spool/robots -l tcp/0.0.0.0:7447
+  zwire spool secret /var/spool/robots nightly
+      for the consumer nightly, which commits its position over the network
   zwire spool stat /var/spool/robots
   zwire spool cat /var/spool/robots --format jsonl -n 10
   zwire spool export /var/spool/robots -o robots.parquet --columns key,payload,recv_ts
 """
 
-_INSPECT = ("serve", "stat", "verify", "cat", "export")
+_INSPECT = ("serve", "secret", "stat", "verify", "cat", "export")
 _REPORT = 1.0
 """Seconds between two checks for problems."""
 
@@ -58,7 +61,7 @@ _TIMES = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    words = "key expressions; or serve, stat, verify, cat or export, and a folder"
+    words = "key expressions; or serve, secret, stat, verify, cat or export, and a folder"
     parser.add_argument("words", nargs="*", metavar="KEY", help=words)
     keep = parser.add_argument_group("keeping")
     keep.add_argument("--dir", type=Path, help="the folder; created if missing")
@@ -92,7 +95,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     keep.add_argument("--roll", type=duration, default=600.0, metavar="TIME", help="default: 10m")
     keep.add_argument("--keep", type=duration, metavar="TIME", help="delete what was read at this age")
     keep.add_argument("--max-bytes", type=size, metavar="BYTES", help="delete oldest rows above this size")
-    keep.add_argument("--forget", type=duration, metavar="TIME", help="forget consumers that are silent")
+    keep.add_argument(
+        "--forget",
+        type=duration,
+        default=7 * 86400.0,
+        metavar="TIME",
+        help="keep no rows for consumers that have not committed for so long (default: 7d)",
+    )
     keep.add_argument("--serve", action="store_true", help="serve the spool to readers on the network")
     zre = parser.add_argument_group(
         "ZRE", "A folder has messages of Zenoh, events of ZRE, or records of ZRE/LOG."
@@ -160,6 +169,9 @@ def run(args: argparse.Namespace) -> int:
             _keep(args)
         return 0
     word, *rest = args.words or [""]
+    if word == "secret" and len(rest) in (1, 2):
+        print(spool.secret(*rest))
+        return 0
     if word not in _INSPECT or len(rest) != 1:
         hint = f"--dir DIR and key expressions, or one of {', '.join(_INSPECT)} and a folder"
         raise ConfigError(f"expected {hint}", path="--dir")

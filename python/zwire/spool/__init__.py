@@ -27,6 +27,7 @@ from zwire._zwire import SpoolRows as Rows
 from zwire.spool._append import Appender
 from zwire.spool._check import Problem, stat, verify
 from zwire.spool._connect import RemoteSpool, connect
+from zwire.spool._secret import secret
 from zwire.spool._serve import RangeServer, serve
 from zwire.spool._spooler import Retention, Spooler
 from zwire.spool._view import Range, Spool, open
@@ -46,6 +47,7 @@ __all__ = [
     "ZreSpooler",
     "connect",
     "open",
+    "secret",
     "serve",
     "stat",
     "verify",

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 from zwire import errors, zenoh
 from zwire._closing import Closing
 from zwire._zwire import SpoolReceiver, SpoolRows
-from zwire.errors import SpoolError, SpoolMismatch, SpoolUnreachable, UsageError
+from zwire.errors import SpoolDenied, SpoolError, SpoolMismatch, SpoolUnreachable, UsageError
 from zwire.spool._append import undone
+from zwire.spool._secret import Credential
 from zwire.spool._serve import GAPS, ROOT
 from zwire.spool._view import Spool
 
@@ -40,8 +41,8 @@ _SHARE = 3
 class RemoteSpool(Closing, Spool):
     """A spool behind a range server, with the interface of one in a folder.
 
-    It opens its session on first use, and pickles as its id and the configuration of that session; one
-    created with a session does not pickle. Close it, or use it as a context manager.
+    It opens its session on first use, and pickles as its id, its secret and the configuration of that
+    session; one created with a session does not pickle. Close it, or use it as a context manager.
     """
 
     def __init__(
@@ -51,9 +52,12 @@ class RemoteSpool(Closing, Spool):
         session: zenoh.Session | None = None,
         config: zenoh.Config | Mapping[str, Any] | None = None,
         timeout: float = 30.0,
+        secret: str | None = None,
     ) -> None:
         """Find the server; see :func:`connect`."""
-        view = RemoteView(session, None if config is None else str(zenoh.Config(config)), timeout)
+        view = RemoteView(session, None if config is None else str(zenoh.Config(config)), timeout, secret)
+        if id is None and view.credential is not None:
+            id = view.credential.spool
         with undone(view.close):
             view.find(id)
         self._use(view)
@@ -69,10 +73,11 @@ class RemoteSpool(Closing, Spool):
         view = self._remote
         if view.given is not None:
             raise UsageError("a spool that was given a session does not pickle: give its config instead")
-        return _rebuild, (view.about, view.config, view.timeout)
+        secret = None if view.credential is None else str(view.credential)
+        return _rebuild, (view.about, view.config, view.timeout, secret)
 
     def __repr__(self) -> str:
-        """Show the id; the configuration may hold secrets."""
+        """Show the id; secret and configuration stay hidden."""
         return f"RemoteSpool(id={self.id!r})"
 
     def close(self) -> None:
@@ -80,9 +85,11 @@ class RemoteSpool(Closing, Spool):
         self._remote.close()
 
 
-def _rebuild(about: dict[str, Any], config: str | None, timeout: float) -> RemoteSpool:
+def _rebuild(
+    about: dict[str, Any], config: str | None, timeout: float, secret: str | None = None
+) -> RemoteSpool:
     spool = RemoteSpool.__new__(RemoteSpool)
-    view = RemoteView(None, config, timeout)
+    view = RemoteView(None, config, timeout, secret)
     view.learn(about)
     spool._use(view)  # noqa: SLF001 - made here
     return spool
@@ -91,8 +98,11 @@ def _rebuild(about: dict[str, Any], config: str | None, timeout: float) -> Remot
 class RemoteView:
     """The interface of ``SpoolView``, answered over a session."""
 
-    def __init__(self, session: zenoh.Session | None, config: str | None, timeout: float) -> None:
+    def __init__(
+        self, session: zenoh.Session | None, config: str | None, timeout: float, secret: str | None
+    ) -> None:
         self.given, self.config, self.timeout = session, config, timeout
+        self.credential = None if secret is None else Credential.parse(secret)
         self._opened: zenoh.Session | None = None
 
     def learn(self, about: dict[str, Any]) -> None:
@@ -103,6 +113,8 @@ class RemoteView:
         self.shard_count: int = about["shards"]
         self.shard_keys: list[str] | None = about["shard_keys"]
         self.columns: list[str] = about["columns"]
+        if self.credential is not None and self.credential.spool != self.id:
+            raise SpoolMismatch(f"the secret is of spool {self.credential.spool}, and this is {self.id}")
 
     def get(
         self,
@@ -171,7 +183,12 @@ class RemoteView:
 
     def commit(self, consumer: str, offsets: dict[int, int], _now: int) -> None:
         # The clock of the server counts, since the server compares the times.
-        self._one("commit", consumer=consumer, offsets=offsets)
+        if self.credential is None:
+            raise SpoolDenied(
+                f"spool {self.id}: a commit to a range server needs its secret: connect(secret=...)"
+            )
+        proof = self.credential.of(consumer).proof(offsets)
+        self._one("commit", consumer=consumer, offsets=offsets, proof=proof)
 
     def consumers(self) -> dict[str, tuple[dict[int, int], int]]:
         found = self._one("consumers")["consumers"]
@@ -383,6 +400,7 @@ def connect(
     session: zenoh.Session | None = None,
     config: zenoh.Config | Mapping[str, Any] | None = None,
     timeout: float = 30.0,
+    secret: str | None = None,
 ) -> RemoteSpool:
     """Open a spool through a range server (:func:`serve`, ``Spooler(serve=True)``).
 
@@ -390,13 +408,16 @@ def connect(
     an answer is repeated from where the answer had stopped.
 
     Args:
-        id: Id of the spool; ``None`` for the only one that is served.
+        id: Id of the spool; by default that of the secret, or the only one that is served.
         session: Session for the queries; by default a session of its own is opened.
         config: Configuration of that session.
         timeout: Seconds without any progress after which reading gives up.
+        secret: Text of :func:`secret` on the host of the spool, for :meth:`RemoteSpool.commit`; without it a
+            commit raises :class:`zwire.errors.SpoolDenied`. Commits to a range server never go back.
 
     Raises:
         SpoolUnreachable: No range server answers.
-        SpoolMismatch: Several are served, and ``id`` is not given.
+        ConfigError: The secret is none.
+        SpoolMismatch: Several are served, and ``id`` is not given; or the secret is of another spool.
     """
-    return RemoteSpool(id, session=session, config=config, timeout=timeout)
+    return RemoteSpool(id, session=session, config=config, timeout=timeout, secret=secret)

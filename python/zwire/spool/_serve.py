@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from zwire import zenoh
 from zwire._closing import Closing
 from zwire._zwire import SpoolServer, SpoolView
-from zwire.errors import ConfigError, SpoolError, TimedOut, UsageError, ZwireError
+from zwire.errors import ConfigError, SpoolDenied, SpoolError, TimedOut, UsageError, ZwireError
 from zwire.spool._append import undone
+from zwire.spool._secret import is_proven, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -225,12 +226,22 @@ class RangeServer(Closing):
         name = given.get("consumer")
         if not isinstance(name, str) or not name:
             raise ValueError("consumer: a name is required")
-        if not self._commits:
-            raise ValueError("this range server takes no commits")
+        offsets = self._offsets(given, "offsets")
+        # Read at each commit: a secret that is made or deleted counts from then on.
+        root = load(self.path) if self._commits else None
+        if root is None:
+            reason = "its spool has no secret (zwire spool secret)" if self._commits else "commits=False"
+            raise SpoolDenied(f"spool {self.id}: this range server takes no commits: {reason}")
+        if not is_proven(root, self.id, name, offsets, given.get("proof")):
+            raise SpoolDenied(f"spool {self.id}: consumer {name[:100]!r} has another secret")
         known = self._view.consumers()
         if name not in known and len(known) >= _MAX_CONSUMERS:
             raise ValueError(f"there are {len(known)} consumers already")
-        self._view.commit(name, self._offsets(given, "offsets"), round(time.time() * 1_000_000))
+        if name in known:
+            # A commit that a host on the path has recorded, and sends again, moves nothing.
+            for shard, offset in known[name][0].items():
+                offsets[shard] = max(offset, offsets.get(shard, 0))
+        self._view.commit(name, offsets, round(time.time() * 1_000_000))
 
     def _offsets(self, given: Mapping[str, Any], name: str) -> dict[int, int]:
         found = given.get(name)
@@ -271,7 +282,8 @@ def serve(
         path: The folder.
         session: Session of the server; by default one is opened, and closed with the server.
         config: Configuration of the session that is opened.
-        commits: Whether readers may store their progress over the network; requires a writable folder.
+        commits: Whether readers may store their progress over the network. They need a :func:`secret` of
+            the spool; without one in its folder no commit is taken. Requires a writable folder.
         threads: Number of ranges that are served at once.
 
     Raises:

@@ -43,8 +43,8 @@ class Retention:
     bytes: int | None = None
     """Largest size of the spool in bytes. Rows deleted unread become a row in the log of gaps."""
 
-    consumer_seconds: float | None = None
-    """Seconds without a commit after which a consumer is forgotten."""
+    consumer_seconds: float | None = 7 * 86400.0
+    """Seconds without a commit after which a consumer expires: rows are no longer kept for it."""
 
 
 class Keeper(Closing, ABC):
@@ -72,7 +72,8 @@ class Keeper(Closing, ABC):
         ``received`` messages came, ``dropped`` of them did not fit in the queue, ``waiting`` and
         ``waiting_bytes`` are in it. ``rows`` and ``bytes`` of payload went into the spool, ``refused``
         messages did not (too large, or given up at the end). ``lost`` and ``duplicates`` are counted by the
-        numbers of publishers, or peers. ``problem`` is the last error, or ``None``.
+        numbers of publishers, or peers. ``expired`` consumers have not committed for too long
+        (:class:`Retention`). ``problem`` is the last error, or ``None``.
         """
         return self._writer.stats()
 

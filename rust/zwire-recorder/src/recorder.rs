@@ -72,6 +72,8 @@ pub struct Stats {
     pub lost: u64,
     /// Samples that came more than once.
     pub duplicates: u64,
+    /// Consumers that have expired, so that rows are no longer kept for them.
+    pub expired: u64,
     /// Items that reached no shard.
     pub refused: u64,
     /// Text of the last error.
@@ -232,6 +234,7 @@ impl Recorder {
             bytes: load(&shared.bytes),
             lost: load(&shared.lost),
             duplicates: load(&shared.duplicates),
+            expired: load(&shared.expired),
             refused: load(&shared.refused),
             problem: shared.problem.lock().clone(),
             ..Stats::default()

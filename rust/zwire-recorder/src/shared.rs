@@ -21,7 +21,7 @@ const MIN_GAP_BYTES: u64 = 1 << 20;
 pub struct Keeping {
     /// Age and size of a shard.
     pub rule: Retention,
-    /// Consumers that have not committed for so long no longer hold rows back; `None`: never forgotten.
+    /// Time without a commit after which a consumer expires and no longer holds rows back; `None`: never.
     pub consumer_micros: Option<i64>,
 }
 
@@ -45,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) bytes: AtomicU64,
     pub(crate) lost: AtomicU64,
     pub(crate) duplicates: AtomicU64,
+    /// Consumers that have expired.
+    pub(crate) expired: AtomicU64,
     /// Items that reached no shard: too large, or abandoned at close.
     pub(crate) refused: AtomicU64,
     pub(crate) problem: Mutex<Option<String>>,
@@ -79,6 +81,7 @@ impl Shared {
             bytes: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             duplicates: AtomicU64::new(0),
+            expired: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             problem: Mutex::new(None),
             publishers: Mutex::default(),
@@ -114,11 +117,11 @@ impl Shared {
         }
     }
 
-    /// Offsets of consumers that are not forgotten; empty where no rule needs them, `None` if
+    /// Offsets of consumers that have not expired; empty where no rule needs them, `None` if
     /// unreadable.
     fn consumers(&self, now: i64) -> Option<BTreeMap<String, Consumer>> {
         let Keeping { rule, consumer_micros } = self.keeping;
-        if rule == Retention::default() && consumer_micros.is_none() {
+        if rule == Retention::default() {
             return Some(BTreeMap::new());
         }
         let writer = self.writer.lock();
@@ -127,7 +130,11 @@ impl Shared {
         consumers.retain(|name, consumer| {
             let fresh = consumer_micros.is_none_or(|ttl| now.saturating_sub(consumer.at) < ttl);
             if !fresh {
-                tracing::info!("consumer {name} has not committed for long and is forgotten");
+                let days = now.saturating_sub(consumer.at) as f64 / 86400e6;
+                tracing::warn!(
+                    "consumer {name} has not committed for {days:.1} days and expires: rows are no longer kept for it"
+                );
+                self.expired.fetch_add(1, Ordering::Relaxed);
                 self.note(writer.forget(name));
             }
             fresh

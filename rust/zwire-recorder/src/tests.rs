@@ -230,7 +230,7 @@ fn rows_are_deleted_at_their_age() {
 }
 
 #[test]
-fn a_consumer_holds_rows_back_until_it_is_forgotten() {
+fn a_consumer_holds_rows_back_until_it_expires() {
     let mut bench = Bench::new(keep(Some(60 * SECOND), None));
     bench.record(0..4);
     bench.spool().commit("slow", [(0, 2)].into(), bench.shared.clock.micros()).unwrap();
@@ -243,6 +243,7 @@ fn a_consumer_holds_rows_back_until_it_is_forgotten() {
     bench.turn();
     assert_eq!(bench.bounds(), (4, 4));
     assert!(bench.spool().consumers().unwrap().is_empty());
+    assert_eq!(bench.shared.expired.load(Ordering::Relaxed), 1);
 }
 
 #[test]

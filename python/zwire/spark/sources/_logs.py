@@ -52,20 +52,21 @@ _GAP = 256
 _MARKS = ("earliest", "end", "last_recv_ts", "dropped")
 
 
-def _view(place: str, config: str | None) -> spool.Spool:
+def _view(place: str, config: str | None, secret: str | None) -> spool.Spool:
     """Open a folder, or connect to a range server."""
     if not place.startswith(REMOTE):
         return spool.open(place)
     from zwire.spark._sessions import session
 
-    return spool.connect(place.removeprefix(REMOTE) or None, session=session(config or "{}"))
+    session_ = session(config or "{}")
+    return spool.connect(place.removeprefix(REMOTE) or None, session=session_, secret=secret)
 
 
 class Log:
     """A spool, with the log that is read of it."""
 
-    def __init__(self, folder: str, table: str, config: str | None = None) -> None:
-        self.view = _view(folder, config)
+    def __init__(self, folder: str, table: str, config: str | None = None, secret: str | None = None) -> None:
+        self.view = _view(folder, config, secret)
         self.folder, self.id = self.view.path, self.view.id
         self.gaps = table == "gaps"
         if not self.gaps and self.view.table != table:
@@ -157,10 +158,16 @@ class Part(InputPartition):
 class Logs:
     """Several spools read as one."""
 
-    def __init__(self, folders: Iterable[str], table: str, config: str | None = None) -> None:
+    def __init__(
+        self,
+        folders: Iterable[str],
+        table: str,
+        config: str | None = None,
+        secrets: Mapping[str, str] | None = None,
+    ) -> None:
         self.by_id: dict[str, Log] = {}
         for folder in folders:
-            log = Log(folder, table, config)
+            log = Log(folder, table, config, (secrets or {}).get(folder.removeprefix(REMOTE)))
             if log.id in self.by_id:
                 other = self.by_id[log.id].folder
                 raise SpoolMismatch(f"{folder} and {other} are the same spool, {log.id}")

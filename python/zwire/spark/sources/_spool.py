@@ -74,9 +74,9 @@ def settings(options: Options) -> str | None:
     return options.session() if remote(options) else None
 
 
-def open_all(options: Options, table: str) -> Logs:
-    """Open all spools."""
-    return Logs(folders(options), table, settings(options))
+def open_all(options: Options, table: str, secrets: Mapping[str, str] | None = None) -> Logs:
+    """Open all spools; ``secrets`` are those of their consumers, by the ids of the spools."""
+    return Logs(folders(options), table, settings(options), secrets)
 
 
 def columns(options: Options, table: str, there: RowSchema, *, several: bool = False) -> RowSchema:

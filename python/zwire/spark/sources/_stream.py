@@ -11,6 +11,7 @@ from uuid import uuid4
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from zwire.errors import SpoolError, SpoolMismatch
+from zwire.spark._settings import fetch
 from zwire.spark.sources import _spool
 from zwire.spark.sources._embed import EMBED, Embedded, check_embedded
 from zwire.spark.sources._logs import TABLES, Logs, Part, columns_of
@@ -59,7 +60,7 @@ _log = logging.getLogger("zwire.spark")
 NOBODY = "none"
 """The reserved consumer name that prevents no deletion."""
 
-STREAM = (*READ, *named("maxRowsPerTrigger|maxOffsetsPerTrigger maxBytesPerTrigger consumer"))
+STREAM = (*READ, *named("maxRowsPerTrigger|maxOffsetsPerTrigger maxBytesPerTrigger consumer consumerSecret"))
 
 _PATIENCE = 30.0
 """Seconds for which a folder may be unreachable; an error would end the query."""
@@ -84,6 +85,18 @@ def check_stream(options: Options, table: str) -> None:
     name = options.text("consumer")
     if name is not None and not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}", name):
         raise options.error("consumer", f"must be 1 to 100 letters, digits, '-', '_' or '.', not {name!r}")
+    if options.secret("consumerSecret") is not None and not remote(options):
+        raise options.error("consumerSecret", "is for spools behind a range server ('zwire:<id>')")
+
+
+def secrets(options: Options) -> dict[str, str]:
+    """Return the secrets of consumers, by the ids of their spools; a single one also by the empty id."""
+    reference = options.secret("consumerSecret")
+    if reference is None:
+        return {}
+    listed = re.split(r"[\s,]+", fetch("consumerSecret", reference).strip())
+    found = {text.partition(":")[0]: text for text in listed}
+    return found | ({"": listed[0]} if len(listed) == 1 else {})
 
 
 def schema(given: Mapping[str, str], source: str, table: str) -> StructType:
@@ -106,8 +119,11 @@ class Follower:
     always passes the beginning of a batch.
     """
 
-    def __init__(self, options: Options, reading: Reading, logs: Logs, *, named: bool) -> None:
+    def __init__(
+        self, options: Options, reading: Reading, logs: Logs, *, named: bool, consumer: str | None = None
+    ) -> None:
         self.options, self.reading, self.logs, self.named = options, reading, logs, named
+        self.consumer = options.text("consumer") or consumer
         self.max_partitions = _spool.max_partitions(options)
         self.target: Places | None = None
         self.first: Position | None = None
@@ -121,8 +137,7 @@ class Follower:
             places = _spool.edges(self.options, "starting", self.logs, marks, "latest")
             for name, shards in marks.items():
                 places[name] = self._bounded(name, places[name], shards)
-            consumer = self.options.text("consumer")
-            made = f"spark-{uuid4().hex}" if self.named and consumer is None else None
+            made = f"spark-{uuid4().hex}" if self.named and self.consumer is None else None
             self.first = self.last = Position(places, made)
             # From here on, rows that the query has not read are not deleted.
             self.commit(self.first)
@@ -191,7 +206,7 @@ class Follower:
 
     def commit(self, end: Position) -> None:
         """Commit the position of the query to the spools."""
-        name = self.options.text("consumer") or end.consumer
+        name = self.consumer or end.consumer
         if name is None or name == NOBODY:
             return
         for spool, offsets in end.places.items():
@@ -275,13 +290,17 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             check_stream(options, self.table)
             if self._embedded is None and "keyexprs" in options:
                 self._embedded = Embedded(options)
+            held = secrets(options)
             if self._embedded is None:
-                logs = open_all(options, self.table)
+                logs = open_all(options, self.table, held)
             else:
                 logs = Logs([self._embedded.folder], self.table)
             tasks = reading(options, self.table, self.schema)
             _spool.check(options, logs, tasks.columns)
-            self._follower = Follower(options, tasks, logs, named=ADMISSION)
+            # A secret is for one consumer, or for all of them: then the query chooses its name.
+            names = {text.split(":")[1] for text in held.values() if text.count(":") == 2} - {"*"}
+            consumer = names.pop() if len(names) == 1 else None
+            self._follower = Follower(options, tasks, logs, named=ADMISSION, consumer=consumer)
         return self._follower
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - the name is Spark's

@@ -107,7 +107,8 @@ impl SpoolWriter {
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = self.0.stats();
         Ok(dict! { py;
-            of stats: received, dropped, waiting, waiting_bytes, rows, bytes, lost, duplicates, refused, problem
+            of stats: received, dropped, waiting, waiting_bytes, rows, bytes, lost, duplicates, expired, refused,
+            problem
         })
     }
 
