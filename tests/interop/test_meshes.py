@@ -200,6 +200,23 @@ def test_a_multicast_group_of_two(group_pool, ours, theirs):
             heard(near, far, f"mesh/{near.word}/large", large)
 
 
+@pytest.mark.parametrize("mix", [(ZWIRE, ECLIPSE), (ECLIPSE, ZWIRE), (ZWIRE, ZWIRE)], ids=names)
+def test_a_process_that_opens_puts_and_closes_is_heard_by_a_group(group_pool, mix):
+    """Members announce themselves every 2.5 s, so it has heard no other one when it publishes."""
+    with group_pool.peers(*mix) as (near, far):
+        group = GROUP.format(port=free_port(socket.SOCK_DGRAM))
+        settings = group_pool.settings(LINKS["tcp"], "peer", listen=[group])
+        far.open(settings=settings)
+        subscribe([far])
+        keys = [f"mesh/short/{number}" for number in range(6)]
+        for key in keys:
+            near.open(settings=settings)
+            near.put(key=key, payload="x", **BLOCK)
+            near.close()
+        got = far.received(name="sub", count=len(keys), seconds=5)
+        assert sorted(sample["key"] for sample in got) == keys
+
+
 @pytest.mark.parametrize("mix", MIXES, ids=names)
 def test_a_multicast_group_of_three(group_pool, mix):
     with group_pool.peers(*mix) as nodes:

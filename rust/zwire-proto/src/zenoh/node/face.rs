@@ -77,6 +77,8 @@ pub(super) struct InGroup {
     pub(super) twice: bool,
     /// Of a group: some members are reached only there.
     pub(super) wanted: bool,
+    /// Of a group: some members are known.
+    pub(super) peopled: bool,
 }
 
 /// Declaration that a face has of this node.

@@ -29,7 +29,9 @@ impl Face {
     /// Whether the face must be assumed to have a match for `key` without a declaration.
     pub(super) fn may_want(&self, kind: EntityKind, key: &KeyExpr) -> bool {
         if self.region == Region::Group {
-            return self.in_group.wanted && kind == EntityKind::Subscriber;
+            // A member announces itself every 2.5 s, so a group without any may have some that hear this node.
+            let may_hear = self.in_group.wanted || !self.in_group.peopled;
+            return may_hear && kind == EntityKind::Subscriber;
         }
         if self.is_gateway() {
             // A missing declaration means "no entity" only for a key that was asked for.

@@ -6,7 +6,8 @@
 //! node are sent again when a member joins. Queries are not sent: their replies have no way back.
 //!
 //! A node with a link beside the group gets everything over the link. Its messages in the group are
-//! then ignored, and a group without any other members is sent nothing.
+//! then ignored, and a group is sent nothing if all its known members have links. A group without known
+//! members is sent all data, as the reference does: members hear a JOIN before they send their own.
 
 use super::{
     FaceId, Node,
@@ -56,13 +57,14 @@ impl Node {
         };
         let members = zids(|face| face.region == Region::Members);
         let linked = zids(|face| !matches!(face.region, Region::Members | Region::Group));
-        let mut wanted = BTreeSet::new();
+        let (mut wanted, mut peopled) = (BTreeSet::new(), BTreeSet::new());
         let mut moved = Vec::new();
         for (id, face) in &mut self.faces {
             let zid = face.remote.zid;
             match face.region {
                 Region::Members => {
                     face.in_group.twice = linked.contains(&zid);
+                    peopled.extend(face.in_group.group);
                     wanted.extend(face.in_group.group.filter(|_| !linked.contains(&zid)));
                 }
                 Region::Group => {}
@@ -81,6 +83,7 @@ impl Node {
                 self.relation_changed(group, *link);
             }
             let Some(face) = self.faces.get_mut(&group) else { continue };
+            face.in_group.peopled = peopled.contains(&group);
             let now = wanted.contains(&group);
             if core::mem::replace(&mut face.in_group.wanted, now) == now {
                 continue;
