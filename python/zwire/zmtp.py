@@ -98,7 +98,8 @@ def options() -> dict[str, object]:
     - ``reconnect``: seconds until the next attempt, or ``(first, most)`` where each pause is twice
       the one before.
     - ``linger``: seconds that ``close`` waits for unwritten messages, ``None`` for no limit.
-    - ``max_connections``, ``max_handshakes``: bounds of each bound endpoint.
+    - ``max_connections``, ``max_handshakes``: bounds of each bound endpoint; the second is about peers that
+      were not sent a READY yet.
     - ``metadata``: properties announced to the peer; names begin with ``X-``.
     - ``version``: the latest version to announce, ``"3.1"`` or ``"3.0"``.
     - ``secret_key``, ``public_key``, ``server_key``: CURVE, as 32 bytes or 40 characters of Z85,

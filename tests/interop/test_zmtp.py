@@ -1,5 +1,6 @@
 """Sockets of zwire with libzmq at the other end, through pyzmq."""
 
+import collections
 import os
 import signal
 import socket as sockets
@@ -118,6 +119,32 @@ def test_our_router_and_their_dealer(theirs, binder):
         assert len(identity) == 5
         router.send([identity, b"somebody"])
         assert anonymous.recv() == b"somebody"
+
+
+@pytest.mark.parametrize(
+    ("dealers", "runs"),
+    [
+        (300, 4),
+        pytest.param(300, 25, marks=pytest.mark.long),
+        pytest.param(2000, 25, marks=[pytest.mark.long, pytest.mark.timeout(600)]),
+    ],
+)
+def test_a_fleet_that_connects_at_once_loses_nothing(dealers, runs):
+    """More dealers than handshakes that may be in progress: libzmq completes one with the READY it gets."""
+    for _ in range(runs):
+        fleet = Zmq()
+        fleet.context.set(zmq.MAX_SOCKETS, 2 * dealers)
+        with zmtp.Router() as router:
+            endpoint = router.bind(ANY)
+            sockets = [fleet.open(zmq.DEALER, identity=b"%d" % number) for number in range(dealers)]
+            for socket in sockets:
+                socket.connect(endpoint)
+            for socket in sockets:
+                socket.send(b"first")
+                socket.send(b"second")
+            got = collections.Counter(router.recv(timeout=WAIT)[0] for _ in range(2 * dealers))
+            assert set(got.values()) == {2}
+        fleet.end()
 
 
 @binders

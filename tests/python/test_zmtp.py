@@ -1,6 +1,7 @@
 """``zwire.zmtp`` alone: what a user sees, and what rude peers cost."""
 
 import collections
+import contextlib
 import gc
 import os
 import resource
@@ -327,6 +328,34 @@ def test_ten_thousand_mute_connections_harm_nobody(pair):
     assert grown < 32 << 20, f"{grown} bytes"
     dealer.send(b"still there")
     assert router.recv(timeout=WAIT) == [b"d", b"still there"]
+
+
+def test_a_handshake_that_the_peer_may_have_completed_is_not_aborted():
+    """A peer that has a READY may have sent messages with its own, and would lose them."""
+    with zmtp.Router(max_handshakes=4) as router:
+        host = address(router.bind("tcp://127.0.0.1:*"))
+        with contextlib.ExitStack() as stack:
+            promised = [stack.enter_context(socket.create_connection(host, timeout=WAIT)) for _ in range(20)]
+            for peer in promised:
+                peer.sendall(GREETING)
+                # The greeting, and the READY of the router.
+                got = b""
+                while len(got) < len(GREETING) + 2:
+                    got += peer.recv(1024)
+            mute = [stack.enter_context(socket.create_connection(host, timeout=WAIT)) for _ in range(12)]
+            # Of those that have said nothing, the oldest ones make room.
+            for peer in mute[:8]:
+                peer.settimeout(WAIT)
+                with contextlib.suppress(ConnectionError):
+                    while peer.recv(1024):
+                        pass
+            for number, peer in enumerate(promised):
+                peer.sendall(ready(b"p%d" % number) + b"\x00\x02me")
+            got = {tuple(router.recv(timeout=WAIT)) for _ in promised}
+            assert got == {(b"p%d" % number, b"me") for number in range(20)}
+            reasons = [event.reason for event in router.events(timeout=WAIT) if event.type == "FAILED"]
+            assert reasons == ["too-many-handshakes"] * 8
+            assert router.stats()["failures"] == 8
 
 
 def test_rude_handshakes_cost_their_own_connection(pair):

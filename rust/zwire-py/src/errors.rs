@@ -205,7 +205,8 @@ pub(crate) fn close_reason(py: Python<'_>, endpoint: &str, reason: &CloseReason)
         CloseReason::Io(_)
         | CloseReason::Unresolved
         | CloseReason::HandshakeTimeout(_)
-        | CloseReason::TooMany => {
+        | CloseReason::TooMany
+        | CloseReason::TooManyHandshakes => {
             let message = format!("could not connect to {endpoint}: {reason}");
             return raise!(py, ConnectError, message, endpoint = endpoint);
         }

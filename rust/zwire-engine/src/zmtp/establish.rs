@@ -10,7 +10,7 @@ use tokio::{
 };
 use zwire_proto::zmtp::{
     link::{AuthRequest, Denial, Handshake, HandshakeStep, Security, ZmtpHandshakeConfig, ZmtpLinkParams},
-    wire::Greeting,
+    wire::{Greeting, Mechanism},
 };
 
 /// Size of reads; a longer command grows the buffer up to the limit of the machine.
@@ -46,7 +46,8 @@ fn fresh(config: &ZmtpHandshakeConfig) -> Result<ZmtpHandshakeConfig, CloseReaso
     Ok(config)
 }
 
-/// Performs the handshake on a new connection.
+/// Performs the handshake on a new connection. `promise` is called before a READY is sent, with which a peer
+/// may complete the handshake and send messages; the handshake ends where it returns an error.
 ///
 /// # Errors
 /// Reason of the failure; the peer was sent an ERROR if the protocol provides for it.
@@ -54,15 +55,18 @@ pub(super) async fn establish(
     stream: TcpStream,
     config: &ConnectionConfig,
     owner: &Arc<dyn Owner>,
+    promise: impl FnMut() -> Result<(), CloseReason> + Send,
 ) -> Result<ShakenStream, CloseReason> {
     let limit = config.handshake_timeout;
-    timeout(limit, run(stream, config, owner)).await.unwrap_or(Err(CloseReason::HandshakeTimeout(limit)))
+    let run = run(stream, config, owner, promise);
+    timeout(limit, run).await.unwrap_or(Err(CloseReason::HandshakeTimeout(limit)))
 }
 
 async fn run(
     mut stream: TcpStream,
     config: &ConnectionConfig,
     owner: &Arc<dyn Owner>,
+    mut promise: impl FnMut() -> Result<(), CloseReason> + Send,
 ) -> Result<ShakenStream, CloseReason> {
     let remote = stream.peer_addr()?;
     let mut machine = Handshake::new(fresh(&config.handshake)?);
@@ -76,6 +80,11 @@ async fn run(
                 Verdict::Allow { user_id, metadata } => machine.allow(user_id, metadata),
                 Verdict::Deny(denial) => Err(machine.deny(denial)),
             };
+        }
+        // Under NULL both sides send READY after the greetings, else the server sends the last command.
+        let null = config.handshake.security.mechanism() == Mechanism::NULL;
+        if matches!(step, Ok(HandshakeStep::Done(_))) || (null && read >= Greeting::LEN) {
+            promise()?;
         }
         // Pending output is also written before an error is returned.
         let flushed = flush(&mut stream, &mut machine).await;

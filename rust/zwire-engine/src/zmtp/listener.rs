@@ -1,8 +1,12 @@
 //! [`Listener`]: accepts connections.
 
 use super::{CloseReason, Connection, ConnectionConfig, Owner, endpoint, establish};
-use crate::{error::Error, net::tcp, rt::runtime::Birth};
-use core::{fmt, time::Duration};
+use crate::{
+    error::Error,
+    net::tcp,
+    rt::{clock, runtime::Birth},
+};
+use core::{fmt, pin::pin, time::Duration};
 use parking_lot::Mutex;
 use socket2::SockRef;
 use std::{
@@ -17,11 +21,16 @@ use std::{
 use tokio::{
     net::{TcpListener, TcpStream},
     runtime::Handle,
-    task::AbortHandle,
+    sync::Notify,
+    task::{AbortHandle, JoinHandle},
 };
 
 /// Pause after an accept error: the file descriptor table may be full.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Age from which a handshake is aborted in favour of a new connection: peers of a burst have sent their
+/// greetings by then, and the aborted one has time to be a slow one of the network.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A bound endpoint, and the connections accepted by it. Dropping it closes them.
 pub struct Listener {
@@ -38,13 +47,78 @@ struct ListenerInner {
     owner: Arc<dyn Owner>,
     state: Mutex<ListenerState>,
     closed: AtomicBool,
+    /// Notified when a handshake ends, or is promised.
+    room: Notify,
 }
 
 #[derive(Default)]
 struct ListenerState {
-    /// Handshakes in progress, oldest first.
-    shaking: VecDeque<(u64, AbortHandle)>,
+    /// Handshakes before the READY of this side, oldest first.
+    shaking: VecDeque<Shaking>,
+    /// Handshakes after it: the peer may have completed them.
+    promised: HashMap<u64, AbortHandle>,
     connections: HashMap<u64, Arc<Connection>>,
+}
+
+/// A handshake in progress.
+struct Shaking {
+    id: u64,
+    task: JoinHandle<()>,
+    /// On the monotonic clock.
+    since: Duration,
+}
+
+impl ListenerState {
+    /// Removes the handshake of a connection.
+    fn settle(&mut self, id: u64) -> Option<AbortHandle> {
+        let shaking = self.shaking.iter().position(|shaking| shaking.id == id);
+        let shaking =
+            shaking.and_then(|at| self.shaking.remove(at)).map(|shaking| shaking.task.abort_handle());
+        shaking.or_else(|| self.promised.remove(&id))
+    }
+}
+
+impl ListenerInner {
+    /// Notes that the peer of a handshake may complete it from now on. Fails if it was aborted.
+    fn promise(&self, id: u64) -> Result<(), CloseReason> {
+        let mut state = self.state.lock();
+        let task = state.settle(id).ok_or(CloseReason::TooManyHandshakes)?;
+        state.promised.insert(id, task);
+        drop(state);
+        self.room.notify_one();
+        Ok(())
+    }
+
+    /// Waits until one more handshake may begin; aborts the oldest one if that takes too long.
+    async fn make_room(&self) {
+        loop {
+            let mut room = pin!(self.room.notified());
+            room.as_mut().enable();
+            let oldest = {
+                let mut state = self.state.lock();
+                if state.shaking.len() < self.config.max_handshakes.max(1) {
+                    return;
+                }
+                let age = state
+                    .shaking
+                    .front()
+                    .map_or(PATIENCE, |oldest| clock::mono().saturating_sub(oldest.since));
+                if age < PATIENCE { Err(PATIENCE.saturating_sub(age)) } else { Ok(state.shaking.pop_front()) }
+            };
+            match oldest {
+                Ok(oldest) => {
+                    if let Some(Shaking { task, .. }) = oldest {
+                        task.abort();
+                        // Its descriptor is free when the task has ended.
+                        let _ = task.await;
+                        tracing::debug!("an incoming connection was aborted: too many handshakes at once");
+                        self.owner.closed(None, &CloseReason::TooManyHandshakes);
+                    }
+                }
+                Err(left) => drop(tokio::time::timeout(left, room).await),
+            }
+        }
+    }
 }
 
 impl Listener {
@@ -75,6 +149,7 @@ impl Listener {
                         owner,
                         state: Mutex::default(),
                         closed: AtomicBool::new(false),
+                        room: Notify::new(),
                     });
                     let socket = Arc::new(listener);
                     let accepting = runtime.spawn(accept(inner.clone(), socket.clone())).abort_handle();
@@ -109,12 +184,10 @@ impl Listener {
         // report an error because the socket is not connected.
         let _ = SockRef::from(&*self.socket).shutdown(Shutdown::Both);
         self.accepting.abort();
-        let (shaking, connections) = {
-            let mut state = self.inner.state.lock();
-            (core::mem::take(&mut state.shaking), core::mem::take(&mut state.connections))
-        };
-        shaking.iter().for_each(|(_, task)| task.abort());
-        connections.values().for_each(|connection| connection.close());
+        let state = core::mem::take(&mut *self.inner.state.lock());
+        state.shaking.iter().for_each(|shaking| shaking.task.abort());
+        state.promised.values().for_each(AbortHandle::abort);
+        state.connections.values().for_each(|connection| connection.close());
     }
 }
 
@@ -144,9 +217,10 @@ async fn accept(inner: Arc<ListenerInner>, listener: Arc<TcpListener>) {
         };
         next += 1;
         let id = next;
+        inner.make_room().await;
         // Under the lock, so that the task cannot end before its entry exists.
         let mut state = inner.state.lock();
-        if state.connections.len() >= inner.config.max_connections {
+        if state.connections.len() + state.promised.len() >= inner.config.max_connections {
             drop(state);
             // Before the handshake, so that the peer cannot have sent messages that would be lost.
             drop(stream);
@@ -158,34 +232,30 @@ async fn accept(inner: Arc<ListenerInner>, listener: Arc<TcpListener>) {
             inner.runtime.clone().spawn(async move {
                 let result = welcome(&inner, stream, id).await;
                 if let Err(reason) = result {
-                    inner.state.lock().shaking.retain(|(known, _)| *known != id);
-                    tracing::debug!(%reason, "an incoming connection failed");
-                    inner.owner.closed(None, &reason);
+                    // An aborted handshake has no entry, and is told of where it was aborted.
+                    if inner.state.lock().settle(id).is_some() {
+                        inner.room.notify_one();
+                        tracing::debug!(%reason, "an incoming connection failed");
+                        inner.owner.closed(None, &reason);
+                    }
                 }
             })
         };
-        state.shaking.push_back((id, task.abort_handle()));
-        while state.shaking.len() > inner.config.max_handshakes.max(1) {
-            if let Some((_, oldest)) = state.shaking.pop_front() {
-                oldest.abort();
-            }
-        }
+        state.shaking.push_back(Shaking { id, task, since: clock::mono() });
     }
 }
 
 async fn welcome(inner: &Arc<ListenerInner>, stream: TcpStream, id: u64) -> Result<(), CloseReason> {
     tcp::established(&stream)?;
-    let established = establish::establish(stream, &inner.config, &inner.owner).await?;
+    let promise = || inner.promise(id);
+    let established = establish::establish(stream, &inner.config, &inner.owner, promise).await?;
     let fresh = Connection::fresh(established, &inner.config, VecDeque::new())?;
     let connection = fresh.connection.clone();
     {
         let mut state = inner.state.lock();
-        state.shaking.retain(|(known, _)| *known != id);
+        drop(state.settle(id));
         if inner.closed.load(Ordering::Acquire) {
             return Ok(());
-        }
-        if state.connections.len() >= inner.config.max_connections {
-            return Err(CloseReason::TooMany);
         }
         state.connections.insert(connection.id, connection);
     }

@@ -38,8 +38,9 @@ use zwire_proto::zmtp::{
 /// Default time limit of a handshake, as in libzmq.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Most handshakes that a listener has in progress. A fleet that reconnects at once needs milliseconds
-/// for each; when one more arrives, the oldest is aborted.
+/// Most connections of a listener that have not sent a READY to their peer. A fleet that reconnects at once
+/// needs milliseconds for each; when one more arrives, the listener waits, and aborts the oldest handshake
+/// after 0.1 s. Later handshakes count as connections: the peer may have completed them, and sent messages.
 pub const MAX_HANDSHAKES: usize = 256;
 
 /// Most connections of a listener. Further ones are closed before the handshake, so that the peer tries
@@ -182,6 +183,9 @@ pub enum CloseReason {
     /// The listener has reached its limit of connections.
     #[error("too many connections")]
     TooMany,
+    /// The listener has reached its limit of handshakes, and this was the oldest one.
+    #[error("too many handshakes at once")]
+    TooManyHandshakes,
 }
 
 fn hint(mechanism: &Mechanism) -> &'static str {
@@ -232,6 +236,7 @@ impl CloseReason {
             Self::Protocol(_) => "protocol",
             Self::Silent => "silent",
             Self::TooMany => "too-many",
+            Self::TooManyHandshakes => "too-many-handshakes",
         }
     }
 

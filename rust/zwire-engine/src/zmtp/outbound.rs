@@ -301,7 +301,7 @@ impl OutboundInner {
             Err(last)
         };
         let stream = timeout(limit, connecting).await.map_err(|_| CloseReason::HandshakeTimeout(limit))??;
-        establish::establish(stream, &self.config, &self.owner).await
+        establish::establish(stream, &self.config, &self.owner, || Ok(())).await
     }
 
     /// Starts the tasks of a connection, and hands it the waiting messages. `None` if this endpoint is
