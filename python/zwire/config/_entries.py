@@ -89,6 +89,11 @@ class AccessRule(Entry):
     key_exprs: Sequence[str]
     """Key expressions; the rule applies to keys that one of them includes."""
 
+    match: Literal["inclusion", "intersection"] | None = None
+    """``"intersection"``: the rule denies each key that has a key in common with one of them, such as ``**``.
+    Only for rules that deny. Default ``None``: inclusion, as in eclipse-zenoh.
+    """
+
     flows: Sequence[Flow] | None = None
     """Directions, seen from this node. Default ``None``: both."""
 

@@ -10,10 +10,10 @@ use core::{ops::RangeInclusive, time::Duration};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use zwire_proto::zenoh::{
-    CongestionControl, Priority, Reliability,
+    CongestionControl, KeyExpr, Priority, Reliability,
     intercept::{
         AccessControl, AccessPolicy, AccessRule, Downsampling, Filter, Flows, Links, LowPass, MessageKind,
-        MessageKinds, Overwrite, QosNetwork, Rate,
+        MessageKinds, Overwrite, QosNetwork, Rate, RuleMatch,
     },
 };
 
@@ -266,10 +266,16 @@ fn range(path: &str, value: &Value) -> Result<RangeInclusive<usize>> {
 
 /// Reads the rules with their names.
 fn rules(path: &str, value: &Value) -> Result<Vec<(String, AccessRule)>> {
-    const NAMES: [&str; 5] = ["id", "permission", "flows", "messages", "key_exprs"];
+    const NAMES: [&str; 6] = ["id", "permission", "flows", "messages", "key_exprs", "match"];
+    const RELATIONS: [&str; 2] = [RuleMatch::Inclusion.name(), RuleMatch::Intersection.name()];
     entries(path, value, &NAMES, |entry| {
+        let allow = entry.need("permission", |path, value| word(path, value, &["deny", "allow"]))? == 1;
+        // An allowed key must be included: a key that only touches others would reach them all.
+        let relations = if allow { &RELATIONS[..1] } else { &RELATIONS[..] };
+        let relation = entry.get("match", |path, value| word(path, value, relations))?;
         let rule = AccessRule {
-            allow: entry.need("permission", |path, value| word(path, value, &["deny", "allow"]))? == 1,
+            allow,
+            relation: relation.map_or_else(RuleMatch::default, |at| RuleMatch::ALL[at]),
             flows: entry.flows()?,
             messages: entry.messages(&MessageKind::ALL, false)?,
             keys: entry.need("key_exprs", |path, value| some(path, value, |p, v| key_expr(p, v, false)))?,
@@ -314,6 +320,19 @@ pub(super) fn access_control(
     const SUBJECTS: &str = "access_control/subjects";
     const POLICIES: &str = "access_control/policies";
     let (rule_names, rules) = places(RULES, rules(RULES, &of(RULES))?)?;
+    for (name, &at) in &rule_names {
+        let rule = &rules[at];
+        if default_allow && !rule.allow && rule.relation == RuleMatch::Inclusion {
+            let keys: Vec<_> = rule.keys.iter().map(KeyExpr::as_str).collect();
+            tracing::warn!(
+                rule = name,
+                keys = keys.join(", "),
+                "a rule of access_control denies only keys that it includes, and the default allows others: a \
+                 message on a wider key, such as **, passes and reaches these; set default_permission to \"deny\", \
+                 or match: \"intersection\" in the rule"
+            );
+        }
+    }
     let (subject_names, subjects) = places(SUBJECTS, subjects(SUBJECTS, &of(SUBJECTS))?)?;
     let mut all = Vec::new();
     for (i, (rules, links)) in policies(POLICIES, &of(POLICIES))?.into_iter().enumerate() {

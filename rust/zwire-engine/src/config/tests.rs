@@ -5,7 +5,7 @@ use std::{ffi::OsString, fs, path::PathBuf};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use zwire_proto::zenoh::{CongestionControl, Priority, WhatAmI};
+use zwire_proto::zenoh::{CongestionControl, Priority, WhatAmI, intercept::RuleMatch};
 
 use super::*;
 
@@ -899,6 +899,37 @@ fn access(path: &str, value: Value) -> Config {
         config.insert(path, value).unwrap();
     }
     config
+}
+
+#[test]
+fn a_denial_that_wider_keys_pass_is_a_warning() {
+    let told = |default: &str, rule: Value| {
+        let mut config = access("access_control/default_permission", json!(default));
+        config.insert("access_control/rules", json!([rule])).unwrap();
+        config.insert("access_control/policies", json!([])).unwrap();
+        let lines = Lines::default();
+        let all = tracing::subscriber::with_default(lines.clone(), || config.resolve().unwrap());
+        let relation = all.intercept.access_control.unwrap().rules[0].relation;
+        (relation, lines.0.lock().clone())
+    };
+    let rule = |permission: &str, relation: Value| json!({"id": "r", "permission": permission, "messages": ["put"], "key_exprs": ["secret/**"], "match": relation});
+    let (relation, lines) = told("allow", rule("deny", Value::Null));
+    assert_eq!(relation, RuleMatch::Inclusion);
+    let [(tracing::Level::WARN, text)] = &lines[..] else { panic!("{lines:?}") };
+    for part in ["rule=\"r\"", "secret/**", "intersection", "default_permission"] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert_eq!(told("allow", rule("deny", json!("inclusion"))).1.len(), 1);
+    assert_eq!(told("allow", rule("deny", json!("intersection"))), (RuleMatch::Intersection, vec![]));
+    assert!(told("deny", rule("deny", Value::Null)).1.is_empty());
+    assert!(told("allow", rule("allow", Value::Null)).1.is_empty());
+    for (permission, relation) in
+        [("allow", json!("intersection")), ("deny", json!("touch")), ("deny", json!(1))]
+    {
+        let mut config = Config::default();
+        let error = config.insert("access_control/rules", json!([rule(permission, relation)])).unwrap_err();
+        assert!(error.to_string().contains("access_control/rules/0/match"), "{error}");
+    }
 }
 
 #[test]

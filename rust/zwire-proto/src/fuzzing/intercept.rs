@@ -7,7 +7,7 @@ use crate::{
         KeyExpr, Reliability, ZenohId,
         intercept::{
             AccessControl, AccessPolicy, AccessRule, Downsampling, Egress, Filter, Flows, Interceptor,
-            LinkFacts, Links, LowPass, MessageKind, Policy, Rate, refusal,
+            LinkFacts, Links, LowPass, MessageKind, Policy, Rate, RuleMatch, refusal,
         },
         wire::NetworkMessage,
     },
@@ -23,6 +23,7 @@ fn access(default_allow: bool, rules: Vec<(bool, &'static str)>) -> AccessContro
             flows: Flows::default(),
             messages: MessageKind::ALL.into_iter().collect(),
             keys: vec![KeyExpr::new(key).expect("canonical")],
+            relation: RuleMatch::default(),
         })
         .collect();
     let all = AccessPolicy { rules: (0..rules.len()).collect(), subjects: vec![Links::default()] };

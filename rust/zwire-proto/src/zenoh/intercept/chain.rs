@@ -21,12 +21,30 @@ const MAX_REMEMBERED_LEN: usize = 256;
 /// Subject of a decision.
 pub(super) struct Subject {
     pub(super) kind: MessageKind,
-    /// `None`: the key has no meaning on this link.
-    pub(super) key: Option<KeyExpr>,
+    pub(super) key: SubjectKey,
     /// Payload and attachment.
     pub(super) size: usize,
     pub(super) qos: Qos,
     pub(super) reliability: Reliability,
+}
+
+/// Key of a message.
+#[derive(Debug)]
+pub(super) enum SubjectKey {
+    Known(KeyExpr),
+    /// The key has no meaning on this link.
+    Unknown,
+    /// An interest without a key is in all keys, verbatim chunks included.
+    All,
+}
+
+impl SubjectKey {
+    const fn known(&self) -> Option<&KeyExpr> {
+        match self {
+            Self::Known(key) => Some(key),
+            Self::Unknown | Self::All => None,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -90,7 +108,7 @@ impl RuleChain {
 
     /// The QoS with which the message passes; `None`: refused.
     pub(super) fn decide(&mut self, now: Now, subject: &Subject) -> Option<Qos> {
-        if let Some(key) = &subject.key
+        if let Some(key) = subject.key.known()
             && !self.rates.iter_mut().all(|limiter| limiter.passes(now, subject.kind, key))
         {
             return None;
@@ -101,7 +119,7 @@ impl RuleChain {
         let qos = self.qos.iter().fold(subject.qos, |qos, entry| changed(entry, subject, qos));
         let fits = |limit: &LowPass| {
             !limit.filter.messages.contains(subject.kind)
-                || !included(&limit.keys, subject.key.as_ref())
+                || !included(&limit.keys, subject.key.known())
                 || subject.size <= limit.size_limit
         };
         self.sizes.iter().all(fits).then_some(qos)
@@ -133,13 +151,17 @@ impl Limiter {
 
 impl Access {
     fn allows(&mut self, subject: &Subject) -> bool {
-        // An unknown key cannot be matched: no rule includes it.
-        let Some(key) = &subject.key else { return self.default_allow };
+        let key = match &subject.key {
+            SubjectKey::Known(key) => key,
+            // It cannot be compared, and its receiver drops the message.
+            SubjectKey::Unknown => return self.default_allow,
+            SubjectKey::All => return self.work_out(subject.kind, None),
+        };
         let place = (subject.kind, key.clone());
         if let Some(known) = self.remembered.get(&place) {
             return *known;
         }
-        let allowed = self.work_out(subject.kind, key);
+        let allowed = self.work_out(subject.kind, Some(key));
         if key.len() <= MAX_REMEMBERED_LEN {
             if self.remembered.len() >= MAX_REMEMBERED {
                 self.remembered.clear();
@@ -150,9 +172,8 @@ impl Access {
     }
 
     /// Computes the decision: a denying rule comes before all, an allowing one before the default.
-    fn work_out(&self, kind: MessageKind, key: &KeyExpr) -> bool {
-        let mut about =
-            self.rules.iter().filter(|r| r.messages.contains(kind) && included(&r.keys, Some(key)));
+    fn work_out(&self, kind: MessageKind, key: Option<&KeyExpr>) -> bool {
+        let mut about = self.rules.iter().filter(|rule| rule.applies(kind, key));
         let mut allowed = self.default_allow;
         about.all(|rule| {
             allowed |= rule.allow;
@@ -164,7 +185,7 @@ impl Access {
 fn changed(entry: &QosNetwork, subject: &Subject, qos: Qos) -> Qos {
     let Overwrite { priority, congestion, express } = entry.only;
     let meant = entry.filter.messages.contains(subject.kind)
-        && entry.keys.as_ref().is_none_or(|keys| included(keys, subject.key.as_ref()))
+        && entry.keys.as_ref().is_none_or(|keys| included(keys, subject.key.known()))
         && entry.payload_size.contains(&subject.size)
         && priority.is_none_or(|p| p == qos.priority())
         && congestion.is_none_or(|c| c == qos.congestion())

@@ -11,7 +11,7 @@ mod tests;
 
 pub use policy::{
     AccessControl, AccessPolicy, AccessRule, Downsampling, Filter, Flow, Flows, LinkFacts, Links, LowPass,
-    MessageKind, MessageKinds, Overwrite, Policy, QosNetwork, Rate,
+    MessageKind, MessageKinds, Overwrite, Policy, QosNetwork, Rate, RuleMatch,
 };
 
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
         },
     },
 };
-use chain::{RuleChain, Subject};
+use chain::{RuleChain, Subject, SubjectKey};
 use std::collections::BTreeMap;
 
 /// Handling of an outgoing message.
@@ -177,8 +177,8 @@ fn subject(
         NetworkMessage::ResponseFinal(_) | NetworkMessage::Oam(_) => return None,
     };
     let key = match key {
-        Some(wire) => resolve(wire, own, other),
-        None => KeyExpr::new("**").ok(),
+        Some(wire) => resolve(wire, own, other).map_or(SubjectKey::Unknown, SubjectKey::Known),
+        None => SubjectKey::All,
     };
     Some(Subject { kind, key, size, qos: message.qos(), reliability })
 }

@@ -149,8 +149,38 @@ pub struct AccessRule {
     pub flows: Flows,
     /// Kinds of messages.
     pub messages: MessageKinds,
-    /// Keys: the rule applies to keys that one of these includes.
+    /// Keys that the rule is about.
     pub keys: Vec<KeyExpr>,
+    /// Relation of a message's key to one of these with which the rule applies.
+    pub relation: RuleMatch,
+}
+
+named! {
+    /// Relation of the key of a message to a key of a rule.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum RuleMatch {
+        /// The rule's key includes the message's, as in Eclipse Zenoh: a wider key, such as `**`, is not matched.
+        #[default]
+        Inclusion = "inclusion",
+        /// Both keys have a key in common.
+        Intersection = "intersection",
+    }
+}
+
+impl AccessRule {
+    /// Whether the rule applies to a message. A message without a key is about all keys, and no rule includes
+    /// all of them, so that a rule that denies some applies.
+    pub(super) fn applies(&self, kind: MessageKind, key: Option<&KeyExpr>) -> bool {
+        let related = |own: &KeyExpr, key: &KeyExpr| match self.relation {
+            RuleMatch::Inclusion => own.includes(key),
+            RuleMatch::Intersection => own.intersects(key),
+        };
+        self.messages.contains(kind)
+            && match key {
+                Some(key) => self.keys.iter().any(|own| related(own, key)),
+                None => !self.allow || self.keys.iter().any(|own| own.as_str() == "**"),
+            }
+    }
 }
 
 /// Entry of `access_control/policies`, its names resolved.

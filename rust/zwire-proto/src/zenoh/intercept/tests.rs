@@ -53,7 +53,17 @@ fn goes(of: &mut Interceptor, message: &NetworkMessage) -> bool {
 }
 
 fn rule(allow: bool, messages: &[MessageKind], on: &[&str]) -> AccessRule {
-    AccessRule { allow, flows: Flows::default(), messages: kinds(messages), keys: keys(on) }
+    AccessRule {
+        allow,
+        flows: Flows::default(),
+        messages: kinds(messages),
+        keys: keys(on),
+        relation: RuleMatch::Inclusion,
+    }
+}
+
+fn touching(messages: &[MessageKind], on: &[&str]) -> AccessRule {
+    AccessRule { relation: RuleMatch::Intersection, ..rule(false, messages, on) }
 }
 
 fn access(default_allow: bool, rules: Vec<AccessRule>) -> Policy {
@@ -118,6 +128,46 @@ fn a_denial_comes_before_all_and_keys_are_included() {
     let policy = access(true, vec![rule(false, &[Put], &["a/**"])]);
     let mut of = Interceptor::new(&policy, &OPEN).unwrap();
     assert!(!comes(&mut of, put("a/b", 1)) && comes(&mut of, del("a/b")) && comes(&mut of, put("b", 1)));
+}
+
+#[test]
+fn a_denial_by_intersection_applies_to_each_key_that_touches() {
+    let policy = access(true, vec![touching(&MessageKind::ALL, &["secret/**"])]);
+    let mut of = Interceptor::new(&policy, &OPEN).unwrap();
+    let sub = |key: &'static str| {
+        let info = Declaration::Subscriber { id: 1, key: WireExpr::full(key) };
+        declare(info)
+    };
+    for _ in 0..2 {
+        for key in ["secret/x", "secret", "**", "*/x", "$*et/x", "**/x", "*/**", "s$*/**/y"] {
+            assert!(!comes(&mut of, put(key, 1)) && !comes(&mut of, del(key)), "{key}");
+            assert!(!comes(&mut of, query(key)) && !comes(&mut of, sub(key)), "{key}");
+            assert!(!goes(&mut of, &put(key, 1)), "{key}");
+        }
+        for key in ["open/x", "*", "open/**", "@/secret/x"] {
+            assert_eq!(comes(&mut of, put(key, 1)), key != "*", "{key} (`*` touches `secret`)");
+        }
+    }
+}
+
+#[test]
+fn an_interest_in_tokens_without_a_key_is_in_those_that_a_rule_denies() {
+    let ask = || {
+        let interest = Interest::new(5, InterestMode::CurrentFuture, InterestOptions::TOKENS, None);
+        NetworkMessage::Interest(interest)
+    };
+    let kind = MessageKind::DeclareLivelinessSubscriber;
+    for (default_allow, rules, passes) in [
+        (true, vec![rule(false, &[kind], &["secret/**"])], false),
+        (true, vec![touching(&[kind], &["secret/**"])], false),
+        (true, vec![rule(false, &[MessageKind::LivelinessQuery], &["secret/**"])], true),
+        (false, vec![rule(true, &[kind], &["open/**"])], false),
+        (false, vec![rule(true, &[kind], &["**"])], true),
+        (false, vec![rule(true, &[kind], &["**"]), rule(false, &[kind], &["secret/**"])], false),
+    ] {
+        let policy = access(default_allow, rules.clone());
+        assert_eq!(comes(&mut Interceptor::new(&policy, &OPEN).unwrap(), ask()), passes, "{rules:?}");
+    }
 }
 
 #[test]
