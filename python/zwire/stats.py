@@ -145,6 +145,7 @@ SessionStats = TypedDict(
         "node.unknown_requests": NotRequired[int],
         "node.ignored": NotRequired[int],
         "node.matching_waits": NotRequired[int],
+        "gossip.refused": int,
         "link.tx_bytes": int,
         "link.tx_messages": int,
         "link.tx_writes": int,
@@ -233,6 +234,11 @@ SESSION: dict[str, Stat] = {
     "node.ignored": _messages("Messages of neighbours that make no sense, or not here."),
     "node.matching_waits": _messages(
         "Messages after which a link was left unread for a while: it had used its time for matching keys."
+    ),
+    "gossip.refused": Stat(
+        "counter",
+        "nodes",
+        "Locators and nodes of gossip that were not connected to: in another network, or too many.",
     ),
     "link.tx_bytes": Stat("counter", "bytes", "Bytes written to links, ended ones included."),
     "link.tx_messages": _messages("Network messages queued for links."),

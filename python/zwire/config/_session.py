@@ -355,6 +355,10 @@ class SessionConfig:
     """Origins of web pages that may connect to WebSocket listeners, such as ``https://dash.example``; ``*``
     allows all. Default none: requests of browsers are refused, those of programs have no origin."""
 
+    gossip_networks: Sequence[str] = key("zwire/gossip/networks", ())
+    """Networks with the nodes to connect to when a neighbour tells of them, such as ``10.0.0.0/8``. Default
+    none: those of the kind of its link (loopback, private, public)."""
+
     max_drift_ms: int = key("zwire/timestamping/max_drift_ms", 500)
     """How far ahead of the own clock a time stamp may lie. Milliseconds, 0 to 4294967295; default 500.
     Anything beyond is too far in the future, see :class:`Timestamping`."""

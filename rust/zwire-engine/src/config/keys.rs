@@ -63,6 +63,8 @@ pub enum Kind {
     Weights,
     /// A list of texts.
     Words,
+    /// A list of networks, each an address with the length of its prefix.
+    Networks,
     /// A list of objects with policies for messages on links.
     Entries(Entries),
     /// A list of anything.
@@ -197,6 +199,7 @@ impl Kind {
             Self::KeyExprs => "a list of key expressions".to_owned(),
             Self::Weights => "a list of {dst_zid: ID, weight: 1 to 65535}".to_owned(),
             Self::Words => "a list of strings".to_owned(),
+            Self::Networks => "a list of networks such as \"10.0.0.0/8\" or \"fd00::/8\"".to_owned(),
             Self::Entries(entries) => format!("a list of {}", entries.form()),
             Self::List => "a list".to_owned(),
             Self::Any => "anything".to_owned(),
@@ -221,8 +224,8 @@ const NO_ROLE: &str = "[]";
 const ALL_ROLES: &str = r#"["router","peer","client"]"#;
 
 use Kind::{
-    Any, AutoConnect, Bool, Choice, Endpoints, Float, Group, Int, Interfaces, KeyExprs, List, Roles, Secret,
-    Weights, Words, Zid,
+    Any, AutoConnect, Bool, Choice, Endpoints, Float, Group, Int, Interfaces, KeyExprs, List, Networks,
+    Roles, Secret, Weights, Words, Zid,
 };
 
 /// Every key, in the order in which a tree shows them.
@@ -449,6 +452,8 @@ pub const KEYS: &[Key] = &[
         "Capture file (pcap) that gets everything that crosses the wire; an existing file is replaced.").hidden(),
     set("zwire/ws/origins", Words, "[]", "",
         "Origins of web pages that may connect to WebSocket listeners, such as `https://dash.example`; `*` allows all."),
+    set("zwire/gossip/networks", Networks, "[]", "",
+        "Networks with the nodes to connect to when a neighbour tells of them, such as `10.0.0.0/8`. Empty: those of the kind of its link (loopback, private, public).").hidden(),
     set("zwire/queue/bytes_per_priority", Int(1024, MAX_BYTES), "4194304", "bytes",
         "Bound of the queue towards each destination, for each priority. Large hides a slow destination longer."),
     set("zwire/handler/capacity_messages", Int(1, 1 << 32), "65536", "messages",

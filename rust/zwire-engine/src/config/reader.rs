@@ -4,7 +4,10 @@ use core::time::Duration;
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
 use serde_json::Value;
-use zwire_proto::zenoh::{KeyExpr, Priority, WhatAmI, ZenohId};
+use zwire_proto::{
+    zenoh::{KeyExpr, Priority, WhatAmI, ZenohId},
+    zre::node::Interface,
+};
 
 use super::{
     AutoConnect, Config, ConfigError, KEYS, Key, PublicationQos, Roles,
@@ -104,6 +107,7 @@ values! {
     AutoConnect: values::auto_connect;
     KeyExpr: |path, value| values::key_expr(path, value, true);
     Vec<KeyExpr>: values::key_exprs;
+    Vec<Interface>: values::networks;
     Vec<PublicationQos>: intercept::publication_qos;
     BTreeMap<ZenohId, u16>: values::weights;
     Vec<String>: |path, value| values::words(key(path).kind, path, value);

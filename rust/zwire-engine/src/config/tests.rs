@@ -51,6 +51,7 @@ fn sample(key: &Key) -> Value {
         Kind::KeyExprs => json!(["a/**", "b"]),
         Kind::Weights => json!([{"dst_zid": "a1b2", "weight": 30}]),
         Kind::Words => json!(["tcp", "udp"]),
+        Kind::Networks => json!(["10.0.0.0/8", "fd00::/8"]),
         Kind::Entries(entries) => match entries {
             Entries::Downsampling => {
                 json!([{"messages": ["put"], "rules": [{"key_expr": "a/*", "freq": 0.5}]}])
@@ -99,6 +100,9 @@ fn wrong(kind: Kind) -> Vec<Value> {
             json!([{"dst_zid": "a1b2", "weight": 1, "more": 1}]),
         ],
         Kind::Words => vec![json!("tcp"), json!([1])],
+        Kind::Networks => {
+            vec![json!("10.0.0.0/8"), json!([1]), json!(["10.0.0.0"]), json!(["10.0.0.0/33"]), json!(["x/8"])]
+        }
         Kind::Entries(_) => vec![json!({}), json!("x"), json!([1]), json!([{}]), json!([{"nobody": 1}])],
         Kind::List => vec![json!({"a": 1}), json!("x")],
         Kind::Any => vec![],

@@ -3,7 +3,10 @@
 use core::{fmt, time::Duration};
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
-use zwire_proto::zenoh::{KeyExpr, Priority, WhatAmI, ZenohId, intercept::Policy};
+use zwire_proto::{
+    zenoh::{KeyExpr, Priority, WhatAmI, ZenohId, intercept::Policy},
+    zre::node::Interface,
+};
 
 use super::{
     AutoConnect, Endpoint, GroupStrategy, LinkOptions, PublicationQos, Roles, TlsSettings, reader::sections,
@@ -123,7 +126,7 @@ sections! {
     }
 
     /// `scouting/gossip/*`.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct GossipScouting {
         /// Whether locators of other nodes are passed on.
         pub enabled: bool,
@@ -135,6 +138,8 @@ sections! {
         pub autoconnect: Roles,
         /// Which of two nodes connects.
         pub strategy: AutoConnect = "autoconnect_strategy",
+        /// Networks with announced nodes to connect to; empty: those of the kind of the link.
+        pub networks: Vec<Interface> = "/zwire/gossip/networks",
     }
 
     /// `timestamping/*`.

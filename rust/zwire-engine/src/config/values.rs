@@ -1,10 +1,16 @@
 //! Single values: checked when they enter the tree, and parsed by the same functions when read.
 
-use std::{collections::BTreeMap, net::SocketAddr};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+};
 
 use crate::net::interfaces::Selector;
 use serde_json::{Map, Value};
-use zwire_proto::zenoh::{CongestionControl, KeyExpr, Priority, Reliability, WhatAmI, ZenohId};
+use zwire_proto::{
+    zenoh::{CongestionControl, KeyExpr, Priority, Reliability, WhatAmI, ZenohId},
+    zre::node::Interface,
+};
 
 use super::{ConfigError, Endpoint, Key, Kind, error::Result, intercept, nearest::nearest};
 
@@ -185,6 +191,7 @@ fn normal(kind: Kind, path: &str, value: Value) -> Result<Value> {
         Kind::KeyExprs => key_exprs(path, &value).map(|_| value),
         Kind::Weights => weights(path, &value).map(|_| value),
         Kind::Words | Kind::Interfaces => words(kind, path, &value).map(|_| value),
+        Kind::Networks => networks(path, &value).map(|_| value),
         Kind::Entries(entries) => intercept::check(entries, path, &value).map(|()| value),
         Kind::List if value.is_array() => Ok(value),
         Kind::List => Err(wrong(kind, path, &value)),
@@ -307,6 +314,18 @@ pub(super) fn words(kind: Kind, path: &str, value: &Value) -> Result<Vec<String>
     }
     let words = list(kind, path, value)?.iter().map(|word| word.as_str().map(str::to_owned));
     words.collect::<Option<_>>().ok_or_else(|| wrong(kind, path, value))
+}
+
+pub(super) fn networks(path: &str, value: &Value) -> Result<Vec<Interface>> {
+    let network = |text: &Value| {
+        let (address, prefix) = text.as_str()?.split_once('/')?;
+        let address: IpAddr = address.parse().ok()?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = prefix.parse().ok().filter(|prefix| *prefix <= most)?;
+        Some(Interface { address, prefix })
+    };
+    let all = list(Kind::Networks, path, value)?.iter().map(network);
+    all.collect::<Option<_>>().ok_or_else(|| wrong(Kind::Networks, path, value))
 }
 
 pub(super) fn role(text: &str) -> Option<WhatAmI> {

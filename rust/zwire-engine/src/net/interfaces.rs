@@ -200,6 +200,24 @@ pub(crate) fn addresses() -> io::Result<Vec<IpAddr>> {
     Ok(all.filter_map(|found| found.address.ip_addr()).filter(|ip| !link_local(ip)).collect())
 }
 
+/// Addresses of this machine, each with its network.
+pub(crate) fn networks() -> io::Result<Vec<Interface>> {
+    let network = |found: getifaddrs::Interface| {
+        #[allow(clippy::cast_possible_truncation, reason = "a count of at most 128 bits")]
+        let (address, prefix) = match found.address {
+            Address::V4(v4) => {
+                (v4.address.into(), v4.netmask.map_or(32, |mask| mask.to_bits().leading_ones() as u8))
+            }
+            Address::V6(v6) => {
+                (v6.address.into(), v6.netmask.map_or(128, |mask| mask.to_bits().leading_ones() as u8))
+            }
+            Address::Mac(_) => return None,
+        };
+        Some(Interface { address, prefix })
+    };
+    Ok(InterfaceFilter::new().get()?.filter_map(network).collect())
+}
+
 fn verdict(purpose: Purpose, flags: InterfaceFlags, address: Ipv4Addr, prefix: u32) -> InterfaceVerdict {
     if !flags.contains(InterfaceFlags::UP) || !flags.contains(InterfaceFlags::RUNNING) {
         InterfaceVerdict::Down

@@ -215,8 +215,10 @@ fn root(shared: &SessionShared, with_stats: bool) -> Value {
         "plugins": null,
     });
     if with_stats && let Some(root) = root.as_object_mut() {
-        let stats: Map<String, Value> =
-            stats::collect(&core).into_iter().map(|(name, value)| (name, value.into())).collect();
+        let stats: Map<String, Value> = stats::collect(&core, &shared.dials)
+            .into_iter()
+            .map(|(name, value)| (name, value.into()))
+            .collect();
         root.insert("stats".into(), stats.into());
     }
     root
@@ -277,7 +279,8 @@ fn dot(graph: &GraphReport) -> String {
 
 fn metrics(shared: &SessionShared, answer: &Answer<'_>, compressed: bool) {
     const SCHEMA: &str = " version=1.0.0; charset=utf-8";
-    let text = open_metrics(&stats::collect(&shared.core.lock()), shared.zid, shared.config.mode);
+    let counters = stats::collect(&shared.core.lock(), &shared.dials);
+    let text = open_metrics(&counters, shared.zid, shared.config.mode);
     let openmetrics = Encoding::APPLICATION_OPENMETRICS_TEXT;
     if !compressed {
         answer.reply("/metrics", openmetrics.with_schema(SCHEMA), text.into_bytes());

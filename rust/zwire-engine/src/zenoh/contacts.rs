@@ -3,7 +3,10 @@
 
 use crate::error::ConnectReason;
 use parking_lot::Mutex;
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 use tokio::sync::Notify;
 use zwire_proto::zenoh::{
     Remote, ZenohId,
@@ -31,7 +34,16 @@ pub(crate) struct Contact {
 #[derive(Default)]
 pub(crate) struct Dials {
     pub(super) candidates: Mutex<Candidates>,
+    /// Locators that gossip has named and that it may not lead to.
+    pub(super) refused: AtomicU64,
     pub(super) changed: Notify,
+}
+
+impl Dials {
+    /// Locators and nodes of gossip to which this node does not connect, because of their network or their number.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed) + self.candidates.lock().refused()
+    }
 }
 
 impl Contacts {

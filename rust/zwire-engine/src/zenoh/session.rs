@@ -721,13 +721,13 @@ impl Session {
     /// Counters by name.
     #[must_use]
     pub fn stats(&self) -> BTreeMap<String, u64> {
-        crate::zenoh::stats::collect(&self.shared.core.lock())
+        crate::zenoh::stats::collect(&self.shared.core.lock(), &self.shared.dials)
     }
 
     /// As [`Self::stats`], plus links, consumers and the rate of drops.
     #[must_use]
     pub fn report(&self) -> Report {
-        crate::zenoh::stats::report(&mut self.shared.core.lock())
+        crate::zenoh::stats::report(&mut self.shared.core.lock(), &self.shared.dials)
     }
 
     /// Closes all links, waits up to [`LINGER`] for queued messages, and ends every queue. Idempotent.

@@ -113,7 +113,7 @@ pub(crate) struct SessionShared {
 }
 
 /// Handler of a node that a neighbour tells of.
-pub(crate) type OnGossip = fn(&Arc<SessionShared>, ZenohId, WhatAmI, Vec<Text>);
+pub(crate) type OnGossip = fn(&Arc<SessionShared>, FaceId, ZenohId, WhatAmI, Vec<Text>);
 
 /// Where a session listens.
 pub(crate) struct Listening {
@@ -307,9 +307,9 @@ impl SessionShared {
                     "time stamps of a clock lie in the future: they are {}",
                     if dropped { "dropped" } else { "replaced" }
                 ),
-                (NodeEvent::Discovered { zid, whatami, locators }, _) => {
+                (NodeEvent::Discovered { from, zid, whatami, locators }, _) => {
                     if let Some(shared) = self.me.upgrade() {
-                        (self.on_gossip)(&shared, zid, whatami, locators);
+                        (self.on_gossip)(&shared, from, zid, whatami, locators);
                     }
                 }
             }

@@ -5,6 +5,7 @@ pub use crate::zenoh::totals::ConsumerKind;
 use crate::{
     rt::{clock, queue::QueueStats},
     zenoh::{
+        contacts::Dials,
         core::{SessionCore, Side},
         link::{LaneReport, Link, LinkEnd},
         totals::LinkTotals,
@@ -21,7 +22,7 @@ macro_rules! named {
     };
 }
 
-pub(crate) fn collect(core: &SessionCore) -> BTreeMap<String, u64> {
+pub(crate) fn collect(core: &SessionCore, dials: &Dials) -> BTreeMap<String, u64> {
     let mut out = BTreeMap::new();
     let mut add = |name: &str, value: u64| *out.entry(name.to_owned()).or_default() += value;
     let stats = core.api.stats();
@@ -46,6 +47,7 @@ pub(crate) fn collect(core: &SessionCore) -> BTreeMap<String, u64> {
             unknown_requests, ignored, matching_waits
         );
     }
+    add("gossip.refused", dials.refused());
     let mut links = core.past.links;
     for link in core.links() {
         links.add(&link);
@@ -120,8 +122,8 @@ pub struct LinkReport {
     pub lanes: Vec<LaneReport>,
 }
 
-pub(crate) fn report(core: &mut SessionCore) -> Report {
-    let counters = collect(core);
+pub(crate) fn report(core: &mut SessionCore, dials: &Dials) -> Report {
+    let counters = collect(core, dials);
     let drops = counters.get(DROPS).copied().unwrap_or(0);
     let (drop_rate, drop_rate_seconds) = core.past.rate.look(clock::mono(), drops);
     let links = core.links().iter().map(|link| link_report(link)).collect();

@@ -6,8 +6,8 @@ use crate::{
     zenoh::{
         WhatAmI, ZenohId,
         discovery::{
-            Candidates, Claim, Contacts, DialOutcome, MAX_DIALS, MAX_TRIED_LOCATORS, Scouting,
-            ScoutingConfig, Transmit, fitted,
+            Candidates, Claim, Contacts, DialOutcome, DueDial, GossipReach, MAX_DIALS, MAX_TRIED_LOCATORS,
+            Scouting, ScoutingConfig, Transmit, fitted,
         },
         wire::ScoutingMessage,
     },
@@ -15,7 +15,7 @@ use crate::{
 };
 use bytes::Bytes;
 use core::{net::SocketAddr, time::Duration};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Most outputs of one datagram or one step of the clock.
 const AT_ONCE: usize = 2;
@@ -105,7 +105,12 @@ pub fn discovery(script: &[u8]) {
             }
             // The end of an attempt that was never begun.
             4 => candidates.handle_dialled(now, zid, DialOutcome::Failed),
-            5 => candidates.handle_found(now, zid, vec!["tcp/10.0.0.9:7447".into(); usize::from(whom)]),
+            5 => {
+                let reach = GossipReach { teller: None, own: Vec::new(), listed: Vec::new() };
+                let told = (whom % 2 == 0).then(|| Arc::new(reach));
+                let locators = vec!["tcp/10.0.0.9:7447".into(); usize::from(whom)];
+                candidates.handle_found(now, zid, locators, told);
+            }
             _ => scouting.handle_datagram(now, SocketAddr::from(([10, 0, 0, whom], 7)), &bytes),
         }
         let mut made = 0;
@@ -127,11 +132,11 @@ pub fn discovery(script: &[u8]) {
             made += 1;
             assert!(found.zid != own && found.locators.len() <= MAX_TRIED_LOCATORS);
             assert_ne!(found.whatami.to_mask() & config.what, 0);
-            candidates.handle_found(now, found.zid, found.locators);
+            candidates.handle_found(now, found.zid, found.locators, None);
         }
         assert!(made <= AT_ONCE, "{made} from one step");
         candidates.handle_timeout(now);
-        while let Some((zid, locators)) = candidates.poll_dial(now) {
+        while let Some(DueDial { zid, locators, .. }) = candidates.poll_dial(now) {
             assert!(!locators.is_empty() && locators.len() <= MAX_TRIED_LOCATORS);
             assert!(!dialling.contains(&zid), "two attempts at {zid}");
             dialling.push(zid);

@@ -7,7 +7,7 @@ use super::{
 use crate::{
     config::{ConnectRules, Endpoint, LinkOptions, Locator, Roles, Target},
     error::ConnectReason,
-    net::{io::group_of, race::STAGGER},
+    net::{interfaces, io::group_of, race::STAGGER, tcp},
     rt::clock,
     zenoh::{
         connect::dial::{dial, is_max_links, log},
@@ -19,12 +19,13 @@ use crate::{
     },
 };
 use core::{net::SocketAddr, time::Duration};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Weak, atomic::Ordering};
 use zwire_proto::{
     Text,
     zenoh::{
         WhatAmI, ZenohId,
-        discovery::{DialOutcome, ScoutingConfig, address},
+        discovery::{DialOutcome, DueDial, GossipReach, MAX_TRIED_LOCATORS, ScoutingConfig, address},
+        node::FaceId,
     },
 };
 
@@ -33,8 +34,8 @@ use zwire_proto::{
 enum Via {
     /// By its answer to a SCOUT.
     Multicast,
-    /// By gossip of a neighbour.
-    Gossip,
+    /// By gossip of a neighbour, which may lead to these addresses.
+    Gossip(Arc<GossipReach>),
 }
 
 /// Delay after a refusal with `MAX_LINKS` the crossing connection of the other side should have
@@ -98,9 +99,37 @@ pub(crate) async fn run(shared: Weak<SessionShared>, mut station: Option<Station
     }
 }
 
-/// Handles a node that a neighbour tells of.
-pub(crate) fn gossiped(shared: &Arc<SessionShared>, zid: ZenohId, whatami: WhatAmI, locators: Vec<Text>) {
-    discovered(shared, Via::Gossip, zid, whatami, locators);
+/// Handles a node that the neighbour of a face tells of: at locators that gossip may lead to.
+pub(crate) fn gossiped(
+    shared: &Arc<SessionShared>,
+    from: FaceId,
+    zid: ZenohId,
+    whatami: WhatAmI,
+    mut locators: Vec<Text>,
+) {
+    let Some(reach) = reach(shared, from) else { return };
+    locators.truncate(MAX_TRIED_LOCATORS);
+    let told = locators.len();
+    locators.retain(|locator| reach.allows_locator(locator.as_str()));
+    let refused = told - locators.len();
+    if refused > 0 {
+        shared.dials.refused.fetch_add(refused as u64, Ordering::Relaxed);
+        tracing::debug!(%zid, refused, "gossip named locators in other networks than zwire/gossip/networks allows");
+    }
+    discovered(shared, Via::Gossip(Arc::new(reach)), zid, whatami, locators);
+}
+
+/// Addresses that the neighbour of a face may tell of; `None` if its link has ended.
+fn reach(shared: &SessionShared, from: FaceId) -> Option<GossipReach> {
+    let teller = match &shared.core.lock().side {
+        Side::Node(side) => side.links.get(&from)?.addresses.map(|(_, remote)| remote.ip()),
+        Side::Client(_) => return None,
+    };
+    let own = interfaces::networks().unwrap_or_else(|error| {
+        tracing::warn!(%error, "the interfaces of this host cannot be read: gossip leads to fewer nodes");
+        Vec::new()
+    });
+    Some(GossipReach { teller, own, listed: shared.config.scouting.gossip.networks.clone() })
 }
 
 /// Handles a node that was found: connects to it if the rules allow (`zenoh-behaviour` 1.8).
@@ -114,7 +143,7 @@ fn discovered(
     let scouting = &shared.config.scouting;
     let (roles, strategy) = match via {
         Via::Multicast => (scouting.multicast.autoconnect, scouting.multicast.strategy),
-        Via::Gossip => (scouting.gossip.autoconnect, scouting.gossip.strategy),
+        Via::Gossip(_) => (scouting.gossip.autoconnect, scouting.gossip.strategy),
     };
     let wanted = roles.contains(whatami) && zid != shared.zid && strategy.allows(shared.zid, zid, whatami);
     if !wanted || shared.config.mode == WhatAmI::Client || shared.contacts.contains(zid) {
@@ -126,7 +155,11 @@ fn discovered(
     };
     locators.retain(|locator| !configured(locator));
     tracing::debug!(%zid, %whatami, ?via, ?locators, "a node was found");
-    shared.dials.candidates.lock().handle_found(clock::now(), zid, locators);
+    let told = match via {
+        Via::Gossip(reach) => Some(reach),
+        Via::Multicast => None,
+    };
+    shared.dials.candidates.lock().handle_found(clock::now(), zid, locators, told);
     connect_found(shared);
 }
 
@@ -141,9 +174,9 @@ fn connect_found(shared: &Arc<SessionShared>) {
             due.push(dial);
         }
     }
-    for (zid, locators) in due {
+    for due in due {
         let ticket = shared.config.open.connect_scouted.then(|| shared.gate.ticket());
-        shared.spawn(connect_to(Arc::downgrade(shared), zid, targets(shared, &locators), ticket));
+        shared.spawn(connect_to(Arc::downgrade(shared), due, ticket));
     }
 }
 
@@ -161,8 +194,13 @@ pub(crate) fn targets(shared: &SessionShared, locators: &[Text]) -> Vec<Target> 
 }
 
 /// Attempt to connect to a node that was found; holds the connection until it ends.
-async fn connect_to(shared: Weak<SessionShared>, zid: ZenohId, targets: Vec<Target>, ticket: Option<Ticket>) {
+async fn connect_to(shared: Weak<SessionShared>, due: DueDial, ticket: Option<Ticket>) {
     let Some(strong) = shared.upgrade() else { return };
+    let DueDial { zid, locators, reach } = due;
+    let mut targets = targets(&strong, &locators);
+    if let Some(reach) = reach {
+        targets = resolved(&strong, targets, &reach).await;
+    }
     let mut outcome = DialOutcome::Failed;
     match dial(&strong, &targets, Some(zid), STAGGER).await {
         Ok(_) => outcome = DialOutcome::Connected,
@@ -189,6 +227,23 @@ async fn connect_to(shared: Weak<SessionShared>, zid: ZenohId, targets: Vec<Targ
         strong.dials.candidates.lock().handle_lost(clock::now(), zid);
         strong.dials.changed.notify_one();
     }
+}
+
+/// The targets whose names have addresses that gossip may lead to. An address itself was judged when it was told.
+async fn resolved(shared: &SessionShared, targets: Vec<Target>, reach: &GossipReach) -> Vec<Target> {
+    let mut allowed = Vec::with_capacity(targets.len());
+    for target in targets {
+        let named = address(target.endpoint.locator().as_str()).is_none();
+        let addresses = if named { tcp::resolve(target.endpoint.address()).await } else { Ok(Vec::new()) };
+        match addresses {
+            Ok(addresses) if addresses.iter().all(|address| reach.allows(address.ip())) => {
+                allowed.push(target)
+            }
+            Ok(_) => drop(shared.dials.refused.fetch_add(1, Ordering::Relaxed)),
+            Err(reason) => log(&vec![(target.endpoint.as_str().to_owned(), reason)]),
+        }
+    }
+    allowed
 }
 
 fn is_crossing(reason: &ConnectReason) -> bool {

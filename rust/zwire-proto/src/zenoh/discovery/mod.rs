@@ -15,9 +15,9 @@ mod scouting;
 #[cfg(test)]
 mod tests;
 
-pub use candidates::{Candidates, DialOutcome, MAX_DIALS};
+pub use candidates::{Candidates, DialOutcome, DueDial, MAX_DIALS};
 pub use contacts::{Claim, Contacts};
-pub use locators::{address, fitted};
+pub use locators::{GossipReach, address, fitted};
 pub use scouting::{Found, Scouting, ScoutingConfig, ScoutingStats, Transmit};
 
 /// Most locators of one node that are stored and tried. A host with more addresses is reached at its

@@ -20,6 +20,8 @@ pub enum NodeEvent {
     /// Gossip reported a node and its locators. The node may already be connected, or be this node
     /// under one of its addresses: the driver decides whether to connect.
     Discovered {
+        /// Face over which the report came.
+        from: FaceId,
         /// The node.
         zid: ZenohId,
         /// Its role.
@@ -49,7 +51,7 @@ pub enum NodeEvent {
 #[derive(Debug, Default)]
 pub(super) struct Events {
     pub(super) ready: BTreeSet<FaceId>,
-    discovered: BTreeMap<ZenohId, (WhatAmI, Vec<Text>)>,
+    discovered: BTreeMap<ZenohId, (FaceId, WhatAmI, Vec<Text>)>,
     ahead: Vec<NodeEvent>,
     /// Time of the last report of each clock.
     spoken_of: BTreeMap<ZenohId, Duration>,
@@ -60,9 +62,9 @@ impl Events {
         self.ready.is_empty() && self.discovered.is_empty() && self.ahead.is_empty()
     }
 
-    pub(super) fn discovered(&mut self, zid: ZenohId, whatami: WhatAmI, locators: Vec<Text>) {
+    pub(super) fn discovered(&mut self, from: FaceId, zid: ZenohId, whatami: WhatAmI, locators: Vec<Text>) {
         if self.discovered.len() < MAX_LINK_STATES || self.discovered.contains_key(&zid) {
-            self.discovered.insert(zid, (whatami, locators));
+            self.discovered.insert(zid, (from, whatami, locators));
         }
     }
 
@@ -88,7 +90,7 @@ impl Events {
         if let Some(event) = self.ahead.pop() {
             return Some(event);
         }
-        let (zid, (whatami, locators)) = self.discovered.pop_first()?;
-        Some(NodeEvent::Discovered { zid, whatami, locators })
+        let (zid, (from, whatami, locators)) = self.discovered.pop_first()?;
+        Some(NodeEvent::Discovered { from, zid, whatami, locators })
     }
 }

@@ -42,7 +42,10 @@ impl Node {
         }
         if face.in_network() {
             self.version += 1;
-            let (changes, ignored) = self.network.handle_records(now.mono, from, &list);
+            let (mut changes, ignored) = self.network.handle_records(now.mono, from, &list);
+            for (zid, whatami, locators) in core::mem::take(&mut changes.discovered) {
+                self.events.discovered(from, zid, whatami, locators);
+            }
             self.stats.ignored += ignored;
             self.apply(changes);
         } else {
@@ -76,7 +79,7 @@ impl Node {
                 continue;
             }
             let whatami = record.whatami.unwrap_or(WhatAmI::Router);
-            self.events.discovered(zid, whatami, locators.clone());
+            self.events.discovered(from, zid, whatami, locators.clone());
             let own_word = zid == neighbour && record.psid == 0;
             if !own_word && !self.config.gossip.multihop {
                 continue;

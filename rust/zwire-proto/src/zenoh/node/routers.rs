@@ -247,9 +247,6 @@ impl Node {
         for (to, list) in changes.send {
             self.send_link_state(to, &list);
         }
-        for (zid, whatami, locators) in changes.discovered {
-            self.events.discovered(zid, whatami, locators);
-        }
         let mut members: BTreeSet<ZenohId> = changes.added.into_iter().collect();
         if !changes.removed.is_empty() {
             self.version += 1;

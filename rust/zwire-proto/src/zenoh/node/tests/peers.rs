@@ -101,7 +101,7 @@ fn the_driver_hears_when_a_neighbour_is_ready_and_of_whom_it_told() {
     };
     let gossip = Oam::new(Oam::LINK_STATE, ExtBody::ZBuf(LinkStateList(vec![record]).encode()));
     world.says(3, NetworkMessage::Oam(gossip));
-    let discovered = NodeEvent::Discovered { zid: zid(9), whatami: WhatAmI::Peer, locators };
+    let discovered = NodeEvent::Discovered { from: FaceId(3), zid: zid(9), whatami: WhatAmI::Peer, locators };
     assert_eq!(world.node.poll_event(), Some(discovered));
     assert_eq!(world.node.poll_event(), None);
 }
