@@ -301,6 +301,7 @@ class NodeStats(TypedDict):
     renewed: int
     queue_full: int
     taken_over: int
+    takeovers_refused: int
     events_dropped: int
 
 
@@ -330,6 +331,11 @@ NODE: dict[str, Stat] = {
     "queue_full": _messages("Messages that found the queue of their peer full, and are lost."),
     "taken_over": Stat(
         "counter", "connections", "Connections that a newer one of the same peer has replaced."
+    ),
+    "takeovers_refused": Stat(
+        "counter",
+        "connections",
+        "Connections refused because the peer of their UUID answers on another one, or has another key.",
     ),
     "events_dropped": Stat("counter", "events", "Events dropped because they were not taken in time."),
 }

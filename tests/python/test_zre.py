@@ -15,7 +15,7 @@ import uuid
 import pyarrow as pa
 import pytest
 
-from zwire import zre
+from zwire import zmtp, zre
 from zwire.errors import ConfigError, ConnectError, InvalidValue, TimedOut, UnknownPeer, UsageError
 
 PATIENCE = 10
@@ -304,6 +304,36 @@ def test_keys(port: int) -> None:
         assert any("CURVE" in ignored["reason"] for ignored in plain.doctor()["ignored"])
     assert asked
     assert secret not in repr(zre.Config(secret_key=secret))
+
+
+def test_an_allowed_key_does_not_speak_for_the_node_of_another(port: int) -> None:
+    """A second key with the UUID of a node ends nothing, in no form of its identity."""
+    public, secret = zre.keypair()
+    with (
+        make("one", port, secret_key=secret, public_key=public) as one,
+        make("two", port, secret_key=zre.keypair()[1]) as two,
+    ):
+        one.join("CHAT")
+        two.join("CHAT")
+        one.wait_for_peers(1, PATIENCE, group="CHAT")
+        two.wait_for_peers(1, PATIENCE, group="CHAT")
+        assert one.endpoint is not None
+        member = zre.keypair()[1]
+        taken = bytes.fromhex(two.uuid)
+        for identity in (b"\x01" + taken, taken, two.uuid.encode()):
+            with zmtp.Dealer(identity=identity, secret_key=member, server_key=public) as thief:
+                thief.connect(one.endpoint, wait=PATIENCE)
+                events: list[zmtp.Event] = []
+                while not any(event.type == "DISCONNECTED" for event in events):
+                    events += thief.events(timeout=PATIENCE)
+        one.shout("CHAT", "to two")
+        assert until(two, zre.Shout).content == [b"to two"]
+        two.shout("CHAT", "to one")
+        told = [one.recv(PATIENCE)]
+        while not isinstance(told[-1], zre.Shout):
+            told.append(one.recv(PATIENCE))
+        assert not [event for event in told if isinstance(event, zre.Exit)]
+        assert one.stats()["takeovers_refused"] + one.stats()["hello_security"] >= 3
 
 
 def test_doctor(port: int) -> None:

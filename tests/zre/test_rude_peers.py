@@ -117,6 +117,34 @@ def test_other_protocols_at_the_mailbox(scene, octets):
     rude.ask("raw", endpoint=ours.endpoint, octets=octets)
 
 
+@pytest.mark.parametrize("form", ["01{}", "{}"])
+def test_a_stranger_with_the_uuid_of_a_live_peer_changes_nothing(scene, form):
+    """From another address: the peer answers, so its session goes on."""
+    ours, rude = scene
+    uuid = ours.told("ENTER")[0]["peer"]
+    for turn in range(3):
+        number = rude.ask("connect", endpoint=ours.endpoint, identity=form.format(uuid))
+        rude.ask("hello", number=number, endpoint=f"tcp://{rude.host.address}:9")
+        rude.ask("throw", octets=f"5a524501{uuid}0000", to=ours.host.address)
+        assert rude.ask("closed", number=number, seconds=5)
+        # Longer than a peer that has just spoken is not asked for an answer.
+        ours.host.run("sleep", str(0.7 * turn))
+    assert len(ours.told("ENTER")) == 1
+    assert ours.ask("call", method="stats")["takeovers_refused"] >= 3
+
+
+def test_a_peer_that_answers_from_nowhere_else_moves_to_another_address(scene, party):
+    """The host of a peer has another address: its old connection is dead, and nothing ends it."""
+    ours, rude = scene
+    greeted(ours, rude)
+    ours.host.run("sleep", "1.1")
+    again = party.rude()
+    number = again.ask("connect", endpoint=ours.endpoint, identity=IDENTITY)
+    again.ask("hello", number=number, endpoint=f"tcp://{again.host.address}:9")
+    ours.wait("ENTER", UUID, count=2, within=5)
+    assert len(ours.told("EXIT", UUID)) == 1
+
+
 def test_datagrams_of_every_length(scene):
     ours, rude = scene
     for octets in [
@@ -157,13 +185,15 @@ def test_a_flood_of_greetings(scene):
     assert ours.ask("memory") - before < 64 * MEGABYTE
 
 
-def test_a_goodbye_of_somebody_else_ends_one_session_only(party):
-    """Nothing authenticates a beacon: the node it names leaves, and is back with the next beacon."""
+def test_a_goodbye_from_another_address_ends_nothing(party):
+    """Nothing authenticates a beacon, but it comes from another address than the connection of the node."""
     ours = party.zwire("ours")
     theirs = party.pyre("theirs")
     rude = party.rude()
     ours.wait("ENTER", theirs)
     theirs.wait("ENTER", ours)
     rude.ask("throw", octets="5a524501" + theirs.uuid + "0000")
+    ours.host.run("sleep", "1")
+    theirs.ask("stop")
     ours.wait("EXIT", theirs)
-    ours.wait("ENTER", theirs, count=2, within=5)
+    assert len(ours.told("ENTER", theirs.uuid)) == 1

@@ -5,6 +5,7 @@ use super::{
     gossip::GossipState,
     interfaces::{Candidate, InterfaceVerdict},
     log::Collectors,
+    shared::as_key,
 };
 use crate::{
     rt::{queue::Weigh, watch::Watch},
@@ -14,12 +15,17 @@ use bytes::Bytes;
 use core::{net::IpAddr, time::Duration};
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
+use tokio::sync::oneshot;
 use zwire_proto::{
     Now,
+    zmtp::link::Message,
     zre::{
         Uuid,
-        node::{DealerId, Interface, ZreEvent, ZreNode as Machine},
-        wire::{Beacon, IdentityForm},
+        node::{
+            ContestEnd, DealerId, Interface, SpeakerAdmission, SpeakerLink, Speakers, ZreEvent,
+            ZreNode as Machine,
+        },
+        wire::Beacon,
     },
 };
 
@@ -51,6 +57,14 @@ pub(super) struct Leaving {
     connection: Arc<Connection>,
     source: IpAddr,
     datagram: Bytes,
+}
+
+/// Messages of a connection that waits until it may speak for its node: those of one read, since reading pauses.
+#[derive(Default)]
+pub(super) struct HeldMessages {
+    pub(super) messages: Vec<Message>,
+    /// Reading goes on when these are dropped.
+    pub(super) pauses: Vec<oneshot::Sender<()>>,
 }
 
 /// Writes to sockets and wake-ups that the machine has asked for, due once the lock of the node is released.
@@ -85,8 +99,12 @@ pub(crate) struct NodeCore {
     /// Goodbyes of peers whose last messages may not be read yet, by connection.
     pub(super) leaving: HashMap<u64, Leaving>,
     pub(super) ways: HashMap<DealerId, Arc<Outbound>>,
-    /// Which connection speaks for an identity: the newest.
-    pub(super) inbound: HashMap<Bytes, Arc<Connection>>,
+    /// Which connections speak for nodes.
+    pub(super) speakers: Speakers,
+    /// Accepted connections that speak for nodes, or wait to, by number.
+    pub(super) inbound: HashMap<u64, Arc<Connection>>,
+    /// Messages of the connections that wait.
+    pub(super) held: HashMap<u64, HeldMessages>,
     pub(crate) listener: Listener,
     pub(crate) senders: Vec<Arc<Mutex<BeaconSender>>>,
     pub(super) effects: NodeEffects,
@@ -102,11 +120,14 @@ pub(crate) struct NodeCore {
 
 impl NodeCore {
     pub(crate) fn new(machine: Machine, listener: Listener, candidates: Vec<Candidate>, port: u16) -> Self {
+        let speakers = Speakers::new(machine.config().max_peers);
         let mut core = Self {
             machine,
             leaving: HashMap::new(),
             ways: HashMap::new(),
+            speakers,
             inbound: HashMap::new(),
+            held: HashMap::new(),
             listener,
             senders: Vec::new(),
             effects: NodeEffects::default(),
@@ -169,13 +190,13 @@ impl NodeCore {
 
     pub(super) fn poll_timeout(&self) -> Option<Duration> {
         let leaving = self.leaving.values().map(|leaving| leaving.at);
-        leaving.chain(self.machine.poll_timeout()).chain(self.gossip.poll_timeout()).min()
+        let speakers = self.speakers.poll_timeout();
+        leaving.chain(self.machine.poll_timeout()).chain(self.gossip.poll_timeout()).chain(speakers).min()
     }
 
     /// The connection that speaks for a node.
     pub(super) fn connection_of(&self, uuid: &Uuid) -> Option<&Arc<Connection>> {
-        let forms = [IdentityForm::Prefixed, IdentityForm::Bare, IdentityForm::Hex];
-        forms.iter().find_map(|form| self.inbound.get(&form.encode(uuid)))
+        self.inbound.get(&self.speakers.of(uuid)?.id)
     }
 
     /// A datagram of discovery. A goodbye waits until the connection of its sender is closed or quiet.
@@ -184,6 +205,10 @@ impl NodeCore {
         let Some(connection) = goodbye.and_then(|beacon| self.connection_of(&beacon.uuid)).cloned() else {
             return self.machine.handle_beacon(now, source, &datagram);
         };
+        // A datagram proves nothing about its sender; the connection of a node from that address does.
+        if connection.remote.ip().to_canonical() != source.to_canonical() {
+            return self.machine.note_refused_speaker(now, &connection.peer.identity);
+        }
         let at = now.mono + LEAVING;
         self.leaving.entry(connection.id).or_insert(Leaving { at, connection, source, datagram });
     }
@@ -200,8 +225,81 @@ impl NodeCore {
         let due = self.leaving.values_mut().filter(|leaving| leaving.at <= now.mono);
         let (unread, quiet): (Vec<_>, Vec<_>) = due.partition(|leaving| leaving.connection.has_unread());
         unread.into_iter().for_each(|leaving| leaving.at = now.mono + LEAVING);
-        for connection in quiet.into_iter().map(|leaving| leaving.connection.id).collect::<Vec<_>>() {
-            self.leave(now, connection);
+        let quiet: Vec<_> = quiet.into_iter().map(|leaving| leaving.connection.clone()).collect();
+        for connection in quiet {
+            // Under CURVE the end of a node is that of its connection: a datagram can be forged.
+            if as_key(&connection.peer.user_id).is_some() && !connection.is_closed() {
+                self.leaving.remove(&connection.id);
+            } else {
+                self.leave(now, connection.id);
+            }
+        }
+    }
+
+    /// Handles a new connection; `false`: it must be closed.
+    pub(super) fn admit(&mut self, now: Now, connection: &Arc<Connection>) -> bool {
+        let (identity, key) = (connection.peer.identity.clone(), as_key(&connection.peer.user_id));
+        if !self.machine.may_speak(now, &identity, key.as_ref()) {
+            return false;
+        }
+        let address = connection.remote.ip().to_canonical();
+        let link = SpeakerLink { id: connection.id, identity: identity.clone(), address, key };
+        match self.speakers.open(now, link) {
+            SpeakerAdmission::Admitted { old } => {
+                self.inbound.insert(connection.id, connection.clone());
+                if let Some(old) = old {
+                    self.replace(now, old);
+                }
+            }
+            SpeakerAdmission::Waits { ask } => {
+                self.inbound.insert(connection.id, connection.clone());
+                self.held.insert(connection.id, HeldMessages::default());
+                if let Some(uuid) = ask {
+                    self.machine.ask(now, &uuid);
+                }
+            }
+            SpeakerAdmission::Refused => {
+                self.machine.note_refused_speaker(now, &identity);
+                return false;
+            }
+        }
+        self.end_contests(now);
+        true
+    }
+
+    /// Closes a connection that no longer speaks for its node.
+    fn replace(&mut self, now: Now, old: u64) {
+        self.taken_over += 1;
+        self.leave(now, old);
+        if let Some(old) = self.inbound.remove(&old) {
+            old.close();
+        }
+    }
+
+    /// Carries out the ends of contests: the loser is closed, the messages of a winner that waited are handled.
+    pub(super) fn end_contests(&mut self, now: Now) {
+        while let Some(ContestEnd { winner, loser }) = self.speakers.poll_end() {
+            match loser {
+                Some(loser) if self.held.remove(&loser).is_some() => {
+                    if let Some(loser) = self.inbound.remove(&loser) {
+                        self.machine.note_refused_speaker(now, &loser.peer.identity);
+                        loser.close();
+                    }
+                }
+                Some(loser) => self.replace(now, loser),
+                None => {}
+            }
+            let (Some(held), Some(connection)) = (self.held.remove(&winner), self.inbound.get(&winner))
+            else {
+                continue;
+            };
+            let (identity, key) = (connection.peer.identity.clone(), as_key(&connection.peer.user_id));
+            if !held.messages.is_empty() {
+                self.speakers.hear(now, winner, &identity);
+            }
+            for message in &held.messages {
+                self.machine.handle_message_by(now, &identity, key.as_ref(), message.frames());
+            }
         }
     }
 
@@ -216,11 +314,6 @@ impl NodeCore {
     pub(crate) fn connections(&self) -> Vec<Arc<Connection>> {
         let ways = self.ways.values().filter_map(|way| way.connection());
         ways.chain(self.collectors.connections()).collect()
-    }
-
-    /// Whether a connection speaks for its identity.
-    pub(super) fn speaks(&self, connection: &Connection) -> bool {
-        self.inbound.get(&connection.peer.identity).is_some_and(|known| known.id == connection.id)
     }
 
     /// The end: everything is closed.

@@ -48,6 +48,8 @@ pub struct Stats {
     pub queue_full: u64,
     /// Connections that lost their identity to a newer one.
     pub taken_over: u64,
+    /// Connections refused because the node of their UUID answers on another one, or has another key.
+    pub takeovers_refused: u64,
     /// Events that the application did not take in time.
     pub events_dropped: u64,
 }
@@ -476,7 +478,14 @@ impl Node {
         let events_dropped = self.shared.events.dropped();
         self.run(|_, core, _| {
             let (queue_full, taken_over) = (core.full, core.taken_over);
-            Ok(Stats { machine: *core.machine.stats(), queue_full, taken_over, events_dropped })
+            let takeovers_refused = core.speakers.refused();
+            Ok(Stats {
+                machine: *core.machine.stats(),
+                queue_full,
+                taken_over,
+                takeovers_refused,
+                events_dropped,
+            })
         })
     }
 

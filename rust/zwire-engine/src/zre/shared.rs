@@ -29,7 +29,7 @@ use std::{
     collections::HashSet,
     sync::{Arc, Weak},
 };
-use tokio::{runtime::Handle, task::AbortHandle};
+use tokio::{runtime::Handle, sync::oneshot, task::AbortHandle};
 use zwire_proto::{
     Now, Text,
     zmtp::{
@@ -158,7 +158,7 @@ const RECONNECT: Reconnect =
 /// How long a handshake may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-fn as_key(bytes: &[u8]) -> Option<[u8; 32]> {
+pub(super) fn as_key(bytes: &[u8]) -> Option<[u8; 32]> {
     bytes.try_into().ok()
 }
 
@@ -298,6 +298,8 @@ impl Timed for NodeShared {
                 core.machine.handle_timeout(now);
                 core.gossip.handle_timeout(now);
                 core.leave_due(now);
+                core.speakers.handle_timeout(now);
+                core.end_contests(now);
                 self.settle_gossip(core, now);
             }
             let next = (!core.machine.is_stopped()).then(|| core.poll_timeout());
@@ -429,25 +431,13 @@ impl Owner for RouterOwner {
         }
     }
 
-    /// The newest connection speaks for an identity; the one before it is closed (`zre` 3, `zmtp` 12.1), and a
-    /// goodbye that waited for its last words is over before the next session begins.
+    /// Each peer has one connection; messages of a peer without an identity are dropped. A goodbye that waited
+    /// for the last words of the connection before is over before the next session begins.
     fn opened(&self, connection: &Arc<Connection>) {
-        let admitted = self.shared.upgrade().and_then(|shared| {
-            shared.with_core(|core, now| {
-                // Each peer has one connection; messages of a peer without an identity are dropped.
-                let identity = connection.peer.identity.clone();
-                let is_new = !core.inbound.contains_key(&identity);
-                if is_new && core.inbound.len() >= core.machine.config().max_peers {
-                    return false;
-                }
-                if let Some(old) = core.inbound.insert(identity, connection.clone()) {
-                    core.taken_over += 1;
-                    core.leave(now, old.id);
-                    old.close();
-                }
-                true
-            })
-        });
+        let admitted = self
+            .shared
+            .upgrade()
+            .and_then(|shared| shared.with_core(|core, now| core.admit(now, connection)));
         if admitted != Some(true) {
             connection.close();
         }
@@ -455,10 +445,23 @@ impl Owner for RouterOwner {
 
     fn received(&self, connection: &Arc<Connection>, inbound: &mut Vec<Inbound>) -> Option<Pause> {
         let shared = self.shared.upgrade()?;
-        shared.with_core(|core, now| {
-            if !core.speaks(connection) {
-                return inbound.clear();
+        let pause = shared.with_core(|core, now| {
+            let identity = &connection.peer.identity;
+            if let Some(held) = core.held.get_mut(&connection.id) {
+                let messages = inbound.drain(..).filter_map(|item| match item {
+                    Inbound::Message(message) => Some(message),
+                    _ => None,
+                });
+                held.messages.extend(messages);
+                let (done, wait) = oneshot::channel::<()>();
+                held.pauses.push(done);
+                return Some(wait);
             }
+            if !core.speakers.hear(now, connection.id, identity) {
+                inbound.clear();
+                return None;
+            }
+            core.end_contests(now);
             if let Some(leaving) = core.leaving.get_mut(&connection.id) {
                 leaving.at = now.mono + LEAVING;
             }
@@ -469,7 +472,11 @@ impl Owner for RouterOwner {
                     core.machine.handle_message_by(now, &identity, key.as_ref(), message.frames());
                 }
             }
+            None
         })?;
+        if let Some(pause) = pause {
+            return Some(Box::pin(async move { drop(pause.await) }));
+        }
         if shared.events.has_space() {
             return None;
         }
@@ -480,10 +487,11 @@ impl Owner for RouterOwner {
     fn closed(&self, connection: Option<&Arc<Connection>>, _reason: &CloseReason) {
         let (Some(shared), Some(connection)) = (self.shared.upgrade(), connection) else { return };
         shared.with_core(|core, now| {
-            if core.speaks(connection) {
-                core.inbound.remove(&connection.peer.identity);
-            }
+            core.speakers.close(connection.id, &connection.peer.identity);
+            core.inbound.remove(&connection.id);
+            core.held.remove(&connection.id);
             core.leave(now, connection.id);
+            core.end_contests(now);
         });
     }
 }

@@ -435,7 +435,9 @@ impl Node {
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = self.run(py, |engine, _| engine.stats())?;
         let dict = stats.machine.named().into_py_dict(py)?;
-        dict.update(dict! { py; of stats: queue_full, taken_over, events_dropped }.as_mapping())?;
+        dict.update(
+            dict! { py; of stats: queue_full, taken_over, takeovers_refused, events_dropped }.as_mapping(),
+        )?;
         Ok(dict)
     }
 

@@ -71,6 +71,9 @@ pub enum Reason {
     /// HELLO with the endpoint of this node.
     #[error("its HELLO names the endpoint of this node: address translation, or copied settings")]
     OwnEndpoint,
+    /// Another connection claims to be a node that answers.
+    #[error("a connection from another address, or with another key, has the UUID of a node that answers")]
+    Claimed,
     /// A message that does not decode.
     #[error("a message that cannot be read")]
     Malformed,

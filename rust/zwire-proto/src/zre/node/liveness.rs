@@ -111,6 +111,14 @@ impl ZreNode {
         Some(next)
     }
 
+    /// Asks a peer for a sign of life: another connection claims to be the peer.
+    pub fn ask(&mut self, now: Now, uuid: &Uuid) {
+        if self.peers.get(uuid).is_some_and(|peer| peer.session.is_some()) {
+            // A peer without room for it is asked by nothing, and silent.
+            let _asked = self.send(now, uuid, Body::Ping);
+        }
+    }
+
     /// The peer closed the connection of a DEALER. If the peer was alive a moment ago, its process has
     /// ended: after a restart it has no state of the session.
     pub fn handle_dealer_ended(&mut self, now: Now, dealer: DealerId) {

@@ -33,6 +33,7 @@ mod log;
 mod named;
 mod peer;
 mod sessions;
+mod speakers;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ mod types;
 pub use config::{Interface, ZreNodeConfig};
 pub use diary::{Ignored, Reason, Source};
 pub use error::NodeError;
+pub use speakers::{ContestEnd, SpeakerAdmission, SpeakerId, SpeakerLink, Speakers};
 pub use stats::ZreNodeStats;
 pub use types::{Action, DealerId, Delivery, EventKind, Shouted, ZreEvent};
 

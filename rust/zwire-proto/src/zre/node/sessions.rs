@@ -75,6 +75,24 @@ impl ZreNode {
         }
     }
 
+    /// Whether a connection with this identity and key may speak for its node: under CURVE only one with
+    /// the key that the node has announced.
+    pub fn may_speak(&mut self, now: Now, identity: &[u8], key: Option<&[u8; 32]>) -> bool {
+        let Some((_, uuid)) = IdentityForm::decode(identity) else { return true };
+        let owner = self.peers.get(&uuid).and_then(|peer| peer.public_key);
+        let other = key.is_some() && owner.is_some() && owner.as_ref() != key;
+        if other {
+            self.stats.hello_security += 1;
+            self.diary.note(now, Source::Peer(uuid), Reason::OtherKey);
+        }
+        !other
+    }
+
+    /// Records that a connection was refused because its node answers on another one.
+    pub fn note_refused_speaker(&mut self, now: Now, identity: &Bytes) {
+        self.diary.note(now, diary::of_identity(identity), Reason::Claimed);
+    }
+
     fn handle_body(&mut self, now: Now, uuid: &Uuid, message: ZreMessage) {
         self.stats.messages_in += 1;
         self.log_message(now, LogEvent::RECV, uuid, message.body.id(), message.sequence);
