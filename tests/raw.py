@@ -1,0 +1,163 @@
+"""Zenoh octet by octet: links of peers that are not ours, and that may break every rule.
+
+Messages are bytes; what they are made of is in ``docs/protocol/zenoh-wire.md``.
+"""
+
+import contextlib
+import itertools
+import socket
+import struct
+
+PATIENCE = 15.0
+"""Seconds within which a node answers, on a busy machine."""
+
+ROUTER, PEER, CLIENT = 0, 1, 2
+
+_NODES = itertools.count(1)
+
+
+def address_of(endpoint):
+    """``tcp/127.0.0.1:7447`` as a pair for sockets."""
+    host, _, port = endpoint.removeprefix("tcp/").rpartition(":")
+    return host, int(port)
+
+
+def vle(number):
+    """A number with seven bits in an octet."""
+    octets = b""
+    while number > 127:
+        octets += bytes([number & 127 | 128])
+        number >>= 7
+    return octets + bytes([number])
+
+
+def sized(octets):
+    """Octets behind their length."""
+    return vle(len(octets)) + octets
+
+
+def wire_expr(key):
+    """The mapping 0 and the whole key; a message with it has the flags of a suffix and of the sender."""
+    return b"\x00" + sized(key.encode())
+
+
+def batch(body):
+    """A batch of a stream, behind its length."""
+    return struct.pack("<H", len(body)) + body
+
+
+def connect(address):
+    stream = socket.create_connection(address, timeout=PATIENCE)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return stream
+
+
+def receive(stream):
+    """The next batch."""
+    raw = b""
+    while len(raw) < 2 or len(raw) < 2 + struct.unpack_from("<H", raw)[0]:
+        part = stream.recv(2 if len(raw) < 2 else 2 + struct.unpack_from("<H", raw)[0] - len(raw))
+        assert part, "the node closed"
+        raw += part
+    return raw[2:]
+
+
+def introduce(address, *, lease=10, role=CLIENT, zid=None):
+    """A connection after the handshake: QoS, batches of 65535 bytes, a lease in seconds, first number 5."""
+    stream = connect(address)
+    zid = struct.pack("<I", 0xABCD0000 + next(_NODES)) if zid is None else zid
+    # INIT with sizes and extensions: QoS, patch 1.
+    opening = b"\xc1\x09" + bytes([(len(zid) - 1) << 4 | role]) + zid
+    stream.sendall(batch(opening + b"\x0a\xff\xff\x81\x27\x01"))
+    ack = receive(stream)
+    assert ack[0] & 0x3F == 0x21, f"no INIT ACK: {ack.hex()}"
+    at = 3 + (ack[2] >> 4) + 1 + (3 if ack[0] & 0x40 else 0)
+    cookie = ack[at : at + 1 + ack[at]]
+    stream.sendall(batch(b"\x42" + vle(lease) + b"\x05" + cookie))
+    ack = receive(stream)
+    assert ack[0] & 0x3F == 0x22, f"no OPEN ACK: {ack.hex()}"
+    return stream
+
+
+def closes(stream):
+    """Whether the node ends the connection; what it still says is read over."""
+    with contextlib.suppress(ConnectionResetError):
+        while stream.recv(65536):
+            pass
+    return True
+
+
+def ended(stream):
+    """Whether the node has ended the connection; what it has said is read over."""
+    stream.settimeout(0.2)
+    try:
+        return closes(stream)
+    except TimeoutError:
+        return False
+
+
+def pushed(stream, data):
+    """Sends as much as the node takes before it closes."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        stream.sendall(data)
+
+
+class Sender:
+    """The numbers of the two channels that a link of :func:`introduce` sends on, and its batches."""
+
+    # FRAME with the extension of the priority 0, and without it.
+    CONTROL, DATA = (b"\xa5", b"\x31\x00"), (b"\x25", b"")
+
+    def __init__(self, stream):
+        self.stream = stream
+        self.numbers = {self.CONTROL: 5, self.DATA: 5}
+
+    def frame(self, messages, channel=DATA):
+        """A batch with a FRAME of messages, on the channel of data or of control."""
+        number = self.numbers[channel]
+        self.numbers[channel] = number + 1
+        return batch(channel[0] + vle(number) + channel[1] + messages)
+
+    def send(self, messages, channel=DATA):
+        """Sends as much as the node takes."""
+        pushed(self.stream, self.frame(messages, channel))
+
+    def declare(self, kind, keys, first=1):
+        """Declares keys under the ids from ``first`` on, as many in a batch as fit."""
+        body = b""
+        for number, key in enumerate(keys, first):
+            message = declaration(kind, number, key)
+            if len(body) + len(message) > 60_000:
+                self.send(body, self.CONTROL)
+                body = b""
+            body += message
+        self.send(body, self.CONTROL)
+
+
+SUBSCRIBER, QUERYABLE, TOKEN = 0x62, 0x64, 0x66
+
+
+def declaration(kind, number, key):
+    """DECLARE with D_SUBSCRIBER, D_QUERYABLE or D_TOKEN, on the priority of control."""
+    return b"\x9e\x21\x08" + bytes([kind]) + vle(number) + wire_expr(key)
+
+
+def put(key, payload=b"x"):
+    """PUSH with PUT."""
+    return b"\x7d" + wire_expr(key) + b"\x01" + sized(payload)
+
+
+def request(number, key):
+    """REQUEST with QUERY."""
+    return b"\x7c" + vle(number) + wire_expr(key) + b"\x03"
+
+
+def interest(number, options, key=None):
+    """INTEREST in present and future declarations; options are the bits of kinds."""
+    body = b"\x79" + vle(number)
+    return body + (
+        bytes([options]) if key is None else bytes([options | 0x10 | 0x20 | 0x40]) + wire_expr(key)
+    )
+
+
+TOKENS = 0x08
