@@ -6,7 +6,6 @@ does: they lose nothing, the hub's memory stays bounded, and the hub answers new
 
 import contextlib
 import functools
-import itertools
 import random
 import resource
 import signal
@@ -21,6 +20,8 @@ from pathlib import Path
 import pytest
 
 import nodes
+import raw
+from raw import PATIENCE, batch, closes, ended, pushed, receive, vle
 from zwire import zenoh
 
 pytestmark = pytest.mark.slow
@@ -28,24 +29,24 @@ pytestmark = pytest.mark.slow
 MIB = 1024  # in KiB, as the kernel counts
 # What the hub may grow by: queues of a few MiB per destination, buffers, and what the allocator keeps.
 GROWTH_KIB = 64 * MIB
-# On an idle machine everything here takes milliseconds.
-PATIENCE = 15.0
 
 
 class Hub:
     """`zwire router` on a free port."""
 
-    def __init__(self, *settings):
+    def __init__(self, *settings, address_space=None):
         options = [option for setting in settings for option in ("--cfg", setting)]
+        command = [sys.executable, "-m", "zwire", "router", "--listen", "tcp/127.0.0.1:0", *options]
+        if address_space is not None:
+            command = ["/bin/sh", "-c", f'ulimit -v {address_space // 1024}; exec "$@"', "sh", *command]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "zwire", "router", "--listen", "tcp/127.0.0.1:0", *options],
+            command,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
         self.endpoint = self.process.stdout.readline().strip()
-        host, _, port = self.endpoint.removeprefix("tcp/").rpartition(":")
-        self.address = (host, int(port))
+        self.address = raw.address_of(self.endpoint)
 
     def kib(self, field):
         """``VmRSS``: resident now; ``VmHWM``: at most so far."""
@@ -124,9 +125,9 @@ class Calm:
 
 
 @contextlib.contextmanager
-def undisturbed(*settings, growth_kib=GROWTH_KIB):
+def undisturbed(*settings, growth_kib=GROWTH_KIB, address_space=None):
     """A hub and calm traffic; the body is rude."""
-    hub = Hub(*settings)
+    hub = Hub(*settings, address_space=address_space)
     try:
         calm = Calm(hub)
         try:
@@ -143,64 +144,11 @@ def undisturbed(*settings, growth_kib=GROWTH_KIB):
 
 
 def connect(hub):
-    stream = socket.create_connection(hub.address, timeout=PATIENCE)
-    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return stream
-
-
-def batch(body):
-    return struct.pack("<H", len(body)) + body
-
-
-def receive(stream):
-    """The next batch."""
-    raw = b""
-    while len(raw) < 2 or len(raw) < 2 + struct.unpack_from("<H", raw)[0]:
-        part = stream.recv(2 if len(raw) < 2 else 2 + struct.unpack_from("<H", raw)[0] - len(raw))
-        assert part, "the hub closed"
-        raw += part
-    return raw[2:]
-
-
-NODES = itertools.count(1)
+    return raw.connect(hub.address)
 
 
 def introduce(hub):
-    """A connection after the handshake: QoS, batches of 65535 bytes, lease 10 s, first number 5."""
-    stream = connect(hub)
-    zid = struct.pack("<I", 0xABCD0000 + next(NODES))
-    # INIT with sizes and extensions: QoS, patch 1.
-    stream.sendall(batch(b"\xc1\x09\x32" + zid + b"\x0a\xff\xff\x81\x27\x01"))
-    ack = receive(stream)
-    assert ack[0] & 0x3F == 0x21
-    at = 3 + (ack[2] >> 4) + 1 + (3 if ack[0] & 0x40 else 0)
-    cookie = ack[at : at + 1 + ack[at]]
-    stream.sendall(batch(b"\x42\x0a\x05" + cookie))
-    assert receive(stream)[0] & 0x3F == 0x22
-    return stream
-
-
-def closes(stream):
-    """Whether the hub ends the connection; what it still says is read over."""
-    with contextlib.suppress(ConnectionResetError):
-        while stream.recv(65536):
-            pass
-    return True
-
-
-def ended(stream):
-    """Whether the hub has ended the connection; what it has said is read over."""
-    stream.settimeout(0.2)
-    try:
-        return closes(stream)
-    except TimeoutError:
-        return False
-
-
-def pushed(stream, data):
-    """Sends as much as the hub takes before it closes."""
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        stream.sendall(data)
+    return raw.introduce(hub.address)
 
 
 def test_random_bytes():
@@ -294,12 +242,6 @@ def test_claims_of_four_gigabytes():
             assert closes(stream)
 
 
-def sequence(number):
-    """A number below 2^14 with seven bits a byte."""
-    high, low = divmod(number, 128)
-    return bytes([low | 0x80, high]) if high else bytes([low])
-
-
 def test_a_message_without_end():
     """Fragment after fragment, beyond the bound of what is put together."""
     bound = 16 * 1024 * 1024
@@ -309,8 +251,41 @@ def test_a_message_without_end():
             stream = held.enter_context(introduce(hub))
             for number in range(5, 5 + int(share * bound) // len(piece)):
                 first = number == 5
-                header = (b"\xe6" if first else b"\x66") + sequence(number) + (b"\x02" if first else b"")
+                header = (b"\xe6" if first else b"\x66") + vle(number) + (b"\x02" if first else b"")
                 pushed(stream, batch(header + piece))
+
+
+def test_fragments_where_memory_is_scarce():
+    """Twelve links each collect a message of 60 MB in a process that has 900 MB of address space."""
+    piece = bytes(60_000)
+    with (
+        undisturbed(address_space=900 << 20, growth_kib=300 * MIB) as hub,
+        contextlib.ExitStack() as held,
+    ):
+        streams = [held.enter_context(introduce(hub)) for _ in range(12)]
+        for number in range(5, 1005):
+            first = number == 5
+            header = (b"\xe6" if first else b"\x66") + vle(number) + (b"\x02" if first else b"")
+            for stream in streams:
+                pushed(stream, batch(header + piece))
+
+
+def test_tens_of_thousands_of_tokens_cost_their_links_and_are_given_back():
+    """Declared by six links, asked for by two that do not read; all leave at once."""
+    with undisturbed("zwire/memory/limit:400000000", growth_kib=200 * MIB) as hub:
+        # Pages of the program's file are no memory of its own: more of them are read with each new path.
+        before, all_before = hub.kib("RssAnon"), hub.kib("VmRSS")
+        with contextlib.ExitStack() as held:
+            for link in range(6):
+                stream = held.enter_context(introduce(hub))
+                raw.Sender(stream).declare(raw.TOKEN, (f"t/{link}/{number}" for number in range(20_000)))
+            for _ in range(2):
+                raw.Sender(held.enter_context(introduce(hub))).send(raw.interest(1, raw.TOKENS))
+            time.sleep(1)
+            assert hub.kib("RssAnon") > before + 20 * MIB
+        eventually(
+            lambda: hub.kib("RssAnon") - before < 0.2 * all_before, "the memory is given back", within=10
+        )
 
 
 @pytest.mark.parametrize("congestion", ["DROP", "BLOCK"])
@@ -349,8 +324,8 @@ def test_an_asker_that_never_reads():
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             for number in range(500):
                 # REQUEST with the full key, QUERY without anything.
-                request = b"\x7c" + sequence(number) + b"\x00\x05large\x03"
-                deaf.sendall(batch(b"\x25" + sequence(5 + number) + request))
+                request = b"\x7c" + vle(number) + b"\x00\x05large\x03"
+                deaf.sendall(batch(b"\x25" + vle(5 + number) + request))
         eventually(lambda: len(asked) > 20, "it was asked")
         time.sleep(1)
         deaf.close()
@@ -365,8 +340,8 @@ def test_keys_that_are_slow_to_compare():
 
         def declare(link, keys):
             for number, key in enumerate(map(str.encode, keys)):
-                declaration = b"\x9e\x21\x08\x62" + sequence(number + 1) + b"\x00" + sequence(len(key)) + key
-                pushed(streams[link], batch(b"\xa5" + sequence(5 + number) + b"\x31\x00" + declaration))
+                declaration = b"\x9e\x21\x08\x62" + vle(number + 1) + b"\x00" + vle(len(key)) + key
+                pushed(streams[link], batch(b"\xa5" + vle(5 + number) + b"\x31\x00" + declaration))
 
         # The first one stays just within the bound of all, and hears something when the hub has taken it in.
         declare(0, [*(f"{pattern}0x{number}" for number in range(90)), "calm"])
@@ -378,10 +353,10 @@ def test_keys_that_are_slow_to_compare():
         for number in range(40):
             for link, stream in enumerate(left):
                 key = f"{number}x{link}/{long}".encode()
-                publication = b"\x7d\x00" + sequence(len(key)) + key + b"\x01\x01x"
+                publication = b"\x7d\x00" + vle(len(key)) + key + b"\x01\x01x"
                 stream.setblocking(False)
                 with contextlib.suppress(BlockingIOError):
-                    pushed(stream, batch(b"\x25" + sequence(5 + number) + publication))
+                    pushed(stream, batch(b"\x25" + vle(5 + number) + publication))
             time.sleep(0.05)
         assert not any(ended(stream) for stream in left[1:3])
 

@@ -355,6 +355,11 @@ class SessionConfig:
     """Origins of web pages that may connect to WebSocket listeners, such as ``https://dash.example``; ``*``
     allows all. Default none: requests of browsers are refused, those of programs have no origin."""
 
+    memory_limit: int = key("zwire/memory/limit", 0)
+    """Memory from which the bounds of declarations (an eighth) and of incomplete messages (a quarter) are
+    derived. Bytes, 0 to 1099511627776; default 0: what the system allows the process (control groups,
+    ``ulimit -v``, the memory of the machine)."""
+
     gossip_networks: Sequence[str] = key("zwire/gossip/networks", ())
     """Networks with the nodes to connect to when a neighbour tells of them, such as ``10.0.0.0/8``. Default
     none: those of the kind of its link (loopback, private, public)."""

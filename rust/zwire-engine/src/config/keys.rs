@@ -454,6 +454,8 @@ pub const KEYS: &[Key] = &[
         "Origins of web pages that may connect to WebSocket listeners, such as `https://dash.example`; `*` allows all."),
     set("zwire/gossip/networks", Networks, "[]", "",
         "Networks with the nodes to connect to when a neighbour tells of them, such as `10.0.0.0/8`. Empty: those of the kind of its link (loopback, private, public).").hidden(),
+    set("zwire/memory/limit", Int(0, MAX_BYTES), "0", "bytes",
+        "Memory from which the bounds of declarations (an eighth) and of incomplete messages (a quarter) are derived. 0: what the system allows the process: control groups, `ulimit -v`, the memory of the machine.").hidden(),
     set("zwire/queue/bytes_per_priority", Int(1024, MAX_BYTES), "4194304", "bytes",
         "Bound of the queue towards each destination, for each priority. Large hides a slow destination longer."),
     set("zwire/handler/capacity_messages", Int(1, 1 << 32), "65536", "messages",

@@ -249,6 +249,8 @@ sections! {
     pub struct Local {
         /// Capture file for all bytes on the wire.
         pub tap: Option<PathBuf>,
+        /// Memory that bounds are derived from, in bytes; 0: what the system allows the process.
+        pub memory_limit: usize = "memory/limit",
         /// Bound of the queue of each link, per priority, in bytes.
         pub queue_bytes_per_priority: usize = "queue/bytes_per_priority",
         /// Default bounds of handlers.

@@ -22,7 +22,7 @@ use std::{
 use zwire_proto::{
     Now,
     zenoh::{
-        KeyExpr, Qos, Reliability,
+        KeyExpr, Priority, Qos, Reliability,
         intercept::refusal,
         node::{FaceId, Node, NodeEvent},
         session::{BarrierEnd, BarrierId, DataSink, EntityId, Event, GetId, Sample, Session},
@@ -88,6 +88,9 @@ impl NodeSide {
         face
     }
 }
+
+/// Messages of the node for which there is always room.
+const MANY_MESSAGES: usize = 4096;
 
 /// The machines of one node.
 pub(crate) struct SessionCore {
@@ -287,6 +290,10 @@ impl SessionCore {
             }
             self.back = back;
             if quiet {
+                // An answer to an interest may have filled it with a message for each key there is.
+                if self.from_node.capacity() > MANY_MESSAGES {
+                    self.from_node.shrink_to(MANY_MESSAGES);
+                }
                 return;
             }
         }
@@ -417,7 +424,11 @@ impl SessionCore {
         self.pump(now, effects);
         self.advanced_timeouts(now, effects);
         if let Side::Node(side) = &mut self.side {
-            side.node.handle_timeout(now);
+            let NodeSide { node, links, .. } = &mut **side;
+            // Declarations go on the lane of control.
+            node.handle_timeout_where(now, &|face| {
+                links.get(&face).is_none_or(|link| !link.is_congested(Priority::Control))
+            });
         }
         self.pump(now, effects);
     }

@@ -6,13 +6,14 @@
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
-/// From this total on the links share what is left, and at twice this total reassembly stops: four of the
-/// largest messages that a link of a router may collect.
+/// Largest [`Pool::plenty`]: four of the largest messages that a link of a router may collect.
 const PLENTY: usize = 1 << 30;
 
 /// Bytes of incomplete messages of the links of a node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pool {
+    /// From this total on the links share what is left, and at twice this total reassembly stops.
+    plenty: usize,
     used: AtomicUsize,
     /// Number of links that hold any.
     holders: AtomicUsize,
@@ -22,6 +23,18 @@ pub(crate) struct Pool {
 pub(crate) struct Share {
     pool: Arc<Pool>,
     mine: usize,
+}
+
+impl Pool {
+    /// A pool of at most a quarter of the memory that the process may use.
+    pub(crate) fn within(memory: Option<u64>) -> Self {
+        let part = memory.and_then(|memory| usize::try_from(memory / 8).ok());
+        Self {
+            plenty: part.map_or(PLENTY, |part| part.min(PLENTY)),
+            used: AtomicUsize::new(0),
+            holders: AtomicUsize::new(0),
+        }
+    }
 }
 
 impl Share {
@@ -46,18 +59,19 @@ impl Share {
             }
             self.mine = holds;
         }
-        let used = self.pool.used.load(Relaxed);
-        if used <= PLENTY {
-            return most;
+        let (used, plenty) = (self.pool.used.load(Relaxed), self.pool.plenty);
+        if used <= plenty {
+            // A message that is collected alone may take all of it, and no more.
+            return most.min(2 * plenty - used + self.mine);
         }
         // The pool is exhausted: every link loses its incomplete messages rather than the process its
         // memory.
-        if used >= 2 * PLENTY {
+        if used >= 2 * plenty {
             return 0;
         }
         // A link that holds nothing yet counts as one more.
         let holders = self.pool.holders.load(Relaxed) + usize::from(self.mine == 0);
-        most.min(PLENTY / holders.max(1))
+        most.min(plenty / holders.max(1))
     }
 }
 
@@ -75,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_link_alone_may_have_its_own_bound() {
-        let pool = Arc::new(Pool::default());
+        let pool = Arc::new(Pool::within(None));
         let mut share = Share::new(pool);
         assert_eq!(share.update(0, 256 * MIB), 256 * MIB);
         assert_eq!(share.update(200 * MIB, 256 * MIB), 256 * MIB);
@@ -83,7 +97,7 @@ mod tests {
 
     #[test]
     fn many_links_share_and_a_late_one_gets_its_part() {
-        let pool = Arc::new(Pool::default());
+        let pool = Arc::new(Pool::within(None));
         let mut greedy: Vec<Share> = (0..10).map(|_| Share::new(pool.clone())).collect();
         // Each takes up to its bound, repeatedly.
         for _ in 0..4 {
@@ -109,5 +123,19 @@ mod tests {
         drop(greedy);
         assert_eq!((pool.used.load(Relaxed), pool.holders.load(Relaxed)), (0, 0));
         assert_eq!(late.update(0, 256 * MIB), 256 * MIB);
+    }
+
+    #[test]
+    fn little_memory_is_shared_likewise() {
+        let pool = Arc::new(Pool::within(Some(400 << 20)));
+        let mut links: Vec<Share> = (0..8).map(|_| Share::new(pool.clone())).collect();
+        assert_eq!(links[0].update(0, 256 * MIB), 100 * MIB, "a quarter of the memory");
+        for _ in 0..4 {
+            for link in &mut links {
+                let may = link.update(link.mine, 256 * MIB);
+                link.update(may.max(link.mine), 256 * MIB);
+            }
+        }
+        assert!(pool.used.load(Relaxed) <= 100 * MIB, "{}", pool.used.load(Relaxed));
     }
 }

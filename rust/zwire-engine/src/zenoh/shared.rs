@@ -10,6 +10,7 @@ use crate::{
     },
     rt::{
         clock,
+        memory::{self, Freed},
         queue::INTERRUPT_PERIOD,
         runtime::Birth,
         timer::{Timed, Timer},
@@ -42,7 +43,7 @@ use zwire_proto::{
     Now, Text,
     zenoh::{
         CongestionControl, Qos, Reliability, Remote, Timestamp, WhatAmI, ZenohId,
-        node::{FaceId, GossipConfig, Node, NodeConfig as RoutingConfig, NodeEvent, NodeMode},
+        node::{FaceId, FaceLimits, GossipConfig, Node, NodeConfig as RoutingConfig, NodeEvent, NodeMode},
         session::{EntityId, QueryId, QueryReply, Session as Api, SessionConfig},
         wire::{CloseReason, NetworkMessage},
     },
@@ -82,6 +83,8 @@ pub(crate) struct SessionShared {
     pub(crate) runtime: Handle,
     pub(crate) tap: Option<Arc<Tap>>,
     pub(crate) reassembly: Arc<Pool>,
+    /// Memory of the declarations of links that have ended.
+    freed: Freed,
     /// Conditions that `open` waits for.
     pub(crate) gate: Gate,
     /// Nodes that there is a session with.
@@ -137,6 +140,10 @@ impl SessionShared {
         let gate = Gate::new(config.open.declares);
         Arc::new_cyclic(|weak: &Weak<Self>| {
             let host: Weak<dyn QueryHost> = weak.clone();
+            let memory = match config.zwire.memory_limit {
+                0 => memory::available(),
+                limit => Some(limit as u64),
+            };
             let api = Api::new(SessionConfig {
                 queries_default_timeout: config.queries_default_timeout,
                 namespace: config.namespace.clone(),
@@ -152,6 +159,7 @@ impl SessionShared {
                     query_timeout: config.queries_default_timeout,
                     interest_timeout: config.interests_timeout,
                     transport_weights: config.transport_weights.clone(),
+                    limits: memory.map_or_else(FaceLimits::default, FaceLimits::within),
                     gossip: GossipConfig {
                         enabled: config.scouting.gossip.enabled,
                         multihop: config.scouting.gossip.multihop,
@@ -171,7 +179,8 @@ impl SessionShared {
                 config,
                 runtime,
                 tap,
-                reassembly: Arc::default(),
+                reassembly: Arc::new(Pool::within(memory)),
+                freed: Freed::default(),
                 gate,
                 contacts: Contacts::new(zid),
                 users,
@@ -382,6 +391,7 @@ impl SessionShared {
                 Side::Node(side) => {
                     if side.links.remove(&face).is_some() {
                         side.node.handle_face_down(now, face);
+                        self.freed.add(side.node.take_freed());
                     }
                 }
             }
@@ -555,6 +565,9 @@ impl Timed for SessionShared {
         self.with_core(&mut Effects::default(), |core, now, effects| {
             if core.poll_timeout().is_some_and(|deadline| deadline <= now.mono) {
                 core.handle_timeout(now, effects);
+                if let Side::Node(side) = &mut core.side {
+                    self.freed.add(side.node.take_freed());
+                }
             }
         });
         let core = self.core.lock();

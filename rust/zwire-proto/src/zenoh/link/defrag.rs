@@ -347,7 +347,10 @@ impl<P: DefragPolicy> Defrag<P> {
         if wanted < len {
             return false;
         }
-        self.bytes.reserve_exact(wanted - self.bytes.len());
+        // A peer chooses the size: if there is no memory for it, that costs the message.
+        if self.bytes.try_reserve_exact(wanted - self.bytes.len()).is_err() {
+            return false;
+        }
         budget.used = budget.used - old + self.bytes.capacity();
         true
     }

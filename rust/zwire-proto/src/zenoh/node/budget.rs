@@ -17,6 +17,8 @@ use core::time::Duration;
 
 /// The memory of an entry beside its text: maps, numbers, allocator.
 const ENTRY: usize = 256;
+/// The memory of a declaration that a face was sent: an entry of a map, and its part of the key.
+const ANNOUNCED: usize = 96;
 /// The memory of one branch of the index.
 const BRANCH: usize = 192;
 /// Longest key that is quickly compared with another one of that length.
@@ -66,6 +68,8 @@ impl Cost {
 #[derive(Debug)]
 pub(super) struct Account {
     pub(super) used: Cost,
+    /// Number of declarations that the face was sent.
+    pub(super) announced: usize,
     pace: Pace,
     /// Whether it is a session of this process, which needs no share and never waits.
     is_local: bool,
@@ -73,7 +77,7 @@ pub(super) struct Account {
 
 impl Account {
     pub(super) fn new(is_local: bool) -> Self {
-        Self { used: Cost::default(), pace: Pace::default(), is_local }
+        Self { used: Cost::default(), announced: 0, pace: Pace::default(), is_local }
     }
 }
 
@@ -81,6 +85,8 @@ impl Account {
 #[derive(Debug, Default)]
 pub(super) struct NodeBudget {
     pub(super) used: Cost,
+    /// Number of declarations that faces were sent.
+    pub(super) announced: usize,
     /// Number of faces that have shares: all but those of this process.
     pub(super) faces: usize,
     pace: Pace,
@@ -94,10 +100,42 @@ impl NodeBudget {
         self.faces += usize::from(!account.is_local);
     }
 
-    /// Removes a face, and what its keys and interests still cost.
+    /// Removes a face; its declarations cost memory until [`release`](Self::release).
     pub(super) fn close(&mut self, account: &Account) {
         self.faces -= usize::from(!account.is_local);
+    }
+
+    /// Removes what the keys and interests of a face still cost, after its declarations were withdrawn.
+    pub(super) fn release(&mut self, account: &Account) {
         self.used.subtract(account.used);
+    }
+
+    /// Memory of the declarations that a face has made and was sent.
+    pub(super) const fn bytes_of(&self, account: &Account) -> usize {
+        account.used.bytes + ANNOUNCED * account.announced
+    }
+
+    /// Checks that a face may be sent as many more declarations, in answer to an interest.
+    pub(super) fn check_answer(
+        &self,
+        account: &Account,
+        more: usize,
+        limits: &FaceLimits,
+    ) -> Result<(), FaceError> {
+        let cost = Cost { bytes: more.saturating_mul(ANNOUNCED), slow_ns: 0 };
+        if account.is_local || more == 0 { Ok(()) } else { self.check_share(account, cost, limits) }
+    }
+
+    /// Counts a declaration that a face was sent.
+    pub(super) const fn announce(&mut self, account: &mut Account) {
+        account.announced += 1;
+        self.announced += 1;
+    }
+
+    /// Counts declarations that a face was sent and that have ended.
+    pub(super) const fn withdraw(&mut self, account: &mut Account, number: usize) {
+        account.announced -= number;
+        self.announced -= number;
     }
 
     /// Charges a face for a declaration on `key`.
@@ -113,7 +151,7 @@ impl NodeBudget {
             return Err(FaceError::TableFull { needed, bound: limits.table_bytes });
         }
         if !account.is_local {
-            self.check_share(account.used, cost, limits)?;
+            self.check_share(account, cost, limits)?;
         }
         account.used.add(cost);
         self.used.add(cost);
@@ -121,11 +159,12 @@ impl NodeBudget {
     }
 
     /// Checks that the node has as much left, or else the face of its share.
-    fn check_share(&self, used: Cost, cost: Cost, limits: &FaceLimits) -> Result<(), FaceError> {
+    fn check_share(&self, account: &Account, cost: Cost, limits: &FaceLimits) -> Result<(), FaceError> {
         // Half of an equal part.
         let parts = 2 * self.faces.max(1);
-        let (all, bound) = (self.used.bytes + cost.bytes, limits.node_bytes);
-        if all > bound && used.bytes + cost.bytes > bound / parts {
+        let used = account.used;
+        let (all, bound) = (self.used.bytes + ANNOUNCED * self.announced + cost.bytes, limits.node_bytes);
+        if all > bound && used.bytes + ANNOUNCED * account.announced + cost.bytes > bound / parts {
             return Err(FaceError::NodeFull { needed: all, bound, share: bound / parts });
         }
         let (all, own) = (self.used.slow_ns + cost.slow_ns, used.slow_ns + cost.slow_ns);

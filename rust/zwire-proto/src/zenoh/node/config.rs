@@ -119,10 +119,10 @@ impl NodeConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FaceLimits {
     /// Bytes of declared keys, entities and interests, each with a surcharge for the memory of its
-    /// entry. The default of 32 MiB holds about 60 000 subscribers on keys of usual length.
+    /// entry. The default of 32 MiB holds about 40 000 subscribers on keys of usual length.
     pub table_bytes: usize,
-    /// Bytes of the declarations of all faces together. Beyond it a face may still use half of an equal
-    /// part. The default of 1 GiB holds about 2 million subscribers.
+    /// Bytes of the declarations of all faces together, made and sent. Beyond it a face may still use half of an
+    /// equal part. The default of 1 GiB holds about 1.2 million subscribers.
     pub node_bytes: usize,
     /// Most open interests. Each costs a comparison whenever a face declares something. The default of
     /// 16 384 allows as many publishers in one session.
@@ -136,6 +136,26 @@ pub struct FaceLimits {
     /// default of 8 MiB holds 20 000 keys of usual length.
     pub route_cache_bytes: usize,
 }
+
+impl FaceLimits {
+    /// The default limits, in a process that may use so much memory: an eighth of it for declarations, and a
+    /// sixteenth for those of other routers.
+    #[must_use]
+    pub fn within(memory: u64) -> Self {
+        let all = Self::default();
+        let part = |bytes: usize, part: u64| bytes.min(usize::try_from(memory / part).unwrap_or(bytes));
+        Self {
+            table_bytes: part(all.table_bytes, 16).max(MIN_TABLE),
+            node_bytes: part(all.node_bytes, 8).max(MIN_TABLE),
+            network_bytes: part(all.network_bytes, 16).max(MIN_TABLE),
+            route_cache_bytes: part(all.route_cache_bytes, 64).max(MIN_TABLE / 4),
+            ..all
+        }
+    }
+}
+
+/// Least bound of declarations, however little memory there is: a node without any serves no purpose.
+const MIN_TABLE: usize = 1 << 20;
 
 impl Default for FaceLimits {
     fn default() -> Self {

@@ -4,7 +4,7 @@
 use super::{
     FaceError, FaceId, Node,
     budget::{QUICK, compare_ns},
-    face::{Announced, Face, FaceRef, Region, relays},
+    face::{Announced, Face, FaceRef, Region, Watch, relays},
     gateway::Fate,
     tables::{FaceEntity, Holder, Resource, merge},
 };
@@ -136,15 +136,23 @@ impl Node {
         self.changed(from, kind, &key);
     }
 
-    /// Invalidates routes and updates interested faces after an entity at `from` came, changed or went.
     fn changed(&mut self, from: FaceId, kind: EntityKind, key: &KeyExpr) {
+        self.changed_at(Some(from), kind, key);
+    }
+
+    /// Invalidates routes and updates interested faces after an entity at `from` came, changed or went; `None`:
+    /// at a face that is gone.
+    pub(super) fn changed_at(&mut self, from: Option<FaceId>, kind: EntityKind, key: &KeyExpr) {
         if kind == EntityKind::Subscriber {
             self.version += 1;
         }
-        let Some(source) = self.faces.get(&from) else { return };
+        let source = from.and_then(|from| Some((from, self.faces.get(&from)?)));
+        if from.is_some() && source.is_none() {
+            return;
+        }
         let mut concerned = Vec::new();
         for (id, face) in &self.faces {
-            if self.tells(kind, (from, source), (*id, face)) {
+            if source.is_none_or(|source| self.tells(kind, source, (*id, face))) {
                 let watched = if key.len() > QUICK { face.watched_bytes } else { face.watched_slow_bytes };
                 // Twice: to find the keys that are concerned, and to update each.
                 self.tables.note_work(2 * compare_ns(watched, key.len()));
@@ -198,7 +206,12 @@ impl Node {
     }
 
     /// Declaration of one resource for `to`: the infos of all other faces' entities on it, merged.
-    fn offer(&self, to: FaceRef<'_>, kind: EntityKind, resource: &Resource) -> Option<QueryableInfo> {
+    pub(super) fn offer(
+        &self,
+        to: FaceRef<'_>,
+        kind: EntityKind,
+        resource: &Resource,
+    ) -> Option<QueryableInfo> {
         self.audible(to, kind, resource).reduce(merge)
     }
 
@@ -288,7 +301,12 @@ impl Node {
         let known = face.announced[kind as usize].get(key).copied();
         let id = known.and_then(|known| known.id).unwrap_or_else(|| face.new_id());
         let exact = known.is_some_and(|known| known.exact) || face.watches_key(kind, key);
-        face.announced[kind as usize].insert(key.clone(), Announced { id: Some(id), info, exact });
+        if face.announced[kind as usize]
+            .insert(key.clone(), Announced { id: Some(id), info, exact })
+            .is_none()
+        {
+            self.budget.announce(&mut face.account);
+        }
         self.send_declaration(to, interest_id, kind, id, key, info);
     }
 
@@ -310,7 +328,9 @@ impl Node {
     /// that Eclipse Zenoh writes (`zenoh-behaviour` 3.10).
     fn withdraw(&mut self, to: FaceId, kind: EntityKind, key: &KeyExpr, known: Announced) {
         let Some(face) = self.faces.get_mut(&to) else { return };
-        face.announced[kind as usize].remove(key);
+        if face.announced[kind as usize].remove(key).is_some() {
+            self.budget.withdraw(&mut face.account, 1);
+        }
         let (id, key) = match (known.id, kind) {
             (Some(id), EntityKind::Subscriber) => (id, None),
             (Some(id), _) => (id, Some(WireExpr::EMPTY)),
@@ -323,13 +343,20 @@ impl Node {
         self.send(to, NetworkMessage::Declare(Declare::new(interest_id, body)));
     }
 
-    /// Sends a neighbour in a mesh all declarations that it needs, then D_FINAL.
-    pub(super) fn tell_all(&mut self, to: FaceId) {
-        let Some(face) = self.faces.get(&to) else { return };
+    /// Sends a neighbour in a mesh all declarations that it needs. `false`: the rest follows in steps, and then
+    /// D_FINAL.
+    pub(super) fn tell_all(&mut self, to: FaceId) -> bool {
+        let watch = Watch { kinds: [true; 3], key: None, aggregate: false };
+        // A neighbour that may not be told of all is no reason to close a link of the mesh.
+        if self.is_long_answer(&watch) && self.answer_gradually(to, None, watch, Vec::new()).is_ok() {
+            return false;
+        }
+        let Some(face) = self.faces.get(&to) else { return true };
         let all = EntityKind::ALL.map(|kind| (kind, self.offers((to, face), kind, None)));
         for (kind, offers) in all {
             offers.iter().for_each(|(key, info)| self.announce(to, None, kind, key, *info));
         }
+        true
     }
 
     pub(super) fn withdraw_all(&mut self, from: FaceId) {

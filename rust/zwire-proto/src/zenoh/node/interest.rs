@@ -14,7 +14,7 @@ use crate::{
         wire::{Declaration, Interest, InterestMode, InterestOptions, QueryableInfo},
     },
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, btree_map::Entry};
 
 impl Node {
     pub(super) fn handle_interest(&mut self, now: Now, from: FaceId, interest: &Interest) -> FaceResult {
@@ -51,17 +51,18 @@ impl Node {
 
         // Interests in current declarations need memory only while other nodes are asked.
         let bound = self.config.limits.interests;
-        if self.waiting.count(from, bound) >= bound {
+        if self.waiting.count(from, bound) + self.work.answers_to(from, bound) >= bound {
             return Err(FaceError::TooManyInterests { bound });
         }
 
         if interest.mode.future() {
             self.store_watch(from, interest.id, watch.clone())?;
         }
-        if interest.mode.current() {
-            self.answer(from, interest, &watch);
-        } else {
-            self.note_existing(from, &watch);
+        let is_long = interest.mode.current() && self.is_long_answer(&watch);
+        if !interest.mode.current() {
+            self.note_existing(from, &watch)?;
+        } else if !is_long {
+            self.answer(from, interest, &watch)?;
         }
         let asked = match self.faces.get(&from).map(|face| face.region) {
             Some(Region::Clients) => {
@@ -70,7 +71,10 @@ impl Node {
             }
             _ => Vec::new(),
         };
-        self.finish_or_wait(now, from, interest, asked);
+        if is_long {
+            return self.answer_gradually(from, Some(interest), watch, asked);
+        }
+        self.finish_or_wait(now, from, interest.id, asked);
         Ok(())
     }
 
@@ -90,6 +94,7 @@ impl Node {
 
     fn drop_interest(&mut self, from: FaceId, id: u32) {
         self.waiting.remove((from, id));
+        self.work.drop_answer(from, id);
         let Some(face) = self.faces.get_mut(&from) else { return };
         match face.watches.remove(&id) {
             Some(watch) => self.settle(from, &watch),
@@ -116,8 +121,10 @@ impl Node {
                 (Some(known), Some(info)) if known.info != info => self.announce(of, None, kind, &key, info),
                 (_, Some(_)) => {}
                 (_, None) => {
-                    if let Some(face) = self.faces.get_mut(&of) {
-                        face.announced[kind as usize].remove(&key);
+                    if let Some(face) = self.faces.get_mut(&of)
+                        && face.announced[kind as usize].remove(&key).is_some()
+                    {
+                        self.budget.withdraw(&mut face.account, 1);
                     }
                 }
             }
@@ -125,9 +132,11 @@ impl Node {
     }
 
     /// Sends the current declarations. With Future under the ids that U_* will use, otherwise with 0.
-    fn answer(&mut self, to: FaceId, interest: &Interest, watch: &Watch) {
+    fn answer(&mut self, to: FaceId, interest: &Interest, watch: &Watch) -> FaceResult {
         for kind in EntityKind::ALL.into_iter().filter(|kind| watch.kinds[*kind as usize]) {
-            for (key, info) in self.offers_for(to, kind, watch) {
+            let offers = self.offers_for(to, kind, watch);
+            self.check_answer(to, offers.len())?;
+            for (key, info) in offers {
                 if interest.mode.future() {
                     // An id has one declaration, whichever interest it answers.
                     let face = self.faces.get(&to);
@@ -138,6 +147,12 @@ impl Node {
                 }
             }
         }
+        Ok(())
+    }
+
+    pub(super) fn check_answer(&self, to: FaceId, offers: usize) -> FaceResult {
+        let Some(face) = self.faces.get(&to) else { return Ok(()) };
+        self.budget.check_answer(&face.account, offers, &self.config.limits)
     }
 
     /// The present declarations that an interest asks for.
@@ -153,22 +168,23 @@ impl Node {
     }
 
     /// Makes sure that a face that asks for future declarations only is sent the end of present ones.
-    fn note_existing(&mut self, to: FaceId, watch: &Watch) {
+    fn note_existing(&mut self, to: FaceId, watch: &Watch) -> FaceResult {
         for kind in EntityKind::ALL.into_iter().filter(|kind| watch.kinds[*kind as usize]) {
             let offers = self.offers_for(to, kind, watch);
-            let Some(face) = self.faces.get_mut(&to) else { return };
+            self.check_answer(to, offers.len())?;
+            let Some(face) = self.faces.get_mut(&to) else { return Ok(()) };
             for (key, info) in offers {
-                face.announced[kind as usize].entry(key).or_insert(Announced {
-                    id: None,
-                    info,
-                    exact: !watch.aggregate,
-                });
+                if let Entry::Vacant(entry) = face.announced[kind as usize].entry(key) {
+                    entry.insert(Announced { id: None, info, exact: !watch.aggregate });
+                    self.budget.announce(&mut face.account);
+                }
             }
         }
+        Ok(())
     }
 
     /// Sends D_FINAL, at once or when neighbours that may know more have answered.
-    fn finish_or_wait(&mut self, now: Now, to: FaceId, interest: &Interest, asked: Vec<FaceId>) {
+    pub(super) fn finish_or_wait(&mut self, now: Now, to: FaceId, id: u32, asked: Vec<FaceId>) {
         let deadline = now.mono.saturating_add(self.config.interest_timeout);
         let timeout = self.config.interest_timeout;
         // A neighbour that has not sent D_FINAL within the timeout never will: some never do.
@@ -178,9 +194,9 @@ impl Node {
         let on: BTreeSet<FaceId> = late.into_iter().chain(asked).collect();
         let to_peer = self.faces.get(&to).is_some_and(|face| face.region == Region::Peers);
         if on.is_empty() || to_peer {
-            self.send_declare(to, Some(interest.id), Declaration::Final);
+            self.send_declare(to, Some(id), Declaration::Final);
         } else {
-            self.waiting.insert((to, interest.id), on, deadline);
+            self.waiting.insert((to, id), on, deadline);
         }
     }
 

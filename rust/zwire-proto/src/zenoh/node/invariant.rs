@@ -1,7 +1,8 @@
 //! Invariants of a node under any input, checked by tests and fuzzing.
 
-use super::{Node, budget::Cost};
+use super::{Node, budget::Cost, face::Face};
 use crate::limits::{MAX_LINK_STATES, MAX_ROUTER_LINKS, MAX_ROUTERS};
+use std::collections::BTreeMap;
 
 impl Node {
     /// Checks that the memory charged to faces stays within their limits.
@@ -9,7 +10,11 @@ impl Node {
         let limits = &self.config.limits;
         let mut used = Cost::default();
         self.faces.values().for_each(|face| used.add(face.account.used));
+        self.work.accounts().for_each(|account| used.add(account.used));
         assert_eq!(used, self.budget.used);
+        let sent = |face: &Face| face.announced.iter().map(BTreeMap::len).sum::<usize>();
+        self.faces.values().for_each(|face| assert_eq!(face.account.announced, sent(face)));
+        assert_eq!(self.budget.announced, self.faces.values().map(sent).sum::<usize>());
         // Shares exceed the bound by half; the session of this process has none.
         assert!(used.bytes <= limits.node_bytes * 3 / 2 + limits.table_bytes);
         for face in self.faces.values() {
@@ -24,8 +29,8 @@ impl Node {
 
     /// Checks that no state is left after all faces are gone.
     pub(crate) fn check_nothing_left(&self) {
-        assert!(self.faces.is_empty());
-        assert_eq!((self.budget.used, self.budget.faces), (Cost::default(), 0));
+        assert!(self.faces.is_empty() && self.work.is_empty());
+        assert_eq!((self.budget.used, self.budget.announced, self.budget.faces), (Cost::default(), 0, 0));
         assert_eq!(self.tables.all().count(), 0);
         assert!(self.network.announced.iter().all(std::collections::BTreeMap::is_empty));
         assert_eq!((self.network.size(), self.network.table_bytes), ((1, 0), 0));

@@ -10,6 +10,7 @@
 //! | `budget` | what declarations and matching may cost, and the shares of faces |
 //! | `tables`, `trie` | declarations of all faces, by key |
 //! | `declare`, `interest` | declarations in, announcements out |
+//! | `gradual` | work on thousands of declarations, in steps |
 //! | `push`, `routes` | data, and cached routes |
 //! | `query` | requests, replies, ends |
 //! | `waiting` | interests, queries and groups with a deadline |
@@ -29,6 +30,7 @@ mod face;
 mod gateway;
 mod gossip;
 mod gossip_table;
+mod gradual;
 mod group;
 mod ids;
 mod interest;
@@ -64,10 +66,14 @@ use core::time::Duration;
 use event::Events;
 use face::{Face, Region};
 use gossip_table::GossipTable;
+use gradual::GradualWork;
 use network::Network;
 use std::collections::{BTreeMap, VecDeque};
 use tables::Tables;
 use waiting::{Groups, RoutedQueries, WaitingRoom};
+
+/// Outgoing messages for which a queue keeps room.
+const MANY_OUT: usize = 4096;
 
 /// The tables of a node and the rules that work on them.
 ///
@@ -89,6 +95,7 @@ pub struct Node {
     faces: BTreeMap<FaceId, Face>,
     tables: Tables,
     budget: NodeBudget,
+    work: GradualWork,
     /// Incremented by each change that may alter a route of data.
     version: u64,
     queries: RoutedQueries,
@@ -116,6 +123,7 @@ impl Node {
             faces: BTreeMap::new(),
             tables: Tables::new(),
             budget: NodeBudget::default(),
+            work: GradualWork::default(),
             version: 0,
             queries: RoutedQueries::default(),
             waiting: WaitingRoom::default(),
@@ -137,19 +145,18 @@ impl Node {
     pub fn handle_face_up(&mut self, now: Now, id: FaceId, remote: Remote, kind: FaceKind) {
         self.mono = now.mono;
         self.handle_face_down(now, id);
+        self.finish_leaving(id);
         let face = Face::new(self.config.mode, remote, kind, now.mono, &self.config.limits);
         let (told_all, region) = (face.told_all, face.region);
         self.budget.open(&face.account);
         self.faces.insert(id, face);
         self.version += 1;
         self.greet(now, id);
-        if told_all {
-            self.tell_all(id);
-        }
+        let is_told = !told_all || self.tell_all(id);
         self.join_groups(now, id);
         match region {
             // Until it gets this, a peer sends all its data.
-            Region::Peers if told_all => self.send_declare(id, Some(0), Declaration::Final),
+            Region::Peers if told_all && is_told => self.send_declare(id, Some(0), Declaration::Final),
             Region::Routers if told_all => self.ask_all(id),
             _ => {}
         }
@@ -167,6 +174,10 @@ impl Node {
     pub fn handle_face_down(&mut self, now: Now, id: FaceId) {
         self.mono = now.mono;
         let Some(face) = self.faces.get_mut(&id) else { return };
+        let account = &face.account;
+        self.work.note_freed(self.budget.bytes_of(account));
+        let announced = face.account.announced;
+        self.budget.withdraw(&mut face.account, announced);
         // The face is sent no more messages, not even about its own end.
         face.told_all = false;
         face.watches.clear();
@@ -178,9 +189,9 @@ impl Node {
         self.withdraw_forwarded(id, None);
         self.stop_waiting_for(id);
         self.drop_barriers_of(id);
-        self.withdraw_all(id);
         if let Some(face) = self.faces.remove(&id) {
             self.budget.close(&face.account);
+            self.withdraw_gradually(id, face);
         }
         self.tables.take_work();
         self.events.ready.remove(&id);
@@ -189,6 +200,11 @@ impl Node {
         if matches!(region, Region::Peers | Region::Routers) {
             self.part(now, id, remote);
         }
+    }
+
+    /// Memory in bytes of the declarations that were withdrawn with their faces since the last call.
+    pub fn take_freed(&mut self) -> usize {
+        self.work.take_freed()
     }
 
     /// Handles `message` of a face.
@@ -245,7 +261,13 @@ impl Node {
 
     /// Call at the time of [`Self::poll_timeout`]. An earlier call is harmless.
     pub fn handle_timeout(&mut self, now: Now) {
+        self.handle_timeout_where(now, &|_| true);
+    }
+
+    /// As [`Self::handle_timeout`]; `has_room` tells whether a face has room for the next messages of a long answer.
+    pub fn handle_timeout_where(&mut self, now: Now, has_room: &dyn Fn(FaceId) -> bool) {
         self.mono = now.mono;
+        self.step(now, has_room);
         self.expire_queries(now);
         self.expire_interests(now);
         self.retell_groups(now);
@@ -284,6 +306,10 @@ impl Node {
     /// [`Self::poll_transmit`] until it returns `None`.
     pub fn take_transmits(&mut self, into: &mut VecDeque<(FaceId, NetworkMessage, Reliability)>) {
         debug_assert!(into.is_empty(), "what was taken before has to be passed on first");
+        // Often the other queue is the larger one, and both are used in turns.
+        if into.capacity() > 2 * MANY_OUT && self.out.len() < MANY_OUT {
+            into.shrink_to(MANY_OUT);
+        }
         core::mem::swap(&mut self.out, into);
     }
 
@@ -296,6 +322,7 @@ impl Node {
             self.groups.next_deadline(),
             self.barriers.next_deadline(),
             self.network.next_deadline(),
+            self.work.next_deadline(self.mono),
         ]
         .into_iter()
         .flatten()

@@ -118,6 +118,9 @@ impl Node {
             Some(info) => announced.insert(key.clone(), info),
             None => announced.remove(key),
         };
+        if self.network.is_alone() {
+            return;
+        }
         let (zid, now) = (self.config.zid, self.mono);
         if offer.is_none() {
             self.network.withdrawn.insert(now, zid, kind, key);

@@ -3,7 +3,7 @@
 use super::{
     budget::{VISIT_NS, compare_ns},
     ids::{FaceId, RouterIx},
-    trie::{Trie, shortest},
+    trie::{Trie, shortest, shrink},
 };
 use crate::zenoh::{KeyExpr, entity::EntityKind, wire::QueryableInfo};
 use core::cell::Cell;
@@ -102,6 +102,12 @@ impl Tables {
         self.free.push(id);
     }
 
+    /// Gives back the memory of keys that are gone.
+    pub(super) fn shrink(&mut self) {
+        shrink(&mut self.resources, &mut self.free);
+        self.trie.shrink();
+    }
+
     /// The number of the resource on exactly this key.
     pub(super) fn find(&self, key: &KeyExpr) -> Option<ResourceId> {
         self.by_key.get(key).copied()
@@ -113,6 +119,23 @@ impl Tables {
 
     pub(super) fn exact(&self, key: &KeyExpr) -> Option<&Resource> {
         self.get(self.find(key)?)
+    }
+
+    /// Number of keys.
+    pub(super) fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// The numbers of the keys that may intersect `key`, or of all.
+    pub(super) fn numbers(&self, key: Option<&KeyExpr>) -> Vec<ResourceId> {
+        match key {
+            Some(key) => {
+                let candidates = self.trie.candidates(key);
+                self.note_work(VISIT_NS * candidates.visited as u64);
+                candidates.numbers
+            }
+            None => self.by_key.values().copied().collect(),
+        }
     }
 
     /// All resources, by key.
@@ -191,6 +214,27 @@ mod tests {
         assert_eq!(tables.matching(&key("a/b")).count(), 0);
         // The number is reused.
         assert_eq!(tables.insert(&key("b"), EntityKind::Token, Holder::Face(FaceId(2), FIRST), info).0, id);
+    }
+
+    #[test]
+    fn keys_that_are_gone_give_their_memory_back() {
+        let mut tables = Tables::new();
+        let (info, holder) = (QueryableInfo::default(), Holder::Face(FaceId(1), FIRST));
+        let ids: Vec<_> = (0..5000)
+            .map(|n| tables.insert(&key(&format!("a{n}/b")), EntityKind::Token, holder, info).0)
+            .collect();
+        for (n, id) in ids.iter().enumerate().filter(|(n, _)| *n != 10) {
+            assert!(tables.get(*id).is_some(), "{n}");
+            tables.remove(*id, EntityKind::Token, holder);
+        }
+        tables.shrink();
+        assert!(tables.resources.capacity() < 100 && tables.free.capacity() < 100);
+        assert_eq!(tables.matching(&key("**")).count(), 1);
+        let again: Vec<_> = (0..100)
+            .map(|n| tables.insert(&key(&format!("a{n}/b")), EntityKind::Token, holder, info).0)
+            .collect();
+        assert_eq!(again.iter().collect::<std::collections::BTreeSet<_>>().len(), 100);
+        assert_eq!(tables.matching(&key("*/b")).count(), 100);
     }
 
     #[test]

@@ -89,6 +89,25 @@ pub(super) struct Candidates {
     pub(super) visited: usize,
 }
 
+/// Free places from which on [`shrink`] looks for those at the end.
+const MANY_FREE: usize = 1024;
+
+/// Gives back the places at the end of a list that are free, if more than half of all are. Those that are left
+/// are filled from the front.
+pub(super) fn shrink<T>(places: &mut Vec<T>, free: &mut Vec<u32>) {
+    if free.len() < MANY_FREE || free.len() <= places.len() / 2 {
+        return;
+    }
+    free.sort_unstable();
+    while free.last().is_some_and(|last| *last as usize + 1 == places.len()) {
+        free.pop();
+        places.pop();
+    }
+    places.shrink_to(places.len() + places.len() / 4);
+    free.shrink_to(free.len() + free.len() / 4);
+    free.reverse();
+}
+
 impl Trie {
     pub(super) fn new() -> Self {
         Self { branches: vec![Branch::default()], free: Vec::new(), globs: 0 }
@@ -147,6 +166,11 @@ impl Trie {
             self.branches[above as usize].set_child(chunk, None);
             at = above;
         }
+    }
+
+    /// Gives back the memory of branches that are gone.
+    pub(super) fn shrink(&mut self) {
+        shrink(&mut self.branches, &mut self.free);
     }
 
     /// The keys that may intersect `key`.

@@ -90,6 +90,7 @@ pub(super) struct Network {
     /// Number of links of all routers together.
     edges: usize,
     links: BTreeMap<FaceId, Link>,
+    was_linked: bool,
     /// Time at which the trees must be computed, and the latest time to which that may be put off.
     due: Option<(Duration, Duration)>,
     graph: Graph,
@@ -335,6 +336,11 @@ impl Network {
         if let Some(zid) = self.get(ix).map(|router| router.zid) {
             self.withdrawn.remove(zid, kind, key);
         }
+    }
+
+    /// Whether there has been no link to another router yet, so that none has heard of withdrawals.
+    pub(super) const fn is_alone(&self) -> bool {
+        !self.was_linked
     }
 
     /// Faces that have all declarations of `root`, and to which new ones are forwarded.

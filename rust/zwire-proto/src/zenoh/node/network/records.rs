@@ -28,6 +28,7 @@ impl Network {
         if !self.contains(zid) && self.add(zid, WhatAmI::Router).is_some() {
             changes.added.push(zid);
         }
+        self.was_linked = true;
         self.links.insert(face, Link { zid, psids: BTreeMap::new(), introduced: false });
         self.relink(now);
         let fresh = self.come_into_reach(&before);

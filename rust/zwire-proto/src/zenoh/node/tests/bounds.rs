@@ -23,6 +23,7 @@ fn refused(world: &mut World, message: impl Fn(u32) -> NetworkMessage) -> (u32, 
     assert_eq!(world.says(3, put("well", "1")), ["2: well PUT 1"]);
     world.down(1);
     assert_eq!(world.says(3, put("well", "2")), ["2: well PUT 2"]);
+    world.steps();
     assert_eq!(world.node.tables.all().count(), 1);
     (count, error)
 }

@@ -8,6 +8,7 @@ mod data;
 mod declarations;
 mod fabric;
 mod gossip;
+mod gradual;
 mod groups;
 mod interests;
 mod net;
