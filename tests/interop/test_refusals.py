@@ -197,3 +197,49 @@ def test_settings_of_no_use_are_errors_of_the_configuration(certificates, tmp_pa
         opened("vsock/1:2", {})
     with pytest.raises(errors.ConfigError, match=r"unknown to tls, .*root_ca_certificate_file"):
         opened("tls/localhost:1#certificate=x", certificates.caller())
+
+
+@pytest.mark.parametrize("caller", LISTENERS)
+def test_an_id_belongs_to_its_user(net, tmp_path, caller):
+    file = tmp_path / "users"
+    file.write_text("robot:hunter2\nguest:pass\n")
+    bindings = [{"zids": ["a1b2"], "usernames": ["robot"]}, {"roles": ["router"], "usernames": ["hub"]}]
+    settings = {"transport/auth/usrpwd/dictionary_file": str(file), "zwire/auth/bindings": bindings}
+    hub, endpoint = listening(net, ZWIRE, "tcp", settings)
+    robot = password("hunter2")
+    guest = {"transport/auth/usrpwd/user": "guest", "transport/auth/usrpwd/password": "pass"}
+    # A stranger with the id is refused; other ids are free.
+    if caller == ZWIRE:
+        assert refused(endpoint, {**guest, "id": "a1b2"}).reason == "refused"
+    else:
+        with pytest.raises(PeerError):
+            net.node(ECLIPSE, "client", connect=[endpoint], id="a1b2", **guest)
+    net.node(caller, "client", connect=[endpoint], **guest)
+    net.node(caller, "client", connect=[endpoint], id="a1b2", **robot)
+    # One that claims to be a router opens, and is not connected.
+    net.node(caller, "router", connect=[endpoint], **guest)
+    peer = net.node(caller, "peer", connect=[endpoint], **guest)
+    eventually("the peer is connected", lambda: peer.info()["routers"])
+    assert hub.info()["routers"] == []
+
+
+def test_the_owner_of_an_id_takes_the_place_of_a_dead_session(tmp_path):
+    file = tmp_path / "users"
+    file.write_text("robot:hunter2\n")
+    config = {
+        **QUIET,
+        "mode": "router",
+        "listen/endpoints": ["tcp/127.0.0.1:0"],
+        "transport/auth/usrpwd/dictionary_file": str(file),
+        "zwire/auth/bindings": [{"zids": ["a1b2"], "usernames": ["robot"]}],
+    }
+    with zenoh.open(config) as hub:
+        endpoint = hub.listening()[0]
+        robot = {**password("hunter2"), "id": "a1b2"}
+        # Of another program of the owner, or left by one that was unplugged.
+        old = opened(endpoint, robot)
+        with opened(endpoint, robot) as new:
+            reply = hub.declare_queryable("q", lambda query: query.reply("q", "yes"))
+            assert [each.ok.payload.to_string() for each in new.get("q", timeout=5)] == ["yes"]
+            del reply
+        old.close()

@@ -136,6 +136,26 @@ class AccessPolicy(Entry):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class AuthBinding(Entry):
+    """Ids, or roles, that only nodes with certain users or certificates may claim; one of both is required.
+
+    A node that proves its id takes the place of an older session under it.
+    """
+
+    zids: Sequence[str] | None = None
+    """Ids that are bound. Default ``None``: the roles are bound."""
+
+    roles: Sequence[Literal["router", "peer", "client"]] | None = None
+    """Roles that are bound, or, with ids, that these may have. Default ``None``: all."""
+
+    usernames: Sequence[str] | None = None
+    """Users that may claim them. Default ``None``."""
+
+    cert_common_names: Sequence[str] | None = None
+    """Names in certificates that may claim them, with mutual TLS. Default ``None``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Rate(Entry):
     """A limit on the rate of messages."""
 

@@ -12,6 +12,7 @@ from zwire.config._entries import (  # noqa: TC001 - as above
     AccessPolicy,
     AccessRule,
     AccessSubject,
+    AuthBinding,
     Downsampling,
     LinkWeight,
     LowPass,
@@ -355,6 +356,9 @@ class SessionConfig:
     """Origins of web pages that may connect to WebSocket listeners, such as ``https://dash.example``; ``*``
     allows all. Default none: requests of browsers are refused, those of programs have no origin."""
 
+    auth_bindings: Sequence[AuthBinding] = key("zwire/auth/bindings", ())
+    """Ids and roles that only nodes with certain users or certificates may claim. Default none."""
+
     memory_limit: int = key("zwire/memory/limit", 0)
     """Memory from which the bounds of declarations (an eighth) and of incomplete messages (a quarter) are
     derived. Bytes, 0 to 1099511627776; default 0: what the system allows the process (control groups,
@@ -374,7 +378,7 @@ class SessionConfig:
 
     def __post_init__(self) -> None:
         lists = ("publication_qos", "downsampling", "network_qos", "low_pass_filter", "transport_weights")
-        for name in ("connect", "listen", *lists):
+        for name in ("connect", "listen", "auth_bindings", *lists):
             freeze(self, name)
 
     def to_json(self) -> dict[str, Json]:

@@ -10,7 +10,8 @@ use core::{ops::RangeInclusive, time::Duration};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use zwire_proto::zenoh::{
-    CongestionControl, KeyExpr, Priority, Reliability,
+    CongestionControl, KeyExpr, Priority, Reliability, WhatAmI,
+    discovery::Binding,
     intercept::{
         AccessControl, AccessPolicy, AccessRule, Downsampling, Filter, Flows, Links, LowPass, MessageKind,
         MessageKinds, Overwrite, QosNetwork, Rate, RuleMatch,
@@ -289,6 +290,26 @@ fn subjects(path: &str, value: &Value) -> Result<Vec<(String, Links)>> {
     entries(path, value, &NAMES, |entry| Ok((entry.need("id", text)?, entry.links()?)))
 }
 
+pub(super) fn bindings(path: &str, value: &Value) -> Result<Vec<Binding>> {
+    const NAMES: [&str; 4] = ["zids", "roles", "usernames", "cert_common_names"];
+    const ROLES: [&str; 3] = ["router", "peer", "client"];
+    const WHATAMI: [WhatAmI; 3] = [WhatAmI::Router, WhatAmI::Peer, WhatAmI::Client];
+    entries(path, value, &NAMES, |entry| {
+        let words = |name| entry.get(name, |path, value| some(path, value, text));
+        let roles = entry.get("roles", |path, value| some(path, value, |p, v| word(p, v, &ROLES)))?;
+        let binding = Binding {
+            zids: entry.get("zids", |path, value| some(path, value, zid))?,
+            roles: roles.map(|roles| roles.into_iter().map(|at| WHATAMI[at]).collect()),
+            usernames: words("usernames")?.unwrap_or_default(),
+            common_names: words("cert_common_names")?.unwrap_or_default(),
+        };
+        if binding.usernames.is_empty() && binding.common_names.is_empty() {
+            return Err(wrong(&entry.path, "usernames or cert_common_names", &Value::Null));
+        }
+        Ok(binding)
+    })
+}
+
 fn policies(path: &str, value: &Value) -> Result<Vec<(Vec<String>, Vec<String>)>> {
     entries(path, value, &["id", "rules", "subjects"], |entry| {
         let names = |name| entry.need(name, |path, value| some(path, value, text));
@@ -362,6 +383,7 @@ pub(super) fn check(entries: Entries, path: &str, value: &Value) -> Result<()> {
         Entries::AccessRules => places(path, rules(path, value)?).map(drop),
         Entries::AccessSubjects => places(path, subjects(path, value)?).map(drop),
         Entries::AccessPolicies => policies(path, value).map(drop),
+        Entries::Bindings => bindings(path, value).map(drop),
     }
     .map_err(|error| match error {
         // The value is not a list: describe the expected list.

@@ -90,6 +90,8 @@ pub enum Entries {
     AccessSubjects,
     /// Entries of `access_control/policies`.
     AccessPolicies,
+    /// Entries of `zwire/auth/bindings`.
+    Bindings,
 }
 
 impl Entries {
@@ -104,6 +106,7 @@ impl Entries {
             }
             Self::AccessSubjects => "{id: ID, ...}",
             Self::AccessPolicies => "{rules: [ID, ...], subjects: [ID, ...]}",
+            Self::Bindings => "{zids: [ID, ...], roles: [...], usernames: [...], cert_common_names: [...]}",
         }
     }
 }
@@ -452,6 +455,8 @@ pub const KEYS: &[Key] = &[
         "Capture file (pcap) that gets everything that crosses the wire; an existing file is replaced.").hidden(),
     set("zwire/ws/origins", Words, "[]", "",
         "Origins of web pages that may connect to WebSocket listeners, such as `https://dash.example`; `*` allows all."),
+    set("zwire/auth/bindings", Kind::Entries(Entries::Bindings), "[]", "",
+        "Ids and roles that only nodes with certain users or certificates may claim.").hidden(),
     set("zwire/gossip/networks", Networks, "[]", "",
         "Networks with the nodes to connect to when a neighbour tells of them, such as `10.0.0.0/8`. Empty: those of the kind of its link (loopback, private, public).").hidden(),
     set("zwire/memory/limit", Int(0, MAX_BYTES), "0", "bytes",

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
 use serde_json::Value;
 use zwire_proto::{
-    zenoh::{KeyExpr, Priority, WhatAmI, ZenohId},
+    zenoh::{KeyExpr, Priority, WhatAmI, ZenohId, discovery::Binding},
     zre::node::Interface,
 };
 
@@ -108,6 +108,7 @@ values! {
     KeyExpr: |path, value| values::key_expr(path, value, true);
     Vec<KeyExpr>: values::key_exprs;
     Vec<Interface>: values::networks;
+    Vec<Binding>: intercept::bindings;
     Vec<PublicationQos>: intercept::publication_qos;
     BTreeMap<ZenohId, u16>: values::weights;
     Vec<String>: |path, value| values::words(key(path).kind, path, value);

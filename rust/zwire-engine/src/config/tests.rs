@@ -64,6 +64,7 @@ fn sample(key: &Key) -> Value {
             }
             Entries::AccessSubjects => json!([{"id": "s", "usernames": ["ann"]}]),
             Entries::AccessPolicies => json!([{"rules": ["r"], "subjects": ["s"]}]),
+            Entries::Bindings => json!([{"zids": ["abc"], "roles": ["client"], "usernames": ["ann"]}]),
         },
         Kind::List => json!([{"anything": 1}]),
         Kind::Any => json!({"anything": [1, 2]}),

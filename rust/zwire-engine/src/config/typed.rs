@@ -4,7 +4,7 @@ use core::{fmt, time::Duration};
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
 use zwire_proto::{
-    zenoh::{KeyExpr, Priority, WhatAmI, ZenohId, intercept::Policy},
+    zenoh::{KeyExpr, Priority, WhatAmI, ZenohId, discovery::Binding, intercept::Policy},
     zre::node::Interface,
 };
 
@@ -251,6 +251,8 @@ sections! {
         pub tap: Option<PathBuf>,
         /// Memory that bounds are derived from, in bytes; 0: what the system allows the process.
         pub memory_limit: usize = "memory/limit",
+        /// Ids and roles that need a proof.
+        pub bindings: Vec<Binding> = "auth/bindings",
         /// Bound of the queue of each link, per priority, in bytes.
         pub queue_bytes_per_priority: usize = "queue/bytes_per_priority",
         /// Default bounds of handlers.

@@ -11,6 +11,7 @@ use std::{collections::VecDeque, io, sync::Arc};
 use tokio::time::timeout;
 use zwire_proto::zenoh::{
     Remote,
+    discovery::Proof,
     link::{Acceptor, HandshakeError, LinkParams, Opener, Step, StreamFramer},
     wire::CloseReason,
 };
@@ -72,11 +73,13 @@ pub(crate) async fn open(
     limit: Duration,
     contacts: &Arc<Contacts>,
 ) -> Result<Established, ConnectReason> {
-    let role = Role::<fn(&Remote) -> Result<Contact, CloseReason>>::Opener(opener, contacts.clone());
+    type Never = fn(&Remote, Proof<'_>) -> Result<Contact, CloseReason>;
+    let role = Role::<Never>::Opener(opener, contacts.clone());
     timeout(limit, run(HandshakeWire { io, tap }, role)).await.unwrap_or(Err(ConnectReason::TimedOut(limit)))
 }
 
-/// Accepts a session over a new connection. `admit` decides about the peer once its id is known.
+/// Accepts a session over a new connection. `admit` decides about the peer once its id is known, and what it
+/// has proved.
 ///
 /// # Errors
 /// Reason of the failure; the peer was told.
@@ -85,7 +88,7 @@ pub(crate) async fn accept(
     tap: Option<TappedConnection>,
     acceptor: Acceptor,
     limit: Duration,
-    admit: impl FnMut(&Remote) -> Result<Contact, CloseReason>,
+    admit: impl FnMut(&Remote, Proof<'_>) -> Result<Contact, CloseReason>,
 ) -> Result<Established, ConnectReason> {
     let role = Role::Acceptor(acceptor, admit);
     // After a timeout the peer gets no CLOSE.
@@ -94,7 +97,7 @@ pub(crate) async fn accept(
 
 async fn run(
     mut wire: HandshakeWire,
-    mut role: Role<impl FnMut(&Remote) -> Result<Contact, CloseReason>>,
+    mut role: Role<impl FnMut(&Remote, Proof<'_>) -> Result<Contact, CloseReason>>,
 ) -> Result<Established, ConnectReason> {
     let mut buf = BytesMut::new();
     let framer = StreamFramer::handshake();
@@ -140,7 +143,8 @@ async fn run(
             }
             Ok(Step::Admit(remote)) => {
                 if let Role::Acceptor(acceptor, admit) = &mut role {
-                    match admit(&remote) {
+                    let proof = Proof { username: acceptor.user(), common_name: wire.io.name() };
+                    match admit(&remote, proof) {
                         Ok(contact) => {
                             let params = acceptor.admit()?;
                             wire.flush(&mut role).await?;

@@ -23,6 +23,7 @@ use std::{
 use tokio::task::JoinHandle;
 use zwire_proto::zenoh::{
     Remote,
+    discovery::Proof,
     link::{Acceptor, HandshakeError},
     wire::CloseReason,
 };
@@ -152,8 +153,8 @@ async fn accept_one(shared: &Weak<SessionShared>, incoming: IncomingLink) -> Res
         }
         (tapped(&shared, &io, true)?, acceptor)
     };
-    let admit = |remote: &Remote| match shared.upgrade() {
-        Some(shared) => shared.admit(remote),
+    let admit = |remote: &Remote, proof: Proof<'_>| match shared.upgrade() {
+        Some(shared) => shared.admit(remote, proof),
         None => Err(CloseReason::GENERIC),
     };
     let established = establish::accept(io, tap, acceptor, limit, admit).await?;

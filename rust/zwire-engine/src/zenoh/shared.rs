@@ -43,6 +43,7 @@ use zwire_proto::{
     Now, Text,
     zenoh::{
         CongestionControl, Qos, Reliability, Remote, Timestamp, WhatAmI, ZenohId,
+        discovery::{Binding, ClaimVerdict, Proof},
         node::{FaceId, FaceLimits, GossipConfig, Node, NodeConfig as RoutingConfig, NodeEvent, NodeMode},
         session::{EntityId, QueryId, QueryReply, Session as Api, SessionConfig},
         wire::{CloseReason, NetworkMessage},
@@ -363,10 +364,27 @@ impl SessionShared {
     }
 
     /// Whether a peer that wants in may come in (`zenoh-behaviour` 2.3).
-    pub(crate) fn admit(&self, remote: &Remote) -> Result<Contact, CloseReason> {
-        let contact = self.contacts.admit(*remote)?;
+    pub(crate) fn admit(&self, remote: &Remote, proof: Proof<'_>) -> Result<Contact, CloseReason> {
+        let verdict = Binding::judge(&self.config.zwire.bindings, *remote, proof);
+        if verdict == ClaimVerdict::Refused {
+            tracing::warn!(
+                zid = %remote.zid,
+                whatami = %remote.whatami,
+                user = proof.username,
+                certificate = proof.common_name,
+                "refusing a node: zwire/auth/bindings gives its id or role to others"
+            );
+            return Err(CloseReason::INVALID);
+        }
+        let contact = self.contacts.admit(*remote);
         let core = self.core.lock();
         let Side::Node(side) = &core.side else { return Err(CloseReason::GENERIC) };
+        if contact.is_err() && verdict == ClaimVerdict::Bound {
+            // The session of before is its own, and dead: it connects again, and finds the place free.
+            let mine = side.links.values().find(|link| link.params.remote.zid == remote.zid);
+            mine.into_iter().for_each(|link| link.close());
+        }
+        let contact = contact?;
         let live = side.links.values().filter(|link| !link.is_closed());
         if live.count() >= self.config.unicast.max_sessions {
             return Err(CloseReason::MAX_SESSIONS);

@@ -5,8 +5,10 @@
 //! | `scouting` | SCOUT and HELLO: asking and answering, both rate-limited |
 //! | `candidates` | nodes found by scouting or gossip: connection attempts and retries |
 //! | `contacts` | one session per node: simultaneous connections of two nodes |
+//! | `bindings` | ids and roles that need a proof |
 //! | `locators` | selection of the locators sent to a node |
 
+mod bindings;
 mod bucket;
 mod candidates;
 mod contacts;
@@ -15,6 +17,7 @@ mod scouting;
 #[cfg(test)]
 mod tests;
 
+pub use bindings::{Binding, ClaimVerdict, Proof};
 pub use candidates::{Candidates, DialOutcome, DueDial, MAX_DIALS};
 pub use contacts::{Claim, Contacts};
 pub use locators::{GossipReach, address, fitted};

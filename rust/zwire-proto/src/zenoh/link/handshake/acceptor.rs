@@ -123,6 +123,15 @@ impl Acceptor {
         Ok(*params)
     }
 
+    /// After [`Step::Admit`]: the user that the peer has proved to be.
+    #[must_use]
+    pub fn user(&self) -> Option<&str> {
+        match &self.state {
+            AcceptorState::Admission(params) => params.user.as_ref().map(Text::as_str),
+            _ => None,
+        }
+    }
+
     /// Refuses the peer after [`Step::Admit`], with `MAX_LINKS` (its id is connected already),
     /// `INVALID` (the same, with other parameters), or `MAX_SESSIONS` (no room is left). CLOSE must be
     /// transmitted; the error returned is for the log.
