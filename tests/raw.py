@@ -161,3 +161,10 @@ def interest(number, options, key=None):
 
 
 TOKENS = 0x08
+
+
+def gossip(number, locator, role=2):
+    """OAM with the link state of one node: its id, role (1, 2 and 4) and locator, and no links."""
+    zid = struct.pack("<I", 0xEE000000 + number)
+    entry = b"\x07" + vle(number) + b"\x01" + sized(zid) + bytes([role]) + b"\x01" + sized(locator.encode())
+    return b"\x5f\x01" + sized(b"\x01" + entry + b"\x00")

@@ -200,9 +200,13 @@ def test_a_multicast_group_of_two(group_pool, ours, theirs):
             heard(near, far, f"mesh/{near.word}/large", large)
 
 
-@pytest.mark.parametrize("mix", [(ZWIRE, ECLIPSE), (ECLIPSE, ZWIRE), (ZWIRE, ZWIRE)], ids=names)
+@pytest.mark.parametrize("mix", [(ZWIRE, ECLIPSE), (ZWIRE, ZWIRE)], ids=names)
 def test_a_process_that_opens_puts_and_closes_is_heard_by_a_group(group_pool, mix):
-    """Members announce themselves every 2.5 s, so it has heard no other one when it publishes."""
+    """Members announce themselves every 2.5 s, so it has heard no other one when it publishes.
+
+    The one of eclipse-zenoh announces itself some time after it has opened: on a busy machine what it puts before
+    that is lost.
+    """
     with group_pool.peers(*mix) as (near, far):
         group = GROUP.format(port=free_port(socket.SOCK_DGRAM))
         settings = group_pool.settings(LINKS["tcp"], "peer", listen=[group])

@@ -4,6 +4,8 @@ On our side each refusal is a typed error with a reason, soon, and costs neither
 right certificate or password a node gets in before and after.
 """
 
+import os
+import signal
 import time
 from pathlib import Path
 
@@ -223,23 +225,21 @@ def test_an_id_belongs_to_its_user(net, tmp_path, caller):
     assert hub.info()["routers"] == []
 
 
-def test_the_owner_of_an_id_takes_the_place_of_a_dead_session(tmp_path):
+def test_the_owner_of_an_id_takes_the_place_of_a_dead_session(net, tmp_path):
     file = tmp_path / "users"
     file.write_text("robot:hunter2\n")
-    config = {
-        **QUIET,
-        "mode": "router",
-        "listen/endpoints": ["tcp/127.0.0.1:0"],
-        "transport/auth/usrpwd/dictionary_file": str(file),
-        "zwire/auth/bindings": [{"zids": ["a1b2"], "usernames": ["robot"]}],
-    }
-    with zenoh.open(config) as hub:
-        endpoint = hub.listening()[0]
-        robot = {**password("hunter2"), "id": "a1b2"}
-        # Of another program of the owner, or left by one that was unplugged.
-        old = opened(endpoint, robot)
-        with opened(endpoint, robot) as new:
-            reply = hub.declare_queryable("q", lambda query: query.reply("q", "yes"))
-            assert [each.ok.payload.to_string() for each in new.get("q", timeout=5)] == ["yes"]
-            del reply
-        old.close()
+    bindings = [{"zids": ["a1b2"], "usernames": ["robot"]}]
+    settings = {"transport/auth/usrpwd/dictionary_file": str(file), "zwire/auth/bindings": bindings}
+    _, endpoint = listening(net, ZWIRE, "tcp", settings)
+    robot = {**password("hunter2"), "id": "a1b2"}
+    # As after a cable was pulled: the connection is open, and at its other end there is no life.
+    old = net.node(ZWIRE, "client", connect=[endpoint], **robot)
+    os.kill(old.process.pid, signal.SIGSTOP)
+    try:
+        with opened(endpoint, robot) as new, opened(endpoint, password("hunter2")) as other:
+            subscriber = new.declare_subscriber("k")
+            subscriber.wait_ready(5)
+            other.put("k", "for the owner", congestion_control=zenoh.CongestionControl.BLOCK)
+            assert subscriber.recv(timeout=5).payload.to_string() == "for the owner"
+    finally:
+        os.kill(old.process.pid, signal.SIGCONT)
