@@ -266,9 +266,12 @@ fuzz-smoke: ## Each fuzz target for FUZZ_SECONDS (3)
 	@.ci/check-tools "$(PYTHON)" rust
 	.ci/fuzz-smoke $(FUZZ_SECONDS) $(FUZZ_PROFILE)
 
+# Processor hours over all targets together; half a minute for each without HOURS.
+FUZZ_TARGETS := $(words $(wildcard rust/fuzz/fuzz_targets/*.rs))
 .PHONY: fuzz-long
-fuzz-long:
-	$(MAKE) --no-print-directory fuzz-smoke FUZZ_SECONDS=30 FUZZ_PROFILE=release
+fuzz-long: ## Each fuzz target with coverage, HOURS of processor time in all (30 s for each)
+	$(MAKE) --no-print-directory fuzz-smoke FUZZ_PROFILE=release \
+		FUZZ_SECONDS=$(if $(HOURS),$(shell expr $(HOURS) '*' 3600 / $(FUZZ_TARGETS)),30)
 
 # ---- Checking ---------------------------------------------------------------------------------------
 
@@ -339,6 +342,10 @@ bench-against: check-tools ext-release ## Rows of make bench here and in another
 .PHONY: bench-smoke
 bench-smoke: ext
 	CARGO_SELECTION="$(SAME_PACKAGES)" $(BIN)/python benches/run.py --smoke
+
+.PHONY: attack
+attack: check-tools ext-release ## Attacks on a router, the same on one of eclipse-zenoh (ONLY="regular expression")
+	$(BIN)/python tests/attack.py --only "$(ONLY)"
 
 # ---- Packaging --------------------------------------------------------------------------------------
 

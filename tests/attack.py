@@ -369,6 +369,8 @@ def rules(implementation: str) -> list[Measure]:
             owner.declare_subscriber("secret/x", lambda sample: puts.add(sample.payload.to_string()))
             asked = owner.declare_queryable("secret/x", zenoh.handlers.FifoChannel(100))
             for number, key in enumerate(SECRETS):
+                # The link of before has the same id, and may not be gone yet.
+                time.sleep(0.3)
                 with contextlib.closing(raw.introduce(router.address, lease=30, zid=zid)) as stream:
                     sender = raw.Sender(stream)
                     sender.declare(raw.SUBSCRIBER, [key])

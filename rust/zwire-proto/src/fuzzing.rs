@@ -38,7 +38,7 @@ pub use advanced::advanced;
 pub use discovery::discovery;
 pub use gossip::zre_gossip;
 pub use group::group;
-pub use intercept::intercept;
+pub use intercept::{access, intercept};
 pub use node::zenoh_node;
 pub use zmtp::zmtp;
 
@@ -296,7 +296,7 @@ mod tests {
     }
 
     mutated_seeds_hold! {
-        scouting transport network advanced discovery group intercept zenoh_node zmtp zre zre_beacon zre_gossip zre_log
+        scouting transport network advanced access discovery group intercept zenoh_node zmtp zre zre_beacon zre_gossip zre_log
     }
 
     #[test]

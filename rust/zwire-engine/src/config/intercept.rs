@@ -341,12 +341,12 @@ pub(super) fn access_control(
     const SUBJECTS: &str = "access_control/subjects";
     const POLICIES: &str = "access_control/policies";
     let (rule_names, rules) = places(RULES, rules(RULES, &of(RULES))?)?;
-    for (name, &at) in &rule_names {
+    for (id, &at) in &rule_names {
         let rule = &rules[at];
         if default_allow && !rule.allow && rule.relation == RuleMatch::Inclusion {
             let keys: Vec<_> = rule.keys.iter().map(KeyExpr::as_str).collect();
             tracing::warn!(
-                rule = name,
+                rule = id,
                 keys = keys.join(", "),
                 "a rule of access_control denies only keys that it includes, and the default allows others: a \
                  message on a wider key, such as **, passes and reaches these; set default_permission to \"deny\", \

@@ -29,6 +29,11 @@ impl Bucket {
         true
     }
 
+    /// Counts an event that has happened, beyond the rate too: the next ones are allowed later.
+    pub(super) fn charge(&mut self, now: Duration) {
+        self.due = self.due.max(now) + self.period;
+    }
+
     /// Time at which the next event is allowed, if not now.
     pub(super) fn next(&self, now: Duration) -> Option<Duration> {
         let next = self.due.saturating_sub(self.slack);

@@ -169,7 +169,7 @@ impl Candidates {
             DialOutcome::Failed => {
                 candidate.failures += 1;
                 if candidate.told.is_some() {
-                    self.failures.take(now.mono);
+                    self.failures.charge(now.mono);
                 }
                 let hopeless = match candidate.lost {
                     Some(lost) => now.mono.saturating_sub(lost) >= PATIENCE,

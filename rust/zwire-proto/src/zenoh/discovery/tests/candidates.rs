@@ -118,6 +118,22 @@ fn nodes_that_gossip_invents_cost_few_attempts_and_delay_no_others() {
 }
 
 #[test]
+fn attempts_that_fail_together_are_all_counted() {
+    let mut candidates = Candidates::new();
+    for n in 1..=1000 {
+        candidates.handle_found(at(0), zid(n), one(), reach());
+    }
+    let mut count = 0;
+    for ms in (0..60_000).step_by(10) {
+        candidates.handle_timeout(at(ms));
+        let due: Vec<_> = core::iter::from_fn(|| candidates.poll_dial(at(ms))).collect();
+        count += due.len();
+        due.iter().for_each(|dial| candidates.handle_dialled(at(ms + 5), dial.zid, DialOutcome::Failed));
+    }
+    assert!(count <= 128 + MAX_DIALS + 60 * 5, "{count}");
+}
+
+#[test]
 fn nodes_that_gossip_tells_of_and_that_exist_are_not_slowed_down() {
     let mut candidates = Candidates::new();
     for n in 1..=400 {
