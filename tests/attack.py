@@ -114,7 +114,9 @@ def watch(endpoint: str) -> None:
     threading.Thread(target=lambda: (sys.stdin.readline(), stop.set()), daemon=True).start()
     took: list[float] = []
     with zenoh.open(config) as far, zenoh.open(config) as near:
-        far.declare_subscriber("calm/**", lambda s: took.append(time.monotonic() - float(s.payload.to_string())))
+        far.declare_subscriber(
+            "calm/**", lambda s: took.append(time.monotonic() - float(s.payload.to_string()))
+        )
         publisher = near.declare_publisher("calm/x", congestion_control=zenoh.CongestionControl.BLOCK)
         end = time.monotonic() + 10
         while not publisher.matching_status.matching and time.monotonic() < end:
@@ -147,7 +149,9 @@ class Measure:
     least: float | None = None
 
     def holds(self) -> bool:
-        return (self.most is None or self.value <= self.most) and (self.least is None or self.value >= self.least)
+        return (self.most is None or self.value <= self.most) and (
+            self.least is None or self.value >= self.least
+        )
 
     def bound(self) -> str:
         return f"<= {self.most:g}" if self.most is not None else f">= {self.least:g}"
@@ -255,10 +259,10 @@ def tokens(implementation: str) -> list[Measure]:
 
 @attack("12 links with messages of 60 MB in 900 MB of address space")
 def scarce(implementation: str) -> list[Measure]:
-    piece = bytes(60_000)
+    piece = bytes(raw.BATCH)
     with calm(implementation, address_space=900 << 20) as (router, others, held):
         senders = [held.enter_context(raw.introduce(router.address)) for _ in range(12)]
-        for number in range(5, 1005):
+        for number in range(5, 2005):
             header = b"\xe6" if number == 5 else b"\x66"
             fragment = header + raw.vle(number) + (b"\x02" if number == 5 else b"") + piece
             for stream in senders:
@@ -270,17 +274,17 @@ def scarce(implementation: str) -> list[Measure]:
 
 @attack("fragments on all priorities of 8 links")
 def priorities(implementation: str) -> list[Measure]:
-    piece = bytes(60_000)
+    piece = bytes(raw.BATCH)
     with calm(implementation) as (router, others, held):
         streams = [held.enter_context(raw.introduce(router.address, lease=60)) for _ in range(8)]
         peak = 0.0
-        for number in range(5, 405):
+        for number in range(5, 805):
             for stream in streams:
                 for priority in range(8):
                     qos = b"\x31" + bytes([priority])
                     first = number == 5
                     # FRAGMENT with the priority; the first one is marked by the extension First.
-                    header = (b"\xe6" if number < 404 else b"\xa6") + raw.vle(number)
+                    header = (b"\xe6" if number < 804 else b"\xa6") + raw.vle(number)
                     extension = (b"\xb1" + qos[1:] + b"\x02") if first else qos
                     raw.pushed(stream, raw.batch(header + extension + piece))
             peak = max(peak, router.mib())
@@ -328,16 +332,28 @@ def deaf(implementation: str) -> list[Measure]:
         raw.Sender(stream).declare(raw.SUBSCRIBER, ["**"])
         flood = raw.Sender(held.enter_context(raw.introduce(router.address, lease=60)))
         drain(flood.stream)
-        # Droppable messages of 60 kB, 120 MB in all.
-        for _ in range(2000):
-            flood.send(raw.put("flood", bytes(60_000)))
+        # Droppable messages of 30 kB, 120 MB in all.
+        for _ in range(4000):
+            flood.send(raw.put("flood", bytes(raw.BATCH)))
         peak = router.mib("VmHWM")
         # Others that block may wait for the deaf one up to its patience, once.
         seen = others.seen()
         return [Measure("MiB at most", peak, most=512), Measure("messages lost", seen["lost"], most=0)]
 
 
-SECRETS = ["secret/x", "secret", "secret/*", "secret/**", "**", "*/x", "**/x", "s$*/x", "$*et/x", "*/*", "*/**"]
+SECRETS = [
+    "secret/x",
+    "secret",
+    "secret/*",
+    "secret/**",
+    "**",
+    "*/x",
+    "**/x",
+    "s$*/x",
+    "$*et/x",
+    "*/*",
+    "*/**",
+]
 
 
 @attack("33 messages that touch secret/**, which a rule denies")

@@ -8,6 +8,9 @@ import itertools
 import socket
 import struct
 
+BATCH = 30_000
+"""Octets of messages in a batch; eclipse-zenoh takes no batches of 50,000 over the loopback."""
+
 PATIENCE = 15.0
 """Seconds within which a node answers, on a busy machine."""
 
@@ -127,7 +130,7 @@ class Sender:
         body = b""
         for number, key in enumerate(keys, first):
             message = declaration(kind, number, key)
-            if len(body) + len(message) > 60_000:
+            if len(body) + len(message) > BATCH:
                 self.send(body, self.CONTROL)
                 body = b""
             body += message

@@ -64,6 +64,11 @@ pub(crate) async fn run<N: Timed>(node: Weak<N>) {
         let Some(strong) = node.upgrade() else { return };
         let Some(deadline) = strong.handle_timeouts() else { return };
         drop(strong);
+        // Work that is due at once comes in steps; the timer of the runtime would round each up to a millisecond.
+        if deadline.is_some_and(|deadline| deadline <= clock::mono()) {
+            tokio::task::yield_now().await;
+            continue;
+        }
         let notified = wake.notified();
         let Some(deadline) = deadline.map(clock::instant) else {
             notified.await;
