@@ -94,7 +94,7 @@ class Bystanders:
         self.process.stdout.readline()
 
     def seen(self) -> dict[str, float]:
-        """Milliseconds and losses: ``p99``, ``max``, ``lost``, and ``rate``, the part of what was to be sent."""
+        """Milliseconds (``p99``, ``max``), messages ``lost``, and the part that came (``rate``)."""
         try:
             out, _ = self.process.communicate("\n", timeout=60)
             return dict(json.loads(out.strip().splitlines()[-1]))

@@ -204,8 +204,8 @@ def test_a_multicast_group_of_two(group_pool, ours, theirs):
 def test_a_process_that_opens_puts_and_closes_is_heard_by_a_group(group_pool, mix):
     """Members announce themselves every 2.5 s, so it has heard no other one when it publishes.
 
-    The one of eclipse-zenoh announces itself some time after it has opened: on a busy machine what it puts before
-    that is lost.
+    The one of eclipse-zenoh announces itself some time after it has opened: on a busy machine what it puts
+    before that is lost.
     """
     with group_pool.peers(*mix) as (near, far):
         group = GROUP.format(port=free_port(socket.SOCK_DGRAM))
