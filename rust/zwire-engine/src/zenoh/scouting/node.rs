@@ -229,7 +229,8 @@ async fn connect_to(shared: Weak<SessionShared>, due: DueDial, ticket: Option<Ti
     }
 }
 
-/// The targets whose names have addresses that gossip may lead to. An address itself was judged when it was told.
+/// Targets with a name that resolves to addresses that gossip may lead to. A bare address was judged when the
+/// peer announced it.
 async fn resolved(shared: &SessionShared, targets: Vec<Target>, reach: &GossipReach) -> Vec<Target> {
     let mut allowed = Vec::with_capacity(targets.len());
     for target in targets {

@@ -136,6 +136,7 @@ impl Node {
         self.changed(from, kind, &key);
     }
 
+    /// Calls [`Self::changed_at`] for a face that is still open.
     fn changed(&mut self, from: FaceId, kind: EntityKind, key: &KeyExpr) {
         self.changed_at(Some(from), kind, key);
     }

@@ -115,7 +115,7 @@ impl Node {
         self.withdraw_some(id, AT_ONCE);
     }
 
-    /// Withdraws what is left of a face whose number is used again.
+    /// Withdraws the entities that a closed face still holds, before a new face takes its number.
     pub(super) fn finish_leaving(&mut self, id: FaceId) {
         while self.work.leaving.contains_key(&id) {
             self.withdraw_some(id, usize::MAX);

@@ -108,7 +108,7 @@ impl Speakers {
         Self { all: HashMap::new(), contests: BTreeSet::new(), ends: VecDeque::new(), most, refused: 0 }
     }
 
-    /// Handles a connection whose handshake is complete.
+    /// Handles a connection after its handshake.
     pub fn open(&mut self, now: Now, link: SpeakerLink) -> SpeakerAdmission {
         let name = SpeakerName::of(&link.identity);
         let Some(speaker) = self.all.get_mut(&name) else {
