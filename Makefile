@@ -18,8 +18,13 @@ TOOLS := $(CURDIR)/.tools
 ZRE_PEERS := $(TOOLS)/zre
 # Bytecode is written when a module is first imported; most are never imported.
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
+# Refuses files without a hash in constraints.txt, also those of build backends.
+PIP_LOCKED := $(PIP_INSTALL) --require-hashes --constraint constraints.txt --build-constraint constraints.txt
+# Installs one package of the file into a virtual environment. pip before 26 reads no hashes of constraints.
+pinned = sed -n '/^$(1)==/,/[^\\]$$/p' constraints.txt | $(2)/bin/python $(PIP_INSTALL) --requirement /dev/stdin
 # The oldest release of the 1.x line that the interop tests talk to.
 OLD_PEER_VERSION := 1.0.0
+OLD_PEER_LOCK := tests/interop/old-peer.txt
 CARGO_DENY_VERSION := 0.20.2
 # The release lines of PySpark that the guide lists as supported.
 SPARK_VERSIONS ?= 4.0 4.1 4.2 4.3
@@ -70,17 +75,28 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@.ci/check-tools "$(PYTHON)" python
 	@echo "== installing Python packages into .venv (PySpark alone is 450 MB; minutes the first time)"
 	[ -x $(BIN)/python ] || "$(PYTHON)" -m venv $(VENV)
-	$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt pip setuptools
-	$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --group dev
+	$(call pinned,pip,$(VENV))
+	$(BIN)/python $(PIP_LOCKED) --group dev
 	touch $@
 
-$(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION):
+$(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION): $(OLD_PEER_LOCK)
 	@.ci/check-tools "$(PYTHON)" python
 	[ -x $(OLD_PEER)/bin/python ] || "$(PYTHON)" -m venv $(OLD_PEER)
-	$(OLD_PEER)/bin/python $(PIP_INSTALL) eclipse-zenoh==$(OLD_PEER_VERSION)
+	$(OLD_PEER)/bin/python $(PIP_INSTALL) --require-hashes --requirement $(OLD_PEER_LOCK)
 	touch $@
 
 # Without optimization: it runs for seconds, and builds in less than half the time.
+# Keeps pinned versions; UPGRADE=1 takes the newest ones. No part of .venv, whose packages may not be in the file yet.
+LOCK = $(TOOLS)/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
+.PHONY: lock
+lock: ## Write constraints.txt anew: versions of Python packages and hashes of their files (UPGRADE=1)
+	@.ci/check-tools "$(PYTHON)" python
+	[ -x $(TOOLS)/lock/bin/python ] || "$(PYTHON)" -m venv $(TOOLS)/lock
+	$(call pinned,uv,$(TOOLS)/lock)
+	$(LOCK) pyproject.toml --group dev --group lock --output-file constraints.txt
+	echo eclipse-zenoh==$(OLD_PEER_VERSION) | $(LOCK) - --output-file $(OLD_PEER_LOCK)
+
 $(TOOLS)/.cargo-deny-$(CARGO_DENY_VERSION):
 	@echo "== building cargo-deny $(CARGO_DENY_VERSION) into .tools (minutes the first time)"
 	cargo install cargo-deny --version $(CARGO_DENY_VERSION) --locked --quiet --force --debug --root $(TOOLS) \
@@ -364,11 +380,10 @@ docs-html: ext
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 
 .PHONY: wheel
-wheel: $(VENV)/.installed ## One abi3 manylinux wheel in dist/, tested in a clean environment
+wheel: $(VENV)/.installed ## One abi3 manylinux wheel with its SBOM in dist/, tested in a clean environment
 	@.ci/check-tools "$(PYTHON)" rust
 	rm -rf dist
-	VIRTUAL_ENV=$(VENV) PATH="$(BIN):$$PATH" $(BIN)/maturin build --release --locked --quiet \
-		--zig --compatibility manylinux2014 --out dist
+	.ci/wheel $(BIN) dist
 	.ci/try-wheel "$(PYTHON)" dist/*.whl
 
 .PHONY: clean
@@ -376,3 +391,8 @@ clean: ## Remove all build outputs and environments
 	rm -rf target rust/fuzz/target .venv .venv-old-peer .venv-spark-* .tools dist build demo-out docs/_build docs/api
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis python/zwire/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+.PHONY: reproducible
+reproducible: $(VENV)/.installed ## Build the wheel twice, in two folders: both have the same bytes
+	@.ci/check-tools "$(PYTHON)" rust
+	"$(PYTHON)" .ci/reproducible.py $(BIN)
+

@@ -45,6 +45,7 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
             "setup",
             "ext",
             "deny",
+            "reproducible",
             "features",
             "docs",
             "bench-smoke",

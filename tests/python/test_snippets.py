@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 PAGES = [page for page in snippets.pages() if snippets.to_run(page)]
 
 # Programs that the blocks of a page call, besides our own.
-CALLS = {"docs/howto/secure.md": "openssl"}
+CALLS = {"docs/howto/secure.md": "openssl", "docs/security/hardening.md": "openssl"}
 
 # With root, and else with a user namespace.
 WAYS = (["unshare", "--net"], ["unshare", "--user", "--map-root-user", "--net"])

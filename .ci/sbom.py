@@ -1,0 +1,170 @@
+"""Prints the SBOM of the wheel, CycloneDX 1.6 as JSON: ``python .ci/sbom.py``.
+
+maturin has an SBOM of its own, which names crates of all platforms and paths of the build machine. This one
+has the crates that cargo builds for the wheel and for this platform. A crate with the scope ``excluded`` runs
+at build time only: build scripts, procedural macros, and their dependencies. Packages with the scope
+``optional`` are those of the extras, which pip installs on request. The same sources and tools give the same
+bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import tomllib
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+ROOT = Path(__file__).resolve().parents[1]
+CRATE = "zwire-py"
+# The part before the first comparison or marker of a requirement.
+NAME = re.compile(r"[\w.-]+")
+
+Json = dict[str, Any]
+Package = tuple[str, str]
+
+
+def run(*command: str) -> str:
+    """Return what a command prints."""
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
+def purl(package: Package) -> str:
+    """Return the package URL of a crate, which also is its reference within the document."""
+    # A plus sign begins the build metadata of a version.
+    return "pkg:cargo/{}@{}".format(package[0], package[1].replace("+", "%2B"))
+
+
+def tree(triple: str, edges: str) -> tuple[dict[Package, str], dict[Package, set[Package]]]:
+    """Return the licence of each package in the wheel's tree of these edges, and its direct dependencies."""
+    licences: dict[Package, str] = {}
+    needs: dict[Package, set[Package]] = {}
+    path: list[Package] = []
+    command = ("cargo", "tree", "--locked", "--package", CRATE, "--target", triple, "--edges", edges)
+    for line in run(*command, "--prefix", "depth", "--format", " {p}|{l}|").splitlines():
+        depth, name, rest = line.split("|")[0].split(maxsplit=2)
+        package = (name, rest.split()[0].removeprefix("v"))
+        licences[package] = line.split("|")[1]
+        needs.setdefault(package, set())
+        path[int(depth) :] = [package]
+        if len(path) > 1:
+            needs[path[-2]].add(package)
+    return licences, needs
+
+
+def crates(triple: str) -> tuple[list[Json], list[Json]]:
+    """Return the components of all crates, and the dependencies among them."""
+    linked, _ = tree(triple, "normal,no-proc-macro")
+    licences, needs = tree(triple, "normal,build")
+    lock = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
+    checksums = {(package["name"], package["version"]): package.get("checksum") for package in lock}
+    components = []
+    for package in sorted(licences):
+        component: Json = {
+            "type": "library",
+            "bom-ref": purl(package),
+            "name": package[0],
+            "version": package[1],
+            "scope": "required" if package in linked else "excluded",
+            # Cargo still takes a slash for "or"; SPDX has no such operator.
+            "licenses": [{"expression": re.sub(r"\s*/\s*", " OR ", licences[package])}],
+            "purl": purl(package),
+        }
+        if checksum := checksums[package]:
+            component["hashes"] = [{"alg": "SHA-256", "content": checksum}]
+        components.append(component)
+    edges = [
+        {"ref": purl(package), "dependsOn": sorted(purl(need) for need in needs[package])}
+        for package in sorted(needs)
+    ]
+    return components, edges
+
+
+def extras(project: Json) -> list[Json]:
+    """Return the components of the Python packages that the wheel declares."""
+    wanted: dict[str, list[Json]] = {}
+    declared = {"": project["dependencies"], **project["optional-dependencies"]}
+    for extra, requirements in declared.items():
+        for requirement in requirements:
+            (name,) = NAME.findall(requirement)[:1]
+            uses = wanted.setdefault(name, [])
+            uses.append({"name": f"zwire:requirement:{extra or 'always'}", "value": requirement})
+    return [
+        {
+            "type": "library",
+            "bom-ref": f"pkg:pypi/{name}",
+            "name": name,
+            "scope": "optional" if "always" not in str(uses) else "required",
+            "purl": f"pkg:pypi/{name}",
+            "properties": uses,
+        }
+        for name, uses in sorted(wanted.items())
+    ]
+
+
+def tool(name: str, found: str) -> Json:
+    """Return the component of a program that builds the wheel."""
+    return {"type": "application", "name": name, "version": found}
+
+
+def document() -> Json:
+    """Return the SBOM of the wheel."""
+    rustc = dict(line.split(": ", 1) for line in run("rustc", "-vV").splitlines()[1:])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    components, dependencies = crates(rustc["host"])
+    (release,) = (component["version"] for component in components if component["name"] == CRATE)
+    wheel = f"pkg:pypi/zwire@{release}"
+    rust = f"pkg:generic/rust@{rustc['release']}"
+    # Each crate links to the standard library.
+    standard: Json = {
+        "type": "library",
+        "bom-ref": rust,
+        "name": "rust-std",
+        "version": rustc["release"],
+        "scope": "required",
+        "licenses": [{"expression": "MIT OR Apache-2.0"}],
+        "purl": rust,
+    }
+    python = extras(project)
+    metadata: Json = {
+        "tools": {
+            "components": [
+                tool("maturin", version("maturin")),
+                tool("rustc", rustc["release"]),
+                tool("ziglang", version("ziglang")),
+            ]
+        },
+        "component": {
+            "type": "library",
+            "bom-ref": wheel,
+            "name": "zwire",
+            "version": release,
+            "licenses": [{"expression": project["license"]}],
+            "purl": wheel,
+        },
+        "properties": [{"name": "zwire:target", "value": rustc["host"]}],
+    }
+    if epoch := os.environ.get("SOURCE_DATE_EPOCH"):
+        metadata["timestamp"] = datetime.fromtimestamp(int(epoch), UTC).isoformat()
+    content: Json = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": metadata,
+        "components": [*components, standard, *python],
+        "dependencies": [
+            {"ref": wheel, "dependsOn": sorted([purl((CRATE, release)), rust, *(c["purl"] for c in python)])},
+            *dependencies,
+        ],
+    }
+    # Derived from the content, so that two documents differ in it exactly if they differ elsewhere.
+    return {**content, "serialNumber": uuid5(NAMESPACE_URL, json.dumps(content, sort_keys=True)).urn}
+
+
+if __name__ == "__main__":
+    print(json.dumps(document(), indent=1))
