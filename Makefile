@@ -32,6 +32,7 @@ FUZZ_SECONDS ?= 3
 # smoke: quickly compiled; release: more runs per second.
 FUZZ_PROFILE ?= smoke
 CYCLES ?= 10000
+MINUTES ?= 60
 # Further arguments for pytest: make test-py PYTEST_ARGS="-k keyexpr"
 PYTEST_ARGS ?=
 # Tests with neighbours mostly wait, so they run in parallel. A file stays in one process, because its tests share
@@ -247,6 +248,13 @@ stress: ext-release ## Minutes of load and failing networks, with a table of fig
 leaks: ext-release ## CYCLES (10000) sessions with all kinds of objects: memory, threads and descriptors stay constant
 	$(BIN)/python tests/leaks/cycles.py --cycles $(CYCLES)
 
+# Spark needs a JDK: SOAK_ARGS="--without-spark" leaves it out. As root, SOAK_ARGS="--nice -10" lets the router and the
+# pair with the bounds of latency run first on a busy machine.
+SOAK_ARGS ?=
+.PHONY: soak
+soak: check-tools ext-release ## MINUTES (60) of all kinds of neighbours: nothing lost, no slope of memory or latency
+	$(BIN)/python tests/soak/run.py --minutes $(MINUTES) $(SOAK_ARGS)
+
 .PHONY: sanitize
 sanitize: ext ## Tests under AddressSanitizer and LeakSanitizer; needs a nightly Rust
 	.ci/sanitize $(BIN)/python $(CURDIR)/target/sanitize
@@ -395,4 +403,9 @@ clean: ## Remove all build outputs and environments
 reproducible: $(VENV)/.installed ## Build the wheel twice, in two folders: both have the same bytes
 	@.ci/check-tools "$(PYTHON)" rust
 	"$(PYTHON)" .ci/reproducible.py $(BIN)
+.PHONY: clean
+clean: ## Remove all build outputs and environments
+	rm -rf target rust/fuzz/target .venv .venv-old-peer .venv-spark-* .tools dist build docs/_build docs/api
+	rm -rf demo-out soak-out .pytest_cache .mypy_cache .ruff_cache .hypothesis python/zwire/*.so
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
