@@ -336,29 +336,21 @@ def test_keys_that_are_slow_to_compare():
     pattern = "**/" + "/".join(["a$*", "*"] * 660) + "/**/z"
     long = "/".join(["a"] * 2030)
     with undisturbed() as hub, contextlib.ExitStack() as held:
-        streams = [held.enter_context(introduce(hub)) for _ in range(64)]
-
-        def declare(link, keys):
-            for number, key in enumerate(map(str.encode, keys)):
-                declaration = b"\x9e\x21\x08\x62" + vle(number + 1) + b"\x00" + vle(len(key)) + key
-                pushed(streams[link], batch(b"\xa5" + vle(5 + number) + b"\x31\x00" + declaration))
-
+        links = [raw.Sender(held.enter_context(introduce(hub))) for _ in range(64)]
         # The first one stays just within the bound of all, and hears something when the hub has taken it in.
-        declare(0, [*(f"{pattern}0x{number}" for number in range(90)), "calm"])
-        receive(streams[0])
-        for link in range(32, 64):
-            declare(link, (f"{pattern}{link}x{number}" for number in range(120)))
-        assert all(closes(stream) for stream in streams[32:])
-        left = streams[:32]
+        links[0].declare(raw.SUBSCRIBER, [*(f"{pattern}0x{number}" for number in range(90)), "calm"])
+        receive(links[0].stream)
+        for number in range(32, 64):
+            links[number].declare(raw.SUBSCRIBER, (f"{pattern}{number}x{at}" for at in range(120)))
+        assert all(closes(link.stream) for link in links[32:])
+        left = links[:32]
         for number in range(40):
-            for link, stream in enumerate(left):
-                key = f"{number}x{link}/{long}".encode()
-                publication = b"\x7d\x00" + vle(len(key)) + key + b"\x01\x01x"
-                stream.setblocking(False)
+            for at, link in enumerate(left):
+                link.stream.setblocking(False)
                 with contextlib.suppress(BlockingIOError):
-                    pushed(stream, batch(b"\x25" + vle(5 + number) + publication))
+                    link.send(raw.put(f"{number}x{at}/{long}"))
             time.sleep(0.05)
-        assert not any(ended(stream) for stream in left[1:3])
+        assert not any(ended(link.stream) for link in left[1:3])
 
 
 def test_many_who_come_and_go():

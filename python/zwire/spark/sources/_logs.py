@@ -58,8 +58,8 @@ def _view(place: str, config: str | None, secret: str | None) -> spool.Spool:
         return spool.open(place)
     from zwire.spark._sessions import session
 
-    session_ = session(config or "{}")
-    return spool.connect(place.removeprefix(REMOTE) or None, session=session_, secret=secret)
+    opened = session(config or "{}")
+    return spool.connect(place.removeprefix(REMOTE) or None, session=opened, secret=secret)
 
 
 class Log:

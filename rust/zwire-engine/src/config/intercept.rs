@@ -4,13 +4,13 @@ use super::{
     ConfigError, Destination, Kind, PublicationQos,
     error::Result,
     keys::Entries,
-    values::{PRIORITIES, boolean, key_expr, key_exprs, shown, unknown, zid},
+    values::{PRIORITIES, boolean, key_expr, key_exprs, role, shown, unknown, zid},
 };
 use core::{ops::RangeInclusive, time::Duration};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use zwire_proto::zenoh::{
-    CongestionControl, KeyExpr, Priority, Reliability, WhatAmI,
+    CongestionControl, KeyExpr, Priority, Reliability,
     discovery::Binding,
     intercept::{
         AccessControl, AccessPolicy, AccessRule, Downsampling, Filter, Flows, Links, LowPass, MessageKind,
@@ -292,14 +292,15 @@ fn subjects(path: &str, value: &Value) -> Result<Vec<(String, Links)>> {
 
 pub(super) fn bindings(path: &str, value: &Value) -> Result<Vec<Binding>> {
     const NAMES: [&str; 4] = ["zids", "roles", "usernames", "cert_common_names"];
-    const ROLES: [&str; 3] = ["router", "peer", "client"];
-    const WHATAMI: [WhatAmI; 3] = [WhatAmI::Router, WhatAmI::Peer, WhatAmI::Client];
+    let role_of = |path: &str, value: &Value| {
+        value.as_str().and_then(role).ok_or_else(|| wrong(path, "router, peer or client", value))
+    };
     entries(path, value, &NAMES, |entry| {
         let words = |name| entry.get(name, |path, value| some(path, value, text));
-        let roles = entry.get("roles", |path, value| some(path, value, |p, v| word(p, v, &ROLES)))?;
+        let roles = entry.get("roles", |path, value| some(path, value, role_of))?;
         let binding = Binding {
             zids: entry.get("zids", |path, value| some(path, value, zid))?,
-            roles: roles.map(|roles| roles.into_iter().map(|at| WHATAMI[at]).collect()),
+            roles: roles.map(Vec::into_iter).map(Iterator::collect),
             usernames: words("usernames")?.unwrap_or_default(),
             common_names: words("cert_common_names")?.unwrap_or_default(),
         };

@@ -68,7 +68,29 @@ struct Shaking {
     since: Duration,
 }
 
+/// Room for one more handshake.
+enum Room {
+    Free,
+    /// Time that the oldest handshake still has.
+    After(Duration),
+    /// The oldest handshake, which has used its time.
+    Abort(Shaking),
+}
+
 impl ListenerState {
+    /// Whether a handshake more is within the bound; removes the oldest one if it has used its time.
+    fn room(&mut self, bound: usize) -> Room {
+        let Some(oldest) = self.shaking.front().filter(|_| self.shaking.len() >= bound) else {
+            return Room::Free;
+        };
+        let left = PATIENCE.saturating_sub(clock::mono().saturating_sub(oldest.since));
+        if left.is_zero() {
+            self.shaking.pop_front().map_or(Room::Free, Room::Abort)
+        } else {
+            Room::After(left)
+        }
+    }
+
     /// Removes the handshake of a connection.
     fn settle(&mut self, id: u64) -> Option<AbortHandle> {
         let shaking = self.shaking.iter().position(|shaking| shaking.id == id);
@@ -94,28 +116,17 @@ impl ListenerInner {
         loop {
             let mut room = pin!(self.room.notified());
             room.as_mut().enable();
-            let oldest = {
-                let mut state = self.state.lock();
-                if state.shaking.len() < self.config.max_handshakes.max(1) {
-                    return;
+            let found = self.state.lock().room(self.config.max_handshakes.max(1));
+            match found {
+                Room::Free => return,
+                Room::After(left) => drop(tokio::time::timeout(left, room).await),
+                Room::Abort(Shaking { task, .. }) => {
+                    task.abort();
+                    // Its descriptor is free when the task has ended.
+                    let _ = task.await;
+                    tracing::debug!("an incoming connection was aborted: too many handshakes at once");
+                    self.owner.closed(None, &CloseReason::TooManyHandshakes);
                 }
-                let age = state
-                    .shaking
-                    .front()
-                    .map_or(PATIENCE, |oldest| clock::mono().saturating_sub(oldest.since));
-                if age < PATIENCE { Err(PATIENCE.saturating_sub(age)) } else { Ok(state.shaking.pop_front()) }
-            };
-            match oldest {
-                Ok(oldest) => {
-                    if let Some(Shaking { task, .. }) = oldest {
-                        task.abort();
-                        // Its descriptor is free when the task has ended.
-                        let _ = task.await;
-                        tracing::debug!("an incoming connection was aborted: too many handshakes at once");
-                        self.owner.closed(None, &CloseReason::TooManyHandshakes);
-                    }
-                }
-                Err(left) => drop(tokio::time::timeout(left, room).await),
             }
         }
     }

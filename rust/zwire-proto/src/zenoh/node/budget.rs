@@ -79,6 +79,11 @@ impl Account {
     pub(super) fn new(is_local: bool) -> Self {
         Self { used: Cost::default(), announced: 0, pace: Pace::default(), is_local }
     }
+
+    /// Memory of the declarations that the face has made and was sent.
+    pub(super) const fn bytes(&self) -> usize {
+        self.used.bytes + ANNOUNCED * self.announced
+    }
 }
 
 /// Costs of all faces together, and the time that matching takes.
@@ -108,11 +113,6 @@ impl NodeBudget {
     /// Removes what the keys and interests of a face still cost, after its declarations were withdrawn.
     pub(super) fn release(&mut self, account: &Account) {
         self.used.subtract(account.used);
-    }
-
-    /// Memory of the declarations that a face has made and was sent.
-    pub(super) const fn bytes_of(&self, account: &Account) -> usize {
-        account.used.bytes + ANNOUNCED * account.announced
     }
 
     /// Checks that a face may be sent as many more declarations, in answer to an interest.
@@ -162,12 +162,11 @@ impl NodeBudget {
     fn check_share(&self, account: &Account, cost: Cost, limits: &FaceLimits) -> Result<(), FaceError> {
         // Half of an equal part.
         let parts = 2 * self.faces.max(1);
-        let used = account.used;
         let (all, bound) = (self.used.bytes + ANNOUNCED * self.announced + cost.bytes, limits.node_bytes);
-        if all > bound && used.bytes + ANNOUNCED * account.announced + cost.bytes > bound / parts {
+        if all > bound && account.bytes() + cost.bytes > bound / parts {
             return Err(FaceError::NodeFull { needed: all, bound, share: bound / parts });
         }
-        let (all, own) = (self.used.slow_ns + cost.slow_ns, used.slow_ns + cost.slow_ns);
+        let (all, own) = (self.used.slow_ns + cost.slow_ns, account.used.slow_ns + cost.slow_ns);
         let bound = MAX_SLOW_KEYS.as_nanos() as u64;
         if cost.slow_ns > 0 && all > bound && own > bound / parts as u64 {
             return Err(FaceError::SlowKeys { needed: Duration::from_nanos(all), bound: MAX_SLOW_KEYS });

@@ -175,7 +175,7 @@ impl Node {
         self.mono = now.mono;
         let Some(face) = self.faces.get_mut(&id) else { return };
         let account = &face.account;
-        self.work.note_freed(self.budget.bytes_of(account));
+        self.work.note_freed(account.bytes());
         let announced = face.account.announced;
         self.budget.withdraw(&mut face.account, announced);
         // The face is sent no more messages, not even about its own end.
