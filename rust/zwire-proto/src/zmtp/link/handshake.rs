@@ -125,7 +125,8 @@ impl ZmtpHandshakeConfig {
         let minor = if self.version == Version::V3_1 { 1 } else { 0 };
         // A peer of ZMTP 1.0 reads the length of an identity here.
         let padding = self.identity.len() as u64 + 1;
-        Greeting { minor, padding, ..Greeting::new(self.security.mechanism()) }
+        let as_server = matches!(self.security, Security::PlainServer | Security::CurveServer(_));
+        Greeting { minor, padding, as_server, ..Greeting::new(self.security.mechanism()) }
     }
 }
 

@@ -69,6 +69,17 @@ fn curve_is_an_unknown_mechanism_to_others() {
     }
 }
 
+/// `zmtp` 3.1, octet 32.
+#[test]
+fn the_server_of_a_mechanism_says_that_it_is_one() {
+    for (config, said) in [(plain_server(router()), 1), (plain_client(dealer()), 0), (router(), 0)] {
+        let mut side = Side::new(config);
+        let begin = side.says();
+        side.hears(&greeting(NULL_GREETING)[..11], &mut nobody);
+        assert_eq!([&begin[..], &side.says()[..]].concat()[32], said);
+    }
+}
+
 /// `zmtp` 15.8, each step; libzmq has answered these bytes.
 #[test]
 fn plain_byte_for_byte() {
