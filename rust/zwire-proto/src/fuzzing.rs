@@ -31,6 +31,7 @@ mod discovery;
 mod gossip;
 mod group;
 mod intercept;
+mod keyexpr;
 mod node;
 mod zmtp;
 
@@ -39,6 +40,7 @@ pub use discovery::discovery;
 pub use gossip::zre_gossip;
 pub use group::group;
 pub use intercept::{access, intercept};
+pub use keyexpr::keyexpr;
 pub use node::zenoh_node;
 pub use zmtp::zmtp;
 

@@ -14,6 +14,8 @@ mod canon;
 mod glob;
 mod include;
 mod intersect;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod model;
 #[cfg(test)]
 mod tests;
 

@@ -3,12 +3,11 @@
 
 mod hostile;
 mod laws;
-mod model;
 mod reference;
 mod table;
 
 use super::{
-    KeyExpr, KeyExprError, KeyExprRule, SetIntersectionLevel, canonize, includes, intersects, validate,
+    KeyExpr, KeyExprError, KeyExprRule, SetIntersectionLevel, canonize, includes, intersects, model, validate,
 };
 use crate::Text;
 

@@ -1,7 +1,7 @@
 //! A slow and plain model: the recursive definitions of `zenoh-wire` 6.3, and sets of keys.
 
 /// The chunks of all expressions of the model.
-pub(super) const CHUNKS: [&str; 9] = ["a", "b", "ab", "a$*", "$*b", "*", "**", "@a", "@a$*"];
+pub(crate) const CHUNKS: [&str; 9] = ["a", "b", "ab", "a$*", "$*b", "*", "**", "@a", "@a$*"];
 
 /// The chunks of all keys of the model. For any two of [`CHUNKS`] that intersect it has a common one.
 const KEY_CHUNKS: [&str; 5] = ["a", "b", "ab", "@a", "@a$*"];
@@ -12,13 +12,16 @@ const KEY_CHUNKS: [&str; 5] = ["a", "b", "ab", "@a", "@a$*"];
 const KEY_LEN: usize = 4;
 
 /// Set of keys of the model, one bit for each.
+#[cfg(test)]
 pub(super) type Keys = Vec<u64>;
 
 /// All keys of up to [`KEY_LEN`] chunks.
+#[cfg(test)]
 pub(super) fn all_keys() -> Vec<Vec<&'static str>> {
     all_lists(&KEY_CHUNKS, KEY_LEN)
 }
 
+#[cfg(test)]
 pub(super) fn all_lists(chunks: &[&'static str], longest: usize) -> Vec<Vec<&'static str>> {
     let mut all = vec![];
     let mut last: Vec<Vec<&str>> = vec![vec![]];
@@ -34,6 +37,7 @@ pub(super) fn all_lists(chunks: &[&'static str], longest: usize) -> Vec<Vec<&'st
 }
 
 /// Set of the `keys` that match.
+#[cfg(test)]
 pub(super) fn keys_of(expr: &str, keys: &[Vec<&str>]) -> Keys {
     let chunks: Vec<&str> = expr.split('/').collect();
     let mut bits = vec![0; keys.len().div_ceil(64)];
@@ -43,10 +47,12 @@ pub(super) fn keys_of(expr: &str, keys: &[Vec<&str>]) -> Keys {
     bits
 }
 
+#[cfg(test)]
 pub(super) fn meet(a: &Keys, b: &Keys) -> bool {
     a.iter().zip(b).any(|(a, b)| a & b != 0)
 }
 
+#[cfg(test)]
 pub(super) fn contains(a: &Keys, b: &Keys) -> bool {
     a.iter().zip(b).all(|(a, b)| a & b == *b)
 }
@@ -82,7 +88,7 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 /// *Intersects(A, B)* as the document defines it.
-pub(super) fn intersects(a: &[&str], b: &[&str]) -> bool {
+pub(crate) fn intersects(a: &[&str], b: &[&str]) -> bool {
     let absorbs = |list: &[&str]| list.first().is_some_and(|chunk| !chunk.starts_with('@'));
     match (a, b) {
         ([], []) => true,
@@ -113,7 +119,7 @@ fn chunk_intersects(x: &str, y: &str) -> bool {
 }
 
 /// *Includes(A, B)* as the document defines it.
-pub(super) fn includes(a: &[&str], b: &[&str]) -> bool {
+pub(crate) fn includes(a: &[&str], b: &[&str]) -> bool {
     match (a, b) {
         ([], []) => true,
         (["**", tail @ ..], _) => {
