@@ -86,7 +86,6 @@ $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION): $(OLD_PEER_LOCK)
 	$(OLD_PEER)/bin/python $(PIP_INSTALL) --require-hashes --requirement $(OLD_PEER_LOCK)
 	touch $@
 
-# Without optimization: it runs for seconds, and builds in less than half the time.
 # Keeps pinned versions; UPGRADE=1 takes the newest ones. No part of .venv, whose packages may not be in the file yet.
 LOCK = $(TOOLS)/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
@@ -98,6 +97,7 @@ lock: ## Write constraints.txt anew: versions of Python packages and hashes of t
 	$(LOCK) pyproject.toml --group dev --group lock --output-file constraints.txt
 	echo eclipse-zenoh==$(OLD_PEER_VERSION) | $(LOCK) - --output-file $(OLD_PEER_LOCK)
 
+# Without optimization: it runs for seconds, and builds in less than half the time.
 $(TOOLS)/.cargo-deny-$(CARGO_DENY_VERSION):
 	@echo "== building cargo-deny $(CARGO_DENY_VERSION) into .tools (minutes the first time)"
 	cargo install cargo-deny --version $(CARGO_DENY_VERSION) --locked --quiet --force --debug --root $(TOOLS) \
@@ -371,6 +371,10 @@ bench-smoke: ext
 attack: check-tools ext-release ## Attacks on a router, the same on one of eclipse-zenoh (ONLY="regular expression")
 	$(BIN)/python tests/attack.py --only "$(ONLY)"
 
+.PHONY: conformance
+conformance: check-tools ext-release $(ZRE_PEERS)/versions ## Judge zwire and its peers by the conformance suite, write docs/conformance
+	$(BIN)/python tests/conformance_pages.py $(if $(ONLY),--only $(ONLY))
+
 # ---- Packaging --------------------------------------------------------------------------------------
 
 .PHONY: docs
@@ -394,18 +398,13 @@ wheel: $(VENV)/.installed ## One abi3 manylinux wheel with its SBOM in dist/, te
 	.ci/wheel $(BIN) dist
 	.ci/try-wheel "$(PYTHON)" dist/*.whl
 
-.PHONY: clean
-clean: ## Remove all build outputs and environments
-	rm -rf target rust/fuzz/target .venv .venv-old-peer .venv-spark-* .tools dist build demo-out docs/_build docs/api
-	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis python/zwire/*.so
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 .PHONY: reproducible
 reproducible: $(VENV)/.installed ## Build the wheel twice, in two folders: both have the same bytes
 	@.ci/check-tools "$(PYTHON)" rust
 	"$(PYTHON)" .ci/reproducible.py $(BIN)
+
 .PHONY: clean
 clean: ## Remove all build outputs and environments
 	rm -rf target rust/fuzz/target .venv .venv-old-peer .venv-spark-* .tools dist build docs/_build docs/api
 	rm -rf demo-out soak-out .pytest_cache .mypy_cache .ruff_cache .hypothesis python/zwire/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
-

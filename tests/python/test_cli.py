@@ -6,6 +6,7 @@ import ctypes
 import importlib
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -321,3 +322,40 @@ def test_an_interrupted_get_gives_up_at_once(hub, session, start):
     assert process.returncode == 130
     assert "Traceback" not in err
     queryable.undeclare()
+
+
+def test_conformance_of_a_node(hub, capsys):
+    assert main(["conformance", hub, "--only", "zenoh-wire-3.3/"]) == 0
+    assert "rules kept, 0 not" in capsys.readouterr().out
+    assert main(["conformance", hub, "--only", "zenoh-wire-3.3/", "--format", "jsonl"]) == 0
+    judged = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {verdict["outcome"] for verdict in judged} <= {"conforms", "unreachable"}
+
+
+def test_conformance_of_a_port_with_another_protocol(capsys):
+    def answer():
+        connection, _ = other.accept()
+        with connection:
+            connection.sendall(b"HTTP/1.1 400\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        endpoint = f"tcp/127.0.0.1:{other.getsockname()[1]}"
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert main(["conformance", endpoint]) == 1
+        thread.join()
+    assert endpoint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "give the endpoint of a node"),
+        (["udp/127.0.0.1:1"], "endpoint 'udp/127.0.0.1:1'"),
+        (["tcp/127.0.0.1:1", "--set", "generation"], "--set generation: expected NAME=VALUE"),
+        (["tcp/127.0.0.1:1", "--set", "flavour=3"], "flavour"),
+    ],
+)
+def test_conformance_with_a_wrong_command_line(arguments, problem, capsys):
+    assert main(["conformance", *arguments]) == 2
+    assert problem in capsys.readouterr().err

@@ -1,9 +1,11 @@
 """Drives nodes of several implementations on the hosts of a network; every wait is bounded."""
 
 import contextlib
+import importlib.metadata
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
@@ -11,6 +13,9 @@ import time
 from pathlib import Path
 
 import pytest
+
+from network.namespaces import Network
+from zwire.conformance.zre import Target
 
 PROGRAMS = Path(__file__).with_name("programs")
 
@@ -285,3 +290,152 @@ class Party:
                 failed.append(e)
         if failed:
             raise failed[0]
+
+
+class Sockets:
+    """Makes sockets on a host of a network, for this process, which is on none."""
+
+    def __init__(self, host):
+        self.near, far = socket.socketpair()
+        self.turn = threading.Lock()
+        with far:
+            self.process = host.python(PROGRAMS / "sockets.py", far.fileno(), pass_fds=[far.fileno()])
+
+    def __call__(self, kind):
+        with self.turn:
+            self.near.send(bytes([kind]))
+            _, descriptors, _, _ = socket.recv_fds(self.near, 1, 1)
+        return socket.socket(fileno=descriptors[0])
+
+    def end(self):
+        self.near.close()
+        self.process.wait(10)
+
+
+class Judged:
+    """A node that does what the conformance suite asks of it: it answers each message by the same.
+
+    ``start`` starts a peer; it is called again after the node has ended.
+    """
+
+    def __init__(self, start):
+        self.start = start
+        self.turn = threading.Lock()
+        self.begin()
+
+    def begin(self):
+        self.node = self.start()
+        threading.Thread(target=self.echo, args=(self.node,), daemon=True).start()
+
+    def echo(self, node):
+        answered = 0
+        while not node.ended:
+            with node.news:
+                while not node.ended and len(node.events) == answered:
+                    node.news.wait(60)
+                events = node.events[answered:]
+            answered += len(events)
+            for event in events:
+                # A peer may be gone before it is answered, and the node may end.
+                with contextlib.suppress(PeerError), self.turn:
+                    if event["type"] == "WHISPER":
+                        node.whisper(event["peer"], event["content"])
+                    elif event["type"] == "SHOUT":
+                        node.shout(event["group"], event["content"])
+
+    def join(self, group):
+        with self.turn:
+            self.node.join(group)
+
+    def leave(self, group):
+        with self.turn:
+            self.node.leave(group)
+
+    def stop(self):
+        with self.turn:
+            self.node.stop()
+
+    def restart(self):
+        self.end()
+        self.begin()
+        return self.endpoint
+
+    @property
+    def endpoint(self):
+        return self.node.endpoint.replace("tcp://", "tcp/")
+
+    def end(self):
+        if not self.node.process.stdin.closed:
+            self.node.kill()
+
+
+# Whole seconds, which pyre requires.
+EVASIVE, EXPIRED = 2, 6
+
+# Implementation, release, generation, how a party starts a node, and the further options of the target.
+JUDGED = [
+    ("zwire", importlib.metadata.version("zwire"), "36", Party.zwire, {"generations": "36", "gossip": True}),
+    ("zwire", importlib.metadata.version("zwire"), "43", Party.zwire, {"generations": "43"}),
+    ("zwire", importlib.metadata.version("zwire"), "20", Party.zwire, {"generations": "20"}),
+    ("zwire", importlib.metadata.version("zwire"), "zyre1", Party.zwire, {"generations": "zyre1"}),
+    ("pyre", importlib.metadata.version("zeromq-pyre"), "36", Party.pyre, {}),
+    ("zyre", "2.0.1", "36", Party.zyre, {"version": "2.0.1"}),
+    ("zyre", "1.0.0", "zyre1", Party.zyre, {"version": "1.0.0"}),
+    ("zyre", "of 20/ZRE", "20", Party.zyre, {"version": "20"}),
+]
+
+
+@contextlib.contextmanager
+def judged(generation, begin, settings):
+    """A node on a network of its own, as the target of the conformance suite, which has to be entered."""
+    settings = dict(settings)
+    version = settings.get("version")
+    with contextlib.ExitStack() as stack:
+        network = Network()
+        stack.callback(network.end)
+        party = Party(network)
+        host = network.host()
+        sockets = Sockets(network.host())
+        stack.callback(sockets.end)
+        gossip = f"{host.address}:9000" if settings.pop("gossip", False) else None
+        if gossip:
+            settings["gossip_bind"] = f"tcp://{gossip}"
+        timed = version not in ("1.0.0", "20")
+        if timed:
+            settings |= {"evasive": EVASIVE, "expired": EXPIRED}
+        settings |= {"headers": {"X-CONFORMANCE": "1"}, "groups": ["conformance"]}
+        node = Judged(lambda: begin(party, host=host, **settings))
+        stack.callback(node.end)
+        yield Target(
+            node.endpoint,
+            interface="eth0",
+            generation=generation,
+            gossip=gossip and f"tcp/{gossip}",
+            expired=EXPIRED if timed else 10.0,
+            join=node.join,
+            leave=node.leave,
+            stop=node.stop,
+            restart=node.restart,
+            make_socket=sockets,
+        )
+
+
+def targets(only=None):
+    """Implementation, release, generation and target of each node that can be started here, in turn.
+
+    A node runs until the next one is asked for. ``only`` is the name of an implementation. Peers that are not
+    built are left out.
+    """
+    for name, release, generation, begin, settings in JUDGED:
+        if only is not None and name != only:
+            continue
+        if name == "zyre" and not built(f"zyre-{settings['version']}"):
+            continue
+        with judged(generation, begin, settings) as target:
+            yield name, release, generation, target
+
+
+def built(name):
+    """Whether the folder of the C implementations has one."""
+    folder = os.environ.get("ZWIRE_ZRE_PEERS")
+    return bool(folder) and not (Path(folder) / f"{name}.missing").exists()

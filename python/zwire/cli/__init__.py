@@ -36,6 +36,7 @@ COMMANDS = {
     "replay": "publish recordings again: Parquet, Arrow, MCAP, captures",
     "zre": "find peers of ZRE, talk to them, and diagnose missing ones",
     "decode": "print the Zenoh, ZMTP and ZRE messages of captures",
+    "conformance": "judge a node of Zenoh, ZMTP or ZRE by the rules of its protocol",
     "spool": "keep publications in a folder, and inspect such folders",
     "demo": "show the whole road once, from a simulated fleet to a Spark job and back",
 }

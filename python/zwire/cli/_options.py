@@ -211,6 +211,20 @@ def too_few(command: str, came: int, args: argparse.Namespace) -> int:
     return 3
 
 
+def settings(option: str, given: list[str]) -> dict[str, Any]:
+    """Read the values of an option of :func:`add_several`, NAME=VALUE each: JSON, or a text."""
+    found: dict[str, Any] = {}
+    for setting in given:
+        name, equals, value = setting.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"{option} {setting}: expected NAME=VALUE", path=option)
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
 def refuse(command: str, problem: str, code: int) -> int:
     """Report why a command cannot run; return its exit code."""
     say(f"zwire {command}: {problem}")

@@ -98,7 +98,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     keep.add_argument(
         "--forget",
         type=duration,
-        default=7 * 86400.0,
+        default=spool.Retention.consumer_seconds,
         metavar="TIME",
         help="keep no rows for consumers that have not committed for so long (default: 7d)",
     )
@@ -228,20 +228,11 @@ def _keep_keys(args: argparse.Namespace, keys: list[str], given: dict[str, Any])
 
 
 def _zre_config(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings of the node; a value that is no JSON is taken as text."""
+    """Return the settings of the node."""
     for name in ("listen", "mode", "config", "cfg", "tap"):
         if getattr(args, name):
             raise ConfigError(f"--{name} is for Zenoh; give --zre NAME=VALUE", path=f"--{name}")
-    found: dict[str, Any] = {"peers": args.connect} if args.connect else {}
-    for setting in args.zre:
-        name, equals, value = setting.partition("=")
-        if not equals or not name:
-            raise ConfigError(f"--zre {setting}: expected NAME=VALUE", path="--zre")
-        try:
-            found[name] = json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found
+    return {**({"peers": args.connect} if args.connect else {}), **_options.settings("--zre", args.zre)}
 
 
 def _watch(spooler: Keeper) -> NoReturn:

@@ -57,10 +57,10 @@ def dictionary(octets):
     at = 4
     for _ in range(struct.unpack(">I", octets[:4])[0]):
         size = octets[at]
-        name = octets[at + 1 : at + 1 + size].decode()
+        name = octets[at + 1 : at + 1 + size].decode(errors="replace")
         at += 1 + size
         (size,) = struct.unpack(">I", octets[at : at + 4])
-        entries[name] = octets[at + 4 : at + 4 + size].decode()
+        entries[name] = octets[at + 4 : at + 4 + size].decode(errors="replace")
         at += 4 + size
     return entries
 
@@ -143,15 +143,17 @@ class Node:
             frames.append(ctypes.string_at(self.czmq.zframe_data(frame), self.czmq.zframe_size(frame)))
             self.czmq.zframe_destroy(byref(frame))
         self.czmq.zmsg_destroy(byref(message))
-        kind, peer = frames[0].decode(), frames[1].decode()
+        kind, peer = frames[0].decode(errors="replace"), frames[1].decode(errors="replace")
         rest = frames[2:]
         fields = {"peer": peer}
         if self.modern:
-            fields["name"] = rest.pop(0).decode()
+            fields["name"] = rest.pop(0).decode(errors="replace")
         if kind == "ENTER":
-            fields |= {"headers": dictionary(rest[0]), "address": rest[1].decode()}
+            # A HELLO that was cut short has no headers.
+            headers = dictionary(rest.pop(0)) if len(rest) > 1 else {}
+            fields |= {"headers": headers, "address": rest[0].decode(errors="replace")}
         elif kind in ("JOIN", "LEAVE", "SHOUT", "LEADER"):
-            fields["group"] = rest.pop(0).decode()
+            fields["group"] = rest.pop(0).decode(errors="replace")
         if kind in ("WHISPER", "SHOUT"):
             fields["content"] = lines.content(rest)
         lines.tell(kind, **fields)

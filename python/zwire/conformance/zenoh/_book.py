@@ -1,0 +1,5 @@
+"""Book of the rules of Zenoh."""
+
+from zwire.conformance._rules import RuleBook
+
+BOOK = RuleBook("zenoh")
