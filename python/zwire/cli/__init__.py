@@ -114,9 +114,9 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         formatter_class=layout,
     )
     parser.add_argument("--version", action="version", version=f"zwire {__version__}")
-    # The dots make room: argparse forgets the indentation of commands when it measures their names.
+    # The arguments make room: argparse forgets the indentation of commands when it measures their names.
     commands = parser.add_subparsers(
-        prog="zwire", dest="command", metavar="COMMAND ...", required=True, title="commands"
+        prog="zwire", dest="command", metavar="COMMAND [ARGUMENT ...]", required=True, title="commands"
     )
     # Only the command that is asked for is imported: `zwire --help` is fast, and needs no optional package.
     asked = next((word for word in arguments if not word.startswith("-")), None)
