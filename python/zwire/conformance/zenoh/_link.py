@@ -40,12 +40,12 @@ class Link:
 
     def __init__(self, target: Target, zid: bytes | None = None) -> None:
         self.target = target
-        self.zid = fresh_zid() if zid is None else zid
-        self.stream = socket.create_connection(target.address, timeout=PATIENCE)
+        self.zid: bytes = fresh_zid() if zid is None else zid
+        self.stream: socket.socket = socket.create_connection(target.address, timeout=PATIENCE)
         self.stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.received = b""
+        self.received: bytes = b""
         self.numbers: dict[tuple[int, bool], int] = {}
-        self.first = 0
+        self.first: int = 0
         self.waiting: list[Message] = []
         """Network messages that were read and not yet asked for."""
         self.parts: dict[tuple[int, bool], bytes] = {}
@@ -53,8 +53,8 @@ class Link:
         """Keys for which the node has declared ids on this link."""
         self.own_names: dict[int, str] = {}
         """Keys for which :meth:`name` has declared ids on this link."""
-        self.init_ack = Message("INIT")
-        self.open_ack = Message("OPEN")
+        self.init_ack: Message = Message("INIT")
+        self.open_ack: Message = Message("OPEN")
 
     def __enter__(self) -> Self:
         return self
@@ -347,14 +347,14 @@ class Target:
         if not endpoint.startswith("tcp/") or not host or not port.isdecimal():
             raise ValueError(f"endpoint {endpoint!r}: expected tcp/HOST:PORT")
         self.endpoint = endpoint
-        self.address = host.strip("[]"), int(port)
-        self.group = None if scouting is None else _group(scouting)
+        self.address: tuple[str, int] = host.strip("[]"), int(port)
+        self.group: tuple[str, int] | None = None if scouting is None else _group(scouting)
         self.interface = interface
         self._numbers = itertools.count(1)
         self._keys = f"conformance/{os.getpid()}-{secrets.token_hex(4)}"
-        self.name = endpoint
+        self.name: str = endpoint
         self.roles: frozenset[str] = frozenset()
-        self.zid = b""
+        self.zid: bytes = b""
 
     def __enter__(self) -> Self:
         with Link(self) as link:

@@ -21,7 +21,7 @@ MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 JSON = 5
 """Encoding ``application/json``."""
 
-rule = functools.partial(BOOK.rule, alone=True)
+_rule = functools.partial(BOOK.rule, alone=True)
 """Rules that run alone: a node of eclipse-zenoh 1.10.2 may stop serving all its links if links end while it
 answers a query for ``@/<zid>/<whatami>/**``."""
 
@@ -54,7 +54,7 @@ def _document(link: Link) -> dict[str, Any]:
     return document  # type: ignore[no-any-return]
 
 
-@rule(
+@_rule(
     "zenoh-behaviour-6.1/root",
     SHOULD,
     "The root of the admin space answers with a JSON object that has the node's ZenohID and sessions.",
@@ -67,7 +67,7 @@ def _(target: Target) -> None:
         expect(document["zid"] == wire.zid_text(target.zid), f"zid {document['zid']!r}")
 
 
-@rule(
+@_rule(
     "zenoh-behaviour-6.1/root-is-json",
     SHOULD,
     "The root of the admin space has the encoding application/json.",
@@ -79,7 +79,7 @@ def _(target: Target) -> None:
         expect(got == (JSON, None), f"encoding {got}")
 
 
-@rule(
+@_rule(
     "zenoh-behaviour-6.1/sessions",
     SHOULD,
     "The sessions in the root of the admin space have each link's peer, by its ZenohID and its role.",
@@ -91,7 +91,7 @@ def _(target: Target) -> None:
         expect(seen.get(wire.zid_text(link.zid)) == "client", f"{len(seen)} sessions, not this one")
 
 
-@rule(
+@_rule(
     "zenoh-behaviour-6.1/session-ends",
     SHOULD,
     "The sessions in the root of the admin space leave out links that have ended.",
@@ -107,7 +107,7 @@ def _(target: Target) -> None:
             expect(time.monotonic() < deadline, f"the link is listed {PATIENCE:g} s after its end")
 
 
-@rule(
+@_rule(
     "zenoh-behaviour-6.1/any-node",
     SHOULD,
     "The root of the admin space answers queries that have * in place of the ZenohID.",
@@ -120,7 +120,7 @@ def _(target: Target) -> None:
         expect(root in found, f"{len(found)} answers, none of {root}")
 
 
-@rule(
+@_rule(
     "zenoh-behaviour-6.1/all-of-node",
     SHOULD,
     "A query for everything from the root of the admin space on gets the root among its replies.",
@@ -132,7 +132,7 @@ def _(target: Target) -> None:
         expect(_root(target) in found, f"{len(found)} answers, not the root")
 
 
-@rule(
+@_rule(
     "zenoh-behaviour-6.1/other-node",
     MUST,
     "The admin space of a node answers no query for the ZenohID of another node.",
@@ -144,7 +144,7 @@ def _(target: Target) -> None:
         expect(not found, f"answers {sorted(found)}")
 
 
-@rule(
+@_rule(
     "zenoh-wire-6.5/hidden-from-wildcards",
     MUST,
     "The admin space answers no query that begins with a wildcard, such as ** or */*/router.",
@@ -157,7 +157,7 @@ def _(target: Target) -> None:
             expect(not found, f"{key} is answered by {found}")
 
 
-@rule(
+@_rule(
     "zenoh-behaviour-6.1/entities",
     OBSERVED,
     "The admin space lists subscribers, queryables and tokens by their key, with their nodes.",
@@ -178,7 +178,7 @@ def _(target: Target) -> None:
             expect(wire.zid_text(owner.zid) in nodes.get("clients", []), f"{entry} has {nodes}")
 
 
-@rule(
+@_rule(
     "zenoh-behaviour-6.1/entity-ends",
     OBSERVED,
     "The admin space lists no subscriber that has been undeclared.",
@@ -197,7 +197,7 @@ def _(target: Target) -> None:
         expect((len(before), len(after)) == (1, 0), f"{len(before)} answers before and {len(after)} after")
 
 
-@rule(
+@_rule(
     "zenoh-behaviour-6.1/responder",
     OBSERVED,
     "The replies of the admin space carry the ZenohID of the node as their responder.",
@@ -212,7 +212,7 @@ def _(target: Target) -> None:
             expect(isinstance(got, bytes) and got.startswith(wanted), f"responder {got!r}")
 
 
-@rule(
+@_rule(
     "zenoh-behaviour-6.1/read-only",
     SHOULD,
     "A node keeps its link and its answers after a PUT of nonsense to its configuration.",

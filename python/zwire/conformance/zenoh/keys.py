@@ -259,7 +259,7 @@ def _(target: Target) -> None:
 
 # ---- Which keys are refused ----
 
-REFUSED = {
+REFUSED: dict[str, tuple[str, tuple[str, ...]]] = {
     "empty-chunk": ("a key with an empty chunk", ("{}//b", "{}/a//b")),
     "leading-slash": ("a key that begins with a slash", ("/{}/a",)),
     "trailing-slash": ("a key that ends with a slash", ("{}/", "{}/a/")),

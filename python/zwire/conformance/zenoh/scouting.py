@@ -30,8 +30,9 @@ class Scout:
     def __init__(self, target: Target) -> None:
         if target.group is None:
             raise NotApplicable("no multicast group was given; the option `scouting` names it")
-        self.target, self.group = target, target.group
-        self.stream = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.target: Target = target
+        self.group: tuple[str, int] = target.group
+        self.stream: socket.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.stream.bind((target.interface, 0))
         at = socket.inet_aton(target.interface)
         self.stream.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, at)

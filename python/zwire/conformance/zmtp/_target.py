@@ -312,12 +312,12 @@ class Target:
         if found is None:
             raise ValueError(f"endpoint {endpoint!r}: expected one such as tcp/127.0.0.1:5555")
         self.endpoint = endpoint
-        self.credentials = username.encode(), password.encode()
+        self.credentials: tuple[bytes, bytes] = username.encode(), password.encode()
         self.server_key = server_key
         self.handshake_timeout = handshake_timeout
-        self.mechanism = "NULL"
-        self.minor = 0
-        self.kind = ""
+        self.mechanism: str = "NULL"
+        self.minor: int = 0
+        self.kind: str = ""
         """Socket type; empty if the handshake does not get as far as the metadata."""
         self._address = (found["v6"] or found["host"], int(found["port"]))
         self._tokens = itertools.count(1)

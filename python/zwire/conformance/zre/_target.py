@@ -59,9 +59,11 @@ class Peer:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.generation = target.generation
-        self.uuid = fresh_uuid()
-        self.listener = target.listen()
+        self.generation: str = target.generation
+        self.uuid: bytes = fresh_uuid()
+        self.listener: socket.socket = target.listen()
+        self.host: str
+        self.port: int
         self.host, self.port = self.listener.getsockname()
         self.dealer: Connection | None = None
         self.dealers: list[Connection] = []
@@ -71,9 +73,9 @@ class Peer:
         self.inbox: list[tuple[Connection, list[bytes]]] = []
         self.strays: list[list[bytes]] = []
         """Messages that came back on the DEALER."""
-        self.sequence = 0
+        self.sequence: int = 0
         self.answers_pings = True
-        self.hello = ZreMessage(0, 0, b"")
+        self.hello: ZreMessage = ZreMessage(0, 0, b"")
         """HELLO of the node, after :meth:`enter`."""
 
     # ---- Sending ----
@@ -315,17 +317,19 @@ class Target:
         restart: Callable[[], str | None] | None = None,
         make_socket: Callable[[int], socket.socket] | None = None,
     ) -> None:
-        self.generation = str(generation)
+        self.generation: str = str(generation)
         if self.generation not in wire.VERSIONS:
             raise ValueError(f"generation {generation!r}: expected one of {', '.join(wire.VERSIONS)}")
-        self.roles = frozenset({self.generation})
+        self.roles: frozenset[str] = frozenset({self.generation})
         self.endpoint = endpoint
-        self.address = ("", 0) if endpoint is None else split(endpoint)
-        self.gossip = split(gossip) if gossip else None
+        self.address: tuple[str, int] = ("", 0) if endpoint is None else split(endpoint)
+        self.gossip: tuple[str, int] | None = split(gossip) if gossip else None
         self.interface = interface
         self.beacon_port = beacon_port
         self.expired = expired
-        self.join, self.leave, self.stop = join, leave, stop
+        self.join: Callable[[str], object] | None = join
+        self.leave: Callable[[str], object] | None = leave
+        self.stop: Callable[[], object] | None = stop
         self._restart = restart
         self._make = make_socket or (lambda kind: socket.socket(socket.AF_INET, kind))
         self._numbers = itertools.count(1)
@@ -337,13 +341,13 @@ class Target:
         self._foreign: bool | None = None
         self._parting: list[tuple[float, Peer]] = []
         self._has_ended = False
-        self.local = ""
+        self.local: str = ""
         """Address of the suite's mailboxes."""
-        self.broadcast = ""
+        self.broadcast: str = ""
         """Broadcast address of the interface."""
-        self.uuid = b""
-        self.echoes = True
-        self.name = endpoint or f"beacon on {interface}"
+        self.uuid: bytes = b""
+        self.echoes: bool = True
+        self.name: str = endpoint or f"beacon on {interface}"
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:

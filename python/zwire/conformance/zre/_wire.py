@@ -337,8 +337,9 @@ class Connection:
         self.stream = stream
         self.kind = kind
         self.own = identity
-        self.socket_type = self.identity = b""
-        self.is_closed = False
+        self.socket_type: bytes = b""
+        self.identity: bytes = b""
+        self.is_closed: bool = False
         self._octets = bytearray()
         self._frames: list[bytes] = []
 

@@ -15,6 +15,8 @@ from zwire.conformance.zre._target import PATIENCE, QUIET, Target
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from zwire.conformance.zre._wire import Connection
+
 HELLO, PUBLISH, PING, PONG, INVALID = range(1, 6)
 Tuple = tuple[int, bytes, bytes]
 """Number of a message, and the key and the value of a PUBLISH."""
@@ -26,7 +28,7 @@ class Leaf:
     def __init__(self, target: Target) -> None:
         if target.gossip is None:
             raise NotApplicable("the target names no gossip endpoint")
-        self.link = target.connection("DEALER", address=target.gossip)
+        self.link: Connection = target.connection("DEALER", address=target.gossip)
         self.waiting: list[Tuple] = []
 
     def send(self, octets: bytes) -> None:
