@@ -7,7 +7,7 @@ from zwire.conformance.zenoh._link import Target
 
 __all__ = ["BOOK", "Target"]
 
-RULES = (
+_RULES = (
     "opening",
     "transport",
     "agreements",
@@ -38,5 +38,5 @@ RULES = (
 """Modules with rules, in the order in which they are judged: those that wait for a lease begin, and those
 after which a router of eclipse-zenoh serves no link any more end."""
 
-for _name in RULES:
-    importlib.import_module(f"{__name__}.{_name}")
+for _name in _RULES:
+    importlib.import_module(f"{__name__}._{_name}")

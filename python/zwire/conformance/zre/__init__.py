@@ -13,26 +13,14 @@ Rules of beacons need a node that beacons on the interface. Rules of its own JOI
 one, and the target's ``restart`` starts the node again.
 """
 
-from zwire.conformance.zre import (
-    beacons,
-    discovery,
-    faults,
-    gossip,
-    groups,
-    hello,
-    liveness,
-    log,
-    messages,
-    sequence,
-    sessions,
-    stopping,
-)
+import importlib
+
 from zwire.conformance.zre._book import BOOK
 from zwire.conformance.zre._target import Target
 
-__all__ = [
-    "BOOK",
-    "Target",
+__all__ = ["BOOK", "Target"]
+
+for _topic in (
     "beacons",
     "discovery",
     "faults",
@@ -45,4 +33,5 @@ __all__ = [
     "sequence",
     "sessions",
     "stopping",
-]
+):
+    importlib.import_module(f"{__name__}._{_topic}")

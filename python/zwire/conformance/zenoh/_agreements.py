@@ -11,6 +11,7 @@ from zwire.conformance._rules import Level, expect
 from zwire.conformance.zenoh import _wire as wire
 from zwire.conformance.zenoh._book import BOOK
 from zwire.conformance.zenoh._link import PATIENCE, QUIET, needs
+from zwire.conformance.zenoh._opening import refuses_init, refuses_open
 from zwire.conformance.zenoh._probes import (
     INVALID,
     MAX_LINKS,
@@ -22,7 +23,6 @@ from zwire.conformance.zenoh._probes import (
 )
 from zwire.conformance.zenoh._scene import RELEASE
 from zwire.conformance.zenoh._wire import CLIENT, PEER
-from zwire.conformance.zenoh.opening import refuses_init, refuses_open
 
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Target

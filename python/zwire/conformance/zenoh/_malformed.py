@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from zwire.conformance._rules import Level, expect
 from zwire.conformance.zenoh import _wire as wire
 from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._keys import CHUNKS_ALONE, REFUSED, refused
 from zwire.conformance.zenoh._probes import ENCODING_3, closes
 from zwire.conformance.zenoh._scene import (
     RELEASE,
@@ -20,7 +21,6 @@ from zwire.conformance.zenoh._scene import (
     reply_payloads,
     respond,
 )
-from zwire.conformance.zenoh.keys import CHUNKS_ALONE, REFUSED, refused
 
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Target
