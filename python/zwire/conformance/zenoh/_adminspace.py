@@ -7,17 +7,16 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from zwire.conformance._rules import Level, NotApplicable, expect
+from zwire.conformance._rules import NotApplicable, expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._link import PATIENCE
-from zwire.conformance.zenoh._scene import RELEASE, clients, get, replies
+from zwire.conformance.zenoh._scene import clients, get, replies
 
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Link, Target
     from zwire.conformance.zenoh._wire import Message
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 JSON = 5
 """Encoding ``application/json``."""
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, expect
+from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._scene import (
     QUERYABLE,
-    RELEASE,
     SUBSCRIBER,
     TOKEN,
     announce,
@@ -30,8 +29,6 @@ from zwire.conformance.zenoh._wire import (
 
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Link, Target
-
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 
 
 @BOOK.rule(

@@ -7,9 +7,9 @@ import functools
 import time
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, expect
+from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._link import PATIENCE, QUIET, needs
 from zwire.conformance.zenoh._opening import refuses_init, refuses_open
 from zwire.conformance.zenoh._probes import (
@@ -21,13 +21,11 @@ from zwire.conformance.zenoh._probes import (
     next_transport,
     takes,
 )
-from zwire.conformance.zenoh._scene import RELEASE
 from zwire.conformance.zenoh._wire import CLIENT, PEER
 
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Target
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 HALF_OPEN = 100
 """Handshakes that a node has at once at most, by default."""
 HELD = 32

@@ -7,9 +7,9 @@ import struct
 import time
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Deviation, Level, expect
+from zwire.conformance._rules import Deviation, expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, SHOULD
 from zwire.conformance.zenoh._link import PATIENCE, Closed, Link, needs
 from zwire.conformance.zenoh._probes import closes, question, taken
 from zwire.conformance.zenoh._wire import DATA, Message
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from zwire.conformance.zenoh._link import Target
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 RAW, LZ4 = 0, 1
 """Headers of batches."""
 

@@ -7,12 +7,11 @@ import itertools
 import time
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, NotApplicable, expect
+from zwire.conformance._rules import NotApplicable, expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._link import fresh_zid
 from zwire.conformance.zenoh._scene import (
-    RELEASE,
     body_of,
     clients,
     pushed,
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Target
     from zwire.conformance.zenoh._wire import Message
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 KNOWN_ENCODINGS = range(53)
 """Ids of the table of encodings, without that of custom ones."""
 CUSTOM = 65_535

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, expect
+from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._scene import (
     DECLARES,
     NULL_KEY,
     OPTION,
     QUERYABLE,
-    RELEASE,
     SUBSCRIBER,
     TOKEN,
     WITHDRAWS,
@@ -34,7 +33,6 @@ from zwire.conformance.zenoh._wire import CURRENT_FUTURE, SUBSCRIBERS, Key
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Target
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 KINDS = (SUBSCRIBER, QUERYABLE, TOKEN)
 
 

@@ -6,17 +6,15 @@ import contextlib
 import time
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Deviation, Level, NotApplicable, expect
+from zwire.conformance._rules import Deviation, NotApplicable, expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._link import PATIENCE, fresh_zid
-from zwire.conformance.zenoh._scene import RELEASE
 
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Flow, Link, Target
     from zwire.conformance.zenoh._wire import Message
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 BLOCK, EXPRESS = 0x08, 0x10
 DRIFT = 0.5
 """Seconds that a timestamp may be ahead of the clock of a node (``zenoh-behaviour`` 3.3)."""

@@ -6,9 +6,9 @@ import functools
 import struct
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, expect
+from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._link import needs
 from zwire.conformance.zenoh._probes import (
     ENCODING_3,
@@ -20,7 +20,7 @@ from zwire.conformance.zenoh._probes import (
     taken,
     takes,
 )
-from zwire.conformance.zenoh._scene import RELEASE, clients, get, replies
+from zwire.conformance.zenoh._scene import clients, get, replies
 from zwire.conformance.zenoh._wire import DATA, Key
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from zwire.conformance.zenoh._link import Link, Target
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 LARGEST = 2**64 - 1
 EDGES = (0, 1, 127, 128, 16_383, 16_384, 2**32 - 1, 2**56 - 1, 2**56, 2**63 - 1, 2**63, LARGEST)
 """Numbers at which the length of their form changes, or its last byte."""

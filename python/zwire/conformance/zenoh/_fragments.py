@@ -6,18 +6,16 @@ import functools
 import itertools
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Deviation, Level, expect
+from zwire.conformance._rules import Deviation, expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._link import PATIENCE, needs
 from zwire.conformance.zenoh._probes import Question, closes, question, taken
-from zwire.conformance.zenoh._scene import RELEASE
 from zwire.conformance.zenoh._wire import DATA, Message
 
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Link, Target
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 NO_PATCH = (wire.QOS_INIT,)
 """Extensions of an INIT without the markers First and Drop."""
 SMALL = (0x0A, 300)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, expect
+from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._scene import (
     ALL_KINDS,
     DECLARES,
     OPTION,
     QUERYABLE,
-    RELEASE,
     SUBSCRIBER,
     TOKEN,
     WITHDRAWS,
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 
     from zwire.conformance.zenoh._link import Target
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 NAMES = {SUBSCRIBER: "subscriber", QUERYABLE: "queryable", TOKEN: "token"}
 
 

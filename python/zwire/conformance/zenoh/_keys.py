@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, expect
+from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, SHOULD
 from zwire.conformance.zenoh._scene import (
     QUERYABLE,
     SUBSCRIBER,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from zwire.conformance.zenoh._link import Target
 
-MUST, SHOULD = Level.MUST, Level.SHOULD
 BLOCK = wire.qos(block=True)
 ALL, ALL_COMPLETE = 1, 2
 """Targets of a query."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, expect
+from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._scene import (
     LINK_STATE,
-    RELEASE,
     Record,
     link_state,
     records_of,
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Target
     from zwire.conformance.zenoh._wire import Message
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 ROUTER = ("router",)
 
 

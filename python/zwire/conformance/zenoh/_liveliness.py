@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, expect
+from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE
 from zwire.conformance.zenoh._scene import (
     NULL_KEY,
-    RELEASE,
     TOKEN,
     announce,
     ask,
@@ -24,8 +23,6 @@ from zwire.conformance.zenoh._wire import CURRENT, CURRENT_FUTURE, KEYEXPRS, TOK
 
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Link, Target
-
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 
 
 def _live(asker: Link, key: str) -> list[str]:

@@ -9,13 +9,12 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, expect
+from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._keys import CHUNKS_ALONE, REFUSED, refused
 from zwire.conformance.zenoh._probes import ENCODING_3, closes
 from zwire.conformance.zenoh._scene import (
-    RELEASE,
     clients,
     get,
     reply_payloads,
@@ -25,7 +24,6 @@ from zwire.conformance.zenoh._scene import (
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Target
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 NONE = "conformance/none"
 """Key of messages that no node takes."""
 NOT_UTF_8 = b"conformance/\xff\xfe"

@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, expect
+from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._link import fresh_zid
 from zwire.conformance.zenoh._probes import MANDATORY, UNKNOWN, closes, flagged
 from zwire.conformance.zenoh._scene import (
-    RELEASE,
     SUBSCRIBER,
     TOKEN,
     announce,
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
     from zwire.conformance.zenoh._link import Target
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 BLOCK_FIRST = 0x20
 STAMP: wire.Ext = (0x42, wire.timestamp(1 << 60, b"\x05"))
 """Extension Timestamp of network messages."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, NotApplicable, expect
+from zwire.conformance._rules import NotApplicable, expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE
 from zwire.conformance.zenoh._scene import (
     OPTION,
     QUERYABLE,
-    RELEASE,
     SUBSCRIBER,
     TOKEN,
     announce,
@@ -26,7 +25,6 @@ from zwire.conformance.zenoh._wire import CURRENT_FUTURE, KEYEXPRS, SUBSCRIBERS,
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Target
 
-MUST, OBSERVED = Level.MUST, Level.OBSERVED
 KINDS = (SUBSCRIBER, QUERYABLE, TOKEN)
 
 

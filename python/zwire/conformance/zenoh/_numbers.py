@@ -5,16 +5,15 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, expect
+from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, SHOULD
 from zwire.conformance.zenoh._link import needs
 from zwire.conformance.zenoh._probes import closes, drops, next_transport, question, takes
 
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Link, Target
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 WIDTHS = ((0, 8, 0x7F), (1, 16, 0x3FFF), (2, 32, 0x0FFF_FFFF))
 """Resolution, its name in bits, and its largest number."""
 

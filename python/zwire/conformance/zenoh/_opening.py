@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from zwire.conformance._rules import Level, expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._link import needs
 from zwire.conformance.zenoh._probes import (
     ENCODING_3,
@@ -18,14 +18,12 @@ from zwire.conformance.zenoh._probes import (
     MAX_LINKS,
     takes,
 )
-from zwire.conformance.zenoh._scene import RELEASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from zwire.conformance.zenoh._link import Target
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 ACCEPT_TIMEOUT = 10.0
 """Seconds that a handshake may last, by default."""
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, expect
+from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._scene import (
     DECLARES,
     LINK_STATE,
     OPTION,
     QUERYABLE,
-    RELEASE,
     SUBSCRIBER,
     TOKEN,
     WITHDRAWS,
@@ -46,7 +45,6 @@ from zwire.conformance.zenoh._wire import (
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Link, Target
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 ROUTER = ("router",)
 PASSING = 1.0
 """Seconds within which a peer passes an interest on, where only time can tell that it does not."""

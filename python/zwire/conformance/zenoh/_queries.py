@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, expect
+from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE
 from zwire.conformance.zenoh._link import fresh_zid
 from zwire.conformance.zenoh._scene import (
     QUERYABLE,
-    RELEASE,
     SUBSCRIBER,
     announce,
     clients,
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Link, Target
     from zwire.conformance.zenoh._wire import Message
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 TIMEOUT_MS = 600
 """Time-out of queries that are meant to reach it."""
 

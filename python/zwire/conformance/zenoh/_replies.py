@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, expect
+from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE
 from zwire.conformance.zenoh._link import fresh_zid
 from zwire.conformance.zenoh._scene import (
-    RELEASE,
     clients,
     get,
     replies,
@@ -21,8 +20,6 @@ from zwire.conformance.zenoh._scene import (
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Target
     from zwire.conformance.zenoh._wire import Message
-
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 
 
 def _response(target: Target, body: bytes, *exts: wire.Ext, key: str = "") -> Message:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, expect
+from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE
 from zwire.conformance.zenoh._scene import (
     QUERYABLE,
-    RELEASE,
     SUBSCRIBER,
     announce,
     clients,
@@ -20,8 +19,6 @@ from zwire.conformance.zenoh._wire import SUBSCRIBERS, Key, Message
 
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Link, Target
-
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 
 
 def _pushed(link: Link, messages: list[Message]) -> list[tuple[str, bytes]]:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from zwire.conformance.zenoh._link import Link, Target
 
-RELEASE = "eclipse-zenoh 1.10.2"
-"""Release in which observed rules were seen."""
 LINK_STATE = 1
 """Id of the OAM that carries link state."""
 ALL_KINDS = wire.SUBSCRIBERS | wire.QUERYABLES | wire.TOKENS

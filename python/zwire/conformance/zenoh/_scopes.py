@@ -5,12 +5,11 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, NotApplicable, expect
+from zwire.conformance._rules import NotApplicable, expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._scene import (
     QUERYABLE,
-    RELEASE,
     SUBSCRIBER,
     TOKEN,
     announce,
@@ -29,7 +28,6 @@ from zwire.conformance.zenoh._wire import CURRENT_FUTURE, SUBSCRIBERS, Key
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Flow, Target
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 UNKNOWN = 4711
 """Scope that no link declares."""
 EMPTY = {"suffix": Key(""), "key": Key(None)}

@@ -7,19 +7,17 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Deviation, Level, NotApplicable, expect
+from zwire.conformance._rules import Deviation, NotApplicable, expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._link import PATIENCE, QUIET, fresh_zid
 from zwire.conformance.zenoh._probes import MANDATORY, UNKNOWN, flagged
-from zwire.conformance.zenoh._scene import RELEASE
 
 if TYPE_CHECKING:
     from typing import Self
 
     from zwire.conformance.zenoh._link import Target
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 ALL = 7
 """Mask of routers, peers and clients."""
 

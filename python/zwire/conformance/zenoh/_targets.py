@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Level, expect
+from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, SHOULD
 from zwire.conformance.zenoh._scene import QUERYABLE, announce, clients, get, replies
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from zwire.conformance.zenoh._link import Link, Target
 
-MUST, SHOULD = Level.MUST, Level.SHOULD
 BEST_MATCHING, ALL, ALL_COMPLETE = 0, 1, 2
 COMPLETE, INCOMPLETE = (True, 0), (False, 0)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from zwire.conformance._rules import Level, expect
 from zwire.conformance.zenoh import _wire as wire
-from zwire.conformance.zenoh._book import BOOK
+from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._link import needs
 from zwire.conformance.zenoh._probes import (
     closes,
@@ -20,7 +20,6 @@ from zwire.conformance.zenoh._probes import (
     taken,
     takes,
 )
-from zwire.conformance.zenoh._scene import RELEASE
 from zwire.conformance.zenoh._wire import CONTROL, DATA
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from zwire.conformance.zenoh._link import Link, Target
 
-MUST, SHOULD, OBSERVED = Level.MUST, Level.SHOULD, Level.OBSERVED
 LEASE = 1.0
 """Seconds of the lease that checks of expiry announce."""
 BEFORE, AFTER = 0.75, 2.0
