@@ -17,11 +17,12 @@ import contextlib
 import importlib
 from typing import TYPE_CHECKING
 
-from zwire.conformance._rules import Deviation, Level, NotApplicable, Rule, RuleBook
+from zwire.conformance._rules import Deviation, Level, NotApplicable, Rule
 from zwire.conformance._run import Report, Verdict, judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
 __all__ = ["PROTOCOLS", "Deviation", "Level", "NotApplicable", "Report", "Rule", "Verdict", "rules", "run"]
 
@@ -30,7 +31,7 @@ PROTOCOLS = ("zenoh", "zmtp", "zre")
 
 def rules(protocol: str = "zenoh") -> list[Rule]:
     """All rules of a protocol, in the order of its document."""
-    return list(_book(protocol).rules.values())
+    return list(_part(protocol).BOOK.rules.values())
 
 
 def run(
@@ -48,18 +49,18 @@ def run(
     beacons, for example. Raises ``OSError`` if the node cannot be reached, and ``ValueError`` for an endpoint
     or a protocol that is none.
     """
-    book = _book(protocol)
-    opening = importlib.import_module(f"zwire.conformance.{protocol}").Target(endpoint, **options)
+    part = _part(protocol)
+    opening = part.Target(endpoint, **options)
     with contextlib.ExitStack() as held:
         try:
             target = held.enter_context(opening)
         except OSError as error:
             raise ConnectionError(f"{endpoint}: {error.strerror or error}") from error
-        return judge(book, target, only=only, heard=heard)
+        return judge(part.BOOK, target, only=only, heard=heard)
 
 
-def _book(protocol: str) -> RuleBook:
+def _part(protocol: str) -> ModuleType:
+    """Package of a protocol, with its BOOK and its Target."""
     if protocol not in PROTOCOLS:
         raise ValueError(f"protocol {protocol!r}: expected one of {', '.join(PROTOCOLS)}")
-    book: RuleBook = importlib.import_module(f"zwire.conformance.{protocol}").BOOK
-    return book
+    return importlib.import_module(f"zwire.conformance.{protocol}")

@@ -10,6 +10,7 @@ from zwire.conformance._rules import Deviation, NotApplicable, expect
 from zwire.conformance.zenoh import _wire as wire
 from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._link import PATIENCE, fresh_zid
+from zwire.conformance.zenoh._scene import body_of, pushed
 
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Flow, Link, Target
@@ -25,22 +26,6 @@ def _pushed(flow: Flow, *messages: bytes) -> list[Message]:
     for message in messages:
         flow.sender.send(message)
     return flow.received()
-
-
-def _one(target: Target, body: bytes, *exts: wire.Ext) -> Message:
-    """A PUSH as it arrives with a body and extensions."""
-    with target.flow() as flow:
-        seen = _pushed(flow, wire.push(f"{flow.key}/a", body, *exts))
-        expect(len(seen) == 1, f"{len(seen)} PUSH messages came for one")
-        return seen[0]
-
-
-def _body(target: Target, body: bytes) -> Message:
-    """A PUT or DEL as it arrives."""
-    found = _one(target, body).body
-    if found is None:
-        raise AssertionError("a PUSH was read without its body")
-    return found
 
 
 def _quality(message: Message) -> int:
@@ -83,13 +68,13 @@ def _(target: Target) -> None:
     "A node forwards the congestion control of a PUSH, Block as well as Drop.",
 )
 def _(target: Target) -> None:
-    seen = [_quality(_one(target, wire.put(), wire.qos(block=block))) & BLOCK for block in (True, False)]
+    seen = [_quality(pushed(target, wire.put(), wire.qos(block=block))) & BLOCK for block in (True, False)]
     expect(seen == [BLOCK, 0], f"bit D is {seen} for Block and Drop")
 
 
 @BOOK.rule("zenoh-behaviour-5.3/express", MUST, "A node forwards the express bit of a PUSH.")
 def _(target: Target) -> None:
-    seen = [_quality(_one(target, wire.put(), wire.qos(express=express))) for express in (True, False)]
+    seen = [_quality(pushed(target, wire.put(), wire.qos(express=express))) for express in (True, False)]
     expect([value & EXPRESS for value in seen] == [EXPRESS, 0], f"QoS {seen}")
 
 
@@ -99,7 +84,7 @@ def _(target: Target) -> None:
     "A node forwards a PUSH without the extension QoS as one of the value 0x05.",
 )
 def _(target: Target) -> None:
-    value = _quality(_one(target, wire.put()))
+    value = _quality(pushed(target, wire.put()))
     expect(value == 0x05, f"QoS {value:#x}")
 
 
@@ -156,19 +141,19 @@ def _(target: Target) -> None:
 )
 def _(target: Target) -> None:
     for encoding in ((4, None), (10, b"a schema"), (0, b""), (32767, None)):
-        got = _body(target, wire.put(b"x", encoded=wire.encoding(*encoding))).encoding
+        got = body_of(pushed(target, wire.put(b"x", encoded=wire.encoding(*encoding)))).encoding
         expect(got == encoding, f"encoding {got} for {encoding}")
 
 
 @BOOK.rule("zenoh-behaviour-3.13/attachment-of-put", MUST, "A node forwards the attachment of a PUT.")
 def _(target: Target) -> None:
-    got = _body(target, wire.put(b"x", (0x43, b"\x00attached\xff"))).ext(0x43)
+    got = body_of(pushed(target, wire.put(b"x", (0x43, b"\x00attached\xff")))).ext(0x43)
     expect(got == b"\x00attached\xff", f"attachment {got!r}")
 
 
 @BOOK.rule("zenoh-behaviour-3.13/attachment-of-del", MUST, "A node forwards the attachment of a DEL.")
 def _(target: Target) -> None:
-    got = _body(target, wire.delete((0x42, b"\x00attached\xff"))).ext(0x42)
+    got = body_of(pushed(target, wire.delete((0x42, b"\x00attached\xff")))).ext(0x42)
     expect(got == b"\x00attached\xff", f"attachment {got!r}")
 
 
@@ -178,7 +163,7 @@ def _(target: Target) -> None:
     "A node forwards an empty attachment as an empty one, and no attachment as none.",
 )
 def _(target: Target) -> None:
-    seen = [_body(target, wire.put(b"x", *exts)).ext(0x43) for exts in (((0x43, b""),), ())]
+    seen = [body_of(pushed(target, wire.put(b"x", *exts))).ext(0x43) for exts in (((0x43, b""),), ())]
     expect(seen == [b"", None], f"attachments {seen}")
 
 
@@ -189,7 +174,7 @@ def _(target: Target) -> None:
 )
 def _(target: Target) -> None:
     info = wire.source_info(fresh_zid(), 300, 70_000)
-    seen = [_body(target, body).ext(0x41) for body in (wire.put(b"x", info), wire.delete(info))]
+    seen = [body_of(pushed(target, body)).ext(0x41) for body in (wire.put(b"x", info), wire.delete(info))]
     expect(seen == [info[1]] * 2, f"source info {seen} for {info[1]!r}")
 
 
@@ -208,7 +193,7 @@ def _(target: Target) -> None:
 
 @BOOK.rule("zenoh-behaviour-3.4/empty-payload", MUST, "A node forwards a PUT with an empty payload.")
 def _(target: Target) -> None:
-    body = _body(target, wire.put(b""))
+    body = body_of(pushed(target, wire.put(b"")))
     expect((body.kind, body.payload) == ("PUT", b""), f"{body.kind} {body.payload!r}")
 
 
@@ -245,7 +230,7 @@ def _seconds(ntp64: int) -> float:
     roles=("router",),
 )
 def _(target: Target) -> None:
-    stamp = _body(target, wire.put(b"x")).timestamp
+    stamp = body_of(pushed(target, wire.put(b"x"))).timestamp
     expect(stamp is not None, "the PUT came without a timestamp")
     expect(
         stamp and abs(_seconds(stamp[0])) < 60, f"its time is {stamp and _seconds(stamp[0]):.0f} s from now"
@@ -258,7 +243,7 @@ def _(target: Target) -> None:
     "The timestamp that a node adds has the node's ZenohID.",
 )
 def _(target: Target) -> None:
-    stamp = _body(target, wire.put(b"x")).timestamp
+    stamp = body_of(pushed(target, wire.put(b"x"))).timestamp
     if stamp is None:
         raise NotApplicable("the node adds no timestamps")
     expect(stamp[1] == target.zid, f"owner {stamp[1].hex()} of a stamp by {target.zid.hex()}")
@@ -289,7 +274,7 @@ def _(target: Target) -> None:
     roles=("peer",),
 )
 def _(target: Target) -> None:
-    stamp = _body(target, wire.put(b"x")).timestamp
+    stamp = body_of(pushed(target, wire.put(b"x"))).timestamp
     expect(stamp is None, f"timestamp {stamp}")
 
 
@@ -300,7 +285,7 @@ def _(target: Target) -> None:
     seen=RELEASE,
 )
 def _(target: Target) -> None:
-    stamp = _body(target, wire.delete()).timestamp
+    stamp = body_of(pushed(target, wire.delete())).timestamp
     expect(stamp is None, f"timestamp {stamp}")
 
 
@@ -312,7 +297,7 @@ def _(target: Target) -> None:
 def _(target: Target) -> None:
     stamp = _ntp64(-3600), fresh_zid()
     for body in (wire.put(b"x", stamp=wire.timestamp(*stamp)), wire.delete(stamp=wire.timestamp(*stamp))):
-        got = _body(target, body).timestamp
+        got = body_of(pushed(target, body)).timestamp
         expect(got == stamp, f"timestamp {got} for {stamp}")
 
 
@@ -323,7 +308,7 @@ def _(target: Target) -> None:
 )
 def _(target: Target) -> None:
     stamp = _ntp64(DRIFT / 2), fresh_zid()
-    got = _body(target, wire.put(b"x", stamp=wire.timestamp(*stamp))).timestamp
+    got = body_of(pushed(target, wire.put(b"x", stamp=wire.timestamp(*stamp)))).timestamp
     expect(got == stamp, f"timestamp {got} for {stamp}")
 
 
@@ -335,7 +320,7 @@ def _(target: Target) -> None:
     roles=("router",),
 )
 def _(target: Target) -> None:
-    got = _body(target, wire.put(b"x", stamp=wire.timestamp(_ntp64(3600), fresh_zid()))).timestamp
+    got = body_of(pushed(target, wire.put(b"x", stamp=wire.timestamp(_ntp64(3600), fresh_zid())))).timestamp
     expect(got and abs(_seconds(got[0])) < 60, f"timestamp {got}")
     expect(got and got[1] == target.zid, f"owner {got and got[1].hex()}")
 
@@ -349,7 +334,7 @@ def _(target: Target) -> None:
 )
 def _(target: Target) -> None:
     stamp = _ntp64(3600), fresh_zid()
-    got = _body(target, wire.delete(stamp=wire.timestamp(*stamp))).timestamp
+    got = body_of(pushed(target, wire.delete(stamp=wire.timestamp(*stamp)))).timestamp
     expect(got == stamp, f"timestamp {got}")
 
 

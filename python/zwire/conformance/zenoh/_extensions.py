@@ -15,12 +15,13 @@ from zwire.conformance.zenoh._probes import (
     MANDATORY,
     UNKNOWN,
     closes,
+    closes_for,
     extended,
     question,
     taken,
     takes,
 )
-from zwire.conformance.zenoh._scene import clients, get, replies
+from zwire.conformance.zenoh._scene import body_of, requested, responded
 from zwire.conformance.zenoh._wire import DATA, Key
 
 if TYPE_CHECKING:
@@ -97,11 +98,6 @@ def _(target: Target) -> None:
         expect(seen == list(EDGES), f"values {seen}")
 
 
-def _closes_for(octets: bytes, target: Target) -> None:
-    with target.link() as link:
-        closes(link, link.frame(octets))
-
-
 for _id, _level, _title, _octets in (
     (
         "zenoh-wire-1.2/scope-bound",
@@ -145,7 +141,7 @@ for _id, _level, _title, _octets in (
         _level,
         f"A receiver closes the link for {_title}.",
         seen=RELEASE if _level is OBSERVED else None,
-    )(functools.partial(_closes_for, _octets))
+    )(functools.partial(closes_for, _octets))
 
 
 @BOOK.rule("zenoh-wire-1.3/utf-8", MUST, "A node takes and sends keys with characters beyond ASCII.")
@@ -394,27 +390,14 @@ def _(target: Target) -> None:
     roles=("router",),
 )
 def _(target: Target) -> None:
-    with clients(target) as (replier, asker):
-        key = target.unique_key()
-        replier.serve(key)
-        get(asker, key, body=wire.query(*UNKNOWN))
-        asked = replier.next("REQUEST")
-        seen = asked.body.exts if asked.body else []
-        replier.send(wire.response_final(asked.id))
-        expect(set(UNKNOWN) <= set(seen), f"extensions {seen}")
+    seen = body_of(requested(target, wire.query(*UNKNOWN))).exts
+    expect(set(UNKNOWN) <= set(seen), f"extensions {seen}")
 
 
 def _forwards_answer(body: bytes, kind: str, target: Target) -> None:
-    with clients(target) as (replier, asker):
-        key = target.unique_key()
-        replier.serve(key)
-        id = get(asker, key)
-        asked = replier.next("REQUEST")
-        replier.send(wire.response(asked.id, key, body))
-        replier.send(wire.response_final(asked.id))
-        seen = [message.body for message in replies(asker, id) if message.body]
-        expect([each.kind for each in seen] == [kind], f"{[each.kind for each in seen]} came")
-        expect(set(UNKNOWN) <= set(seen[0].exts), f"extensions {seen[0].exts}")
+    got = responded(target, body).body
+    expect(got and got.kind == kind, f"{got and got.kind} came")
+    expect(got and set(UNKNOWN) <= set(got.exts), f"extensions {got and got.exts}")
 
 
 for _kind, _body in (

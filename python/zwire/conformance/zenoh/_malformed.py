@@ -13,7 +13,7 @@ from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
 from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._keys import CHUNKS_ALONE, REFUSED, refused
-from zwire.conformance.zenoh._probes import ENCODING_3, closes
+from zwire.conformance.zenoh._probes import ENCODING_3, closes_for
 from zwire.conformance.zenoh._scene import (
     clients,
     get,
@@ -29,11 +29,6 @@ NONE = "conformance/none"
 NOT_UTF_8 = b"conformance/\xff\xfe"
 SHARED_MEMORY: wire.Ext = (0x12, None)
 """Marker of a payload in shared memory, which no check agrees on."""
-
-
-def _closes(octets: bytes, target: Target) -> None:
-    with target.link() as link:
-        closes(link, link.frame(octets))
 
 
 def _put_of(rest: bytes, flags: int = 0) -> bytes:
@@ -62,7 +57,7 @@ for _id, _title, _octets in (
     ("subscriber-as-message", "a D_SUBSCRIBER that is no DECLARE", wire.d_subscriber(1, NONE)),
 ):
     BOOK.rule(f"zenoh-wire-9.2/{_id}", SHOULD, f"A receiver closes the link for {_title}.")(
-        functools.partial(_closes, _octets)
+        functools.partial(closes_for, _octets)
     )
 
 # ---- Messages that end too early ----
@@ -91,7 +86,7 @@ for _id, _title, _octets in (
     ),
 ):
     BOOK.rule(f"zenoh-wire-9.2/truncated-{_id}", SHOULD, f"A receiver closes the link for {_title}.")(
-        functools.partial(_closes, _octets)
+        functools.partial(closes_for, _octets)
     )
 
 # ---- Values that no message has ----
@@ -197,7 +192,7 @@ for _id, _level, _title, _octets in (
         _level,
         f"A receiver closes the link for {_title}.",
         seen=RELEASE if _level is OBSERVED else None,
-    )(functools.partial(_closes, _octets))
+    )(functools.partial(closes_for, _octets))
 
 
 # ---- After malformed messages ----
@@ -211,7 +206,7 @@ for _id, _level, _title, _octets in (
 def _(target: Target) -> None:
     with target.flow() as flow:
         for octets in (b"\xff", wire.push(NONE, wire.query()), _with_timestamp_id(b"")):
-            _closes(octets, target)
+            closes_for(octets, target)
         flow.sender.send(wire.push(f"{flow.key}/a", wire.put(b"x")))
         seen = flow.payloads()
         expect(seen == [b"x"], f"payloads {seen}")

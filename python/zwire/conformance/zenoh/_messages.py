@@ -9,7 +9,7 @@ from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
 from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._link import fresh_zid
-from zwire.conformance.zenoh._probes import MANDATORY, UNKNOWN, closes, flagged
+from zwire.conformance.zenoh._probes import MANDATORY, UNKNOWN, closes, closes_for, flagged
 from zwire.conformance.zenoh._scene import (
     SUBSCRIBER,
     TOKEN,
@@ -464,11 +464,6 @@ def _(target: Target) -> None:
 # ---- Mandatory extensions ----
 
 
-def _closes(octets: bytes, target: Target) -> None:
-    with target.link() as link:
-        closes(link, link.frame(octets))
-
-
 for _id, _title, _octets in (
     ("del", "a DEL", wire.push("conformance/none", wire.delete(MANDATORY))),
     ("response", "a RESPONSE", wire.response(1, "conformance/none", wire.reply(wire.put()), MANDATORY)),
@@ -483,7 +478,7 @@ for _id, _title, _octets in (
         f"zenoh-wire-1.8/mandatory-in-{_id}",
         MUST,
         f"A receiver closes the link for {_title} with an unknown mandatory extension.",
-    )(functools.partial(_closes, _octets))
+    )(functools.partial(closes_for, _octets))
 
 
 def _takes_declaration(kind: int, target: Target) -> None:

@@ -16,6 +16,7 @@ from zwire.conformance.zenoh._scene import (
     TOKEN,
     WITHDRAWS,
     announce,
+    arrived,
     ask,
     bodies,
     clients,
@@ -51,11 +52,6 @@ PASSING = 1.0
 KINDS = (SUBSCRIBER, QUERYABLE, TOKEN)
 
 
-def _pushed(link: Link) -> list[str]:
-    """Keys of the PUSH messages that the node has sent on a link up to now."""
-    return [link.text(message) for message in link.barrier() if message.kind == "PUSH"]
-
-
 def _crosses(target: Target, publisher_role: int, subscriber_role: int) -> bool:
     """Whether a PUSH of one link reaches a subscriber of another one."""
     key = target.unique_key()
@@ -63,7 +59,7 @@ def _crosses(target: Target, publisher_role: int, subscriber_role: int) -> bool:
         subscriber.subscribe(f"{key}/*")
         publisher.send(wire.push(f"{key}/a", wire.put()))
         publisher.barrier()
-        return _pushed(subscriber) == [f"{key}/a"]
+        return arrived(subscriber) == [f"{key}/a"]
 
 
 def _is_asked(target: Target, querier_role: int, server_role: int) -> bool:
@@ -252,7 +248,7 @@ def _(target: Target) -> None:
         with target.link() as other:
             other.send(wire.push(f"{flow.key}/b", wire.put()))
             other.barrier()
-        expect(not _pushed(flow.sender), "a PUSH came that the peer has no subscriber for")
+        expect(not arrived(flow.sender), "a PUSH came that the peer has no subscriber for")
 
 
 @BOOK.rule(
@@ -487,7 +483,7 @@ def _(target: Target) -> None:
             peer.subscribe(f"{key}/*")
         publisher.send(wire.push(f"{key}/a", wire.put()))
         publisher.barrier()
-        wrong = [seen for seen in map(_pushed, peers) if seen != [f"{key}/a"]]
+        wrong = [seen for seen in map(arrived, peers) if seen != [f"{key}/a"]]
         expect(not wrong, f"{len(wrong)} peers got something else, such as {wrong[:1]}")
 
 
@@ -505,5 +501,5 @@ def _(target: Target) -> None:
         relay.next("PUSH")
         relay.send(wire.push(f"{key}/a", wire.put(b"2")))
         relay.waiting += relay.barrier()
-        seen = [len(_pushed(link)) for link in (publisher, relay, subscriber)]
+        seen = [len(arrived(link)) for link in (publisher, relay, subscriber)]
         expect(seen == [1, 0, 2], f"{seen} PUSH messages at publisher, relay and subscriber")

@@ -67,6 +67,12 @@ def closes(link: Link, *messages: bytes) -> None:
     expect(link.closed(), f"the node kept the link for {PATIENCE:g} s")
 
 
+def closes_for(octets: bytes, target: Target, *, in_frame: bool = True) -> None:
+    """Expect that the node closes a link because of a network message, or because of a transport message."""
+    with target.link() as link:
+        closes(link, link.frame(octets) if in_frame else octets)
+
+
 def next_transport(link: Link, timeout: float = PATIENCE) -> Message:
     """The next transport message; raises Deviation at the end of the link, or if none comes."""
     try:

@@ -18,6 +18,7 @@ from zwire.conformance.zenoh._scene import (
     get,
     replies,
     reply_payloads,
+    requested,
     respond,
     withdraw,
 )
@@ -38,15 +39,6 @@ def timeout(milliseconds: int) -> wire.Ext:
 def _requests(link: Link) -> list[Message]:
     """REQUEST messages that the node has sent on a link up to now."""
     return [message for message in link.barrier() if message.kind == "REQUEST"]
-
-
-def _request(target: Target, body: bytes, *exts: wire.Ext) -> Message:
-    """A REQUEST as it arrives at a queryable."""
-    key = target.unique_key()
-    with clients(target) as (server, querier):
-        server.serve(key)
-        get(querier, key, *exts, body=body)
-        return server.next("REQUEST")
 
 
 # ---- Requests ----
@@ -194,7 +186,7 @@ def _(target: Target) -> None:
 def _(target: Target) -> None:
     info = wire.source_info(fresh_zid(), 3, 4)
     exts = (info, (0x43, wire.encoding(4) + b"a value"), (0x45, b"attached"))
-    body = _request(target, wire.query(*exts, parameters="a=1;b=2|3;_anyke")).body
+    body = requested(target, wire.query(*exts, parameters="a=1;b=2|3;_anyke")).body
     expect(body and body.parameters == b"a=1;b=2|3;_anyke", f"parameters {body and body.parameters!r}")
     for header, value in exts:
         got = body and body.ext(header)
@@ -208,26 +200,26 @@ def _(target: Target) -> None:
 )
 def _(target: Target) -> None:
     for consolidation in (1, 2, 3):
-        body = _request(target, wire.query(consolidation=consolidation)).body
+        body = requested(target, wire.query(consolidation=consolidation)).body
         got = body and body.consolidation
         expect(got == consolidation, f"consolidation {got} for {consolidation}")
 
 
 @BOOK.rule("zenoh-behaviour-5.4/target-passes", MUST, "A node forwards the target of a REQUEST.")
 def _(target: Target) -> None:
-    got = _request(target, wire.query(), (0x34, 1)).ext(0x34)
+    got = requested(target, wire.query(), (0x34, 1)).ext(0x34)
     expect(got == 1, f"target {got!r}")
 
 
 @BOOK.rule("zenoh-behaviour-5.4/time-out-passes", MUST, "A node forwards the time-out of a REQUEST.")
 def _(target: Target) -> None:
-    got = _request(target, wire.query(), timeout(4321)).ext(0x26)
+    got = requested(target, wire.query(), timeout(4321)).ext(0x26)
     expect(got == 4321, f"time-out {got!r}")
 
 
 @BOOK.rule("zenoh-wire-4.4/budget-passes", OBSERVED, "A node forwards the budget of a REQUEST.", seen=RELEASE)
 def _(target: Target) -> None:
-    got = _request(target, wire.query(), (0x25, 7)).ext(0x25)
+    got = requested(target, wire.query(), (0x25, 7)).ext(0x25)
     expect(got == 7, f"budget {got!r}")
 
 
@@ -249,7 +241,7 @@ def _(target: Target) -> None:
 
 @BOOK.rule("zenoh-behaviour-5.4/quality-passes", MUST, "A node forwards the QoS of a REQUEST.")
 def _(target: Target) -> None:
-    got = _request(target, wire.query(), wire.qos(3, block=True, express=True)).ext(0x21)
+    got = requested(target, wire.query(), wire.qos(3, block=True, express=True)).ext(0x21)
     expect(got == 0x1B, f"QoS {got!r}")
 
 

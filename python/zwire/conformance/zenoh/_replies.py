@@ -9,31 +9,10 @@ from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
 from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE
 from zwire.conformance.zenoh._link import fresh_zid
-from zwire.conformance.zenoh._scene import (
-    clients,
-    get,
-    replies,
-    reply_payloads,
-    respond,
-)
+from zwire.conformance.zenoh._scene import clients, get, reply_payloads, respond, responded
 
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Target
-    from zwire.conformance.zenoh._wire import Message
-
-
-def _response(target: Target, body: bytes, *exts: wire.Ext, key: str = "") -> Message:
-    """A RESPONSE with a body and extensions as it arrives at the querier."""
-    asked = target.unique_key()
-    with clients(target) as (server, querier):
-        server.serve(asked)
-        id = get(querier, asked)
-        request = server.next("REQUEST")
-        server.send(wire.response(request.id, key or asked, body, *exts), wire.response_final(request.id))
-        seen = replies(querier, id)
-        expect(len(seen) == 1, f"{len(seen)} RESPONSE messages came for one")
-        expect(querier.text(seen[0]) == (key or asked), f"key {querier.text(seen[0])}")
-        return seen[0]
 
 
 @BOOK.rule("zenoh-behaviour-5.4/put-in-reply", MUST, "A node forwards all fields of the PUT in a REPLY.")
@@ -43,14 +22,14 @@ def _(target: Target) -> None:
     put = wire.put(
         b"value", info, (0x43, b"attached"), encoded=wire.encoding(5, b"s"), stamp=wire.timestamp(*stamp)
     )
-    reply = _response(target, wire.reply(put)).body
+    reply = responded(target, wire.reply(put)).body
     got = reply and reply.body
     expect(got and got.raw == put, f"PUT {got and got.raw.hex()} for {put.hex()}")
 
 
 @BOOK.rule("zenoh-behaviour-3.8/del-in-reply", MUST, "A node forwards a REPLY with a DEL.")
 def _(target: Target) -> None:
-    reply = _response(target, wire.reply(wire.delete((0x42, b"attached")))).body
+    reply = responded(target, wire.reply(wire.delete((0x42, b"attached")))).body
     got = reply and reply.body
     expect(got and (got.kind, got.ext(0x42)) == ("DEL", b"attached"), f"got {got}")
 
@@ -61,7 +40,7 @@ def _(target: Target) -> None:
     "A node forwards an ERR with its encoding and payload.",
 )
 def _(target: Target) -> None:
-    got = _response(target, wire.err(b"oops", encoded=wire.encoding(5))).body
+    got = responded(target, wire.err(b"oops", encoded=wire.encoding(5))).body
     expect(
         got and (got.kind, got.payload, got.encoding) == ("ERR", b"oops", (5, None)),
         f"got {got and got.raw.hex()}",
@@ -75,7 +54,7 @@ def _(target: Target) -> None:
     seen=RELEASE,
 )
 def _(target: Target) -> None:
-    reply = _response(target, wire.reply(wire.put(b"x"))).body
+    reply = responded(target, wire.reply(wire.put(b"x"))).body
     got = reply and reply.body
     expect(got and got.timestamp is None, f"timestamp {got and got.timestamp}")
 
@@ -87,23 +66,14 @@ def _(target: Target) -> None:
 )
 def _(target: Target) -> None:
     responder = bytes([0xF0]) + fresh_zid() + wire.vle(300)
-    got = _response(target, wire.reply(wire.put(b"x")), (0x43, responder)).ext(0x43)
+    got = responded(target, wire.reply(wire.put(b"x")), (0x43, responder)).ext(0x43)
     expect(got == responder, f"responder id {got!r}")
 
 
 def _reply_quality(target: Target, *exts: wire.Ext) -> int | bytes | None:
     """QoS of a RESPONSE as it arrives at the querier, for a REQUEST with the QoS 0x0b."""
-    key = target.unique_key()
-    with clients(target) as (server, querier):
-        server.serve(key)
-        id = get(querier, key, wire.qos(3, block=True))
-        asked = server.next("REQUEST")
-        server.send(
-            wire.response(asked.id, key, wire.reply(wire.put()), *exts), wire.response_final(asked.id)
-        )
-        seen = replies(querier, id)
-        expect(len(seen) == 1, f"{len(seen)} RESPONSE messages came for one")
-        return seen[0].ext(0x21)
+    asking = (wire.qos(3, block=True),)
+    return responded(target, wire.reply(wire.put()), *exts, asking=asking).ext(0x21)
 
 
 @BOOK.rule(
@@ -134,7 +104,7 @@ def _(target: Target) -> None:
     seen=RELEASE,
 )
 def _(target: Target) -> None:
-    got = _response(target, wire.reply(wire.put(b"x"))).key
+    got = responded(target, wire.reply(wire.put(b"x"))).key
     expect(got and got.scope == 0, f"key {got}")
 
 

@@ -7,23 +7,11 @@ from typing import TYPE_CHECKING
 from zwire.conformance._rules import expect
 from zwire.conformance.zenoh import _wire as wire
 from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE
-from zwire.conformance.zenoh._scene import (
-    QUERYABLE,
-    SUBSCRIBER,
-    announce,
-    clients,
-    watch,
-    withdraw,
-)
-from zwire.conformance.zenoh._wire import SUBSCRIBERS, Key, Message
+from zwire.conformance.zenoh._scene import QUERYABLE, SUBSCRIBER, announce, arrived, clients, watch, withdraw
+from zwire.conformance.zenoh._wire import SUBSCRIBERS, Key
 
 if TYPE_CHECKING:
     from zwire.conformance.zenoh._link import Link, Target
-
-
-def _pushed(link: Link, messages: list[Message]) -> list[tuple[str, bytes]]:
-    """Keys and payloads of the PUSH messages among some."""
-    return [(link.text(m), m.body.payload) for m in messages if m.kind == "PUSH" and m.body is not None]
 
 
 def _publish(link: Link, *keys: str) -> None:
@@ -33,18 +21,13 @@ def _publish(link: Link, *keys: str) -> None:
     link.waiting += link.barrier()
 
 
-def _arrived(link: Link) -> list[str]:
-    """Keys of the PUSH messages that the node has sent on a link up to now."""
-    return [key for key, _ in _pushed(link, link.barrier())]
-
-
 def _matches(target: Target, subscribed: str, matching: tuple[str, ...], others: tuple[str, ...]) -> None:
     """Check which published keys reach a subscriber; all are below one key."""
     key = target.unique_key()
     with clients(target) as (subscriber, publisher):
         subscriber.subscribe(f"{key}/{subscribed}")
         _publish(publisher, *(f"{key}/{name}" for name in (*others, *matching)))
-        seen = [name.removeprefix(f"{key}/") for name in _arrived(subscriber)]
+        seen = [name.removeprefix(f"{key}/") for name in arrived(subscriber)]
         expect(seen == list(matching), f"got {seen} of {matching} and {others}")
 
 
@@ -146,7 +129,7 @@ def _(target: Target) -> None:
         announce(server, QUERYABLE, f"{key}/**")
         watch(asker, SUBSCRIBERS, f"{key}/**")
         _publish(publisher, f"{key}/a")
-        seen = _arrived(server), _arrived(asker)
+        seen = arrived(server), arrived(asker)
         expect(seen == ([], []), f"got {seen}")
 
 
@@ -164,7 +147,7 @@ def _(target: Target) -> None:
         for id, name in enumerate(("a/b", "a/*", "**", "*/b"), 1):
             subscriber.subscribe(f"{key}/{name}", id)
         _publish(publisher, f"{key}/a/b")
-        seen = _arrived(subscriber)
+        seen = arrived(subscriber)
         expect(seen == [f"{key}/a/b"], f"got {seen}")
 
 
@@ -177,7 +160,7 @@ def _(target: Target) -> None:
         one.subscribe(f"{key}/a")
         two.subscribe(f"{key}/*")
         _publish(publisher, f"{key}/a")
-        seen = _arrived(one), _arrived(two)
+        seen = arrived(one), arrived(two)
         expect(seen == ([f"{key}/a"], [f"{key}/a"]), f"got {seen}")
 
 
@@ -192,7 +175,7 @@ def _(target: Target) -> None:
         for subscriber in subscribers:
             subscriber.subscribe(f"{key}/*")
         _publish(publisher, f"{key}/a", f"{key}/b")
-        seen = [_arrived(subscriber) for subscriber in subscribers]
+        seen = [arrived(subscriber) for subscriber in subscribers]
         wrong = [names for names in seen if names != [f"{key}/a", f"{key}/b"]]
         expect(not wrong, f"{len(wrong)} links got something else, such as {wrong[:1]}")
 
@@ -208,8 +191,8 @@ def _(target: Target) -> None:
         for link in (subscriber, publisher):
             link.subscribe(f"{key}/**")
         publisher.send(wire.push(f"{key}/a", wire.put()))
-        echoed = _pushed(publisher, publisher.barrier())
-        seen = _arrived(subscriber)
+        echoed = arrived(publisher)
+        seen = arrived(subscriber)
         expect((echoed, seen) == ([], [f"{key}/a"]), f"{len(echoed)} echoes, {len(seen)} at the other link")
 
 
@@ -256,7 +239,7 @@ def _(target: Target) -> None:
         _publish(publisher, f"{key}/early")
         subscriber.subscribe(f"{key}/*")
         _publish(publisher, f"{key}/late")
-        seen = _arrived(subscriber)
+        seen = arrived(subscriber)
         expect(seen == [f"{key}/late"], f"got {seen}")
 
 
@@ -272,7 +255,7 @@ def _(target: Target) -> None:
         subscriber.subscribe(f"{key}/b", 2)
         withdraw(subscriber, SUBSCRIBER)
         _publish(publisher, f"{key}/a", f"{key}/b")
-        seen = _arrived(subscriber)
+        seen = arrived(subscriber)
         expect(seen == [f"{key}/b"], f"got {seen}")
 
 
@@ -288,7 +271,7 @@ def _(target: Target) -> None:
             subscriber.subscribe(f"{key}/a")
             _publish(publisher, f"{key}/a")
             withdraw(subscriber, SUBSCRIBER)
-        seen = _arrived(subscriber)
+        seen = arrived(subscriber)
         expect(seen == [f"{key}/a"] * 2, f"got {seen}")
 
 
@@ -305,7 +288,7 @@ def _(target: Target) -> None:
         _publish(publisher, f"{key}/a")
         gone.stream.close()
         _publish(publisher, f"{key}/b", f"{key}/c")
-        seen = _arrived(stays)
+        seen = arrived(stays)
         expect(seen == [f"{key}/{name}" for name in "abc"], f"got {seen}")
 
 
@@ -324,7 +307,7 @@ def _(target: Target) -> None:
         with target.link(zid=old.zid) as new:
             new.subscribe(f"{key}/b", 7)
             _publish(publisher, f"{key}/a", f"{key}/b")
-            seen = _arrived(new)
+            seen = arrived(new)
             expect(seen == [f"{key}/b"], f"got {seen}")
 
 
@@ -341,7 +324,7 @@ def _(target: Target) -> None:
             link.subscribe(f"{key}/**")
         publisher.send(wire.push(Key("/b", 11), wire.put()))
         publisher.barrier()
-        seen = _arrived(one), _arrived(two)
+        seen = arrived(one), arrived(two)
         expect(seen == ([f"{key}/a/b"],) * 2, f"got {seen}")
 
 
@@ -373,7 +356,7 @@ def _(target: Target) -> None:
         two.subscribe(f"{key}/two/*")
         _publish(one, f"{key}/two/a")
         _publish(two, f"{key}/one/a")
-        seen = _arrived(one), _arrived(two)
+        seen = arrived(one), arrived(two)
         expect(seen == ([f"{key}/one/a"], [f"{key}/two/a"]), f"got {seen}")
 
 
@@ -390,7 +373,7 @@ def _(target: Target) -> None:
         subscriber.barrier()
         names = [f"{key}/{id}" for id in (1, 17, 250, 499, 500)]
         _publish(publisher, f"{key}/501", *names)
-        seen = _arrived(subscriber)
+        seen = arrived(subscriber)
         expect(seen == names, f"got {seen}")
 
 

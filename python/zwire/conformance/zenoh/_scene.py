@@ -149,6 +149,11 @@ def respond(link: Link, asked: Message, *payloads: bytes, key: str | None = None
 # ---- Content on its way ----
 
 
+def arrived(link: Link) -> list[str]:
+    """Keys of the PUSH messages that the node has sent on a link up to now."""
+    return [link.text(message) for message in link.barrier() if message.kind == "PUSH"]
+
+
 def pushed(target: Target, body: bytes, *exts: wire.Ext) -> Message:
     """A PUSH with a body and extensions as it arrives at a subscriber."""
     with target.flow() as flow:
@@ -169,17 +174,18 @@ def requested(target: Target, body: bytes, *exts: wire.Ext) -> Message:
         return server.next("REQUEST")
 
 
-def responded(target: Target, body: bytes, *exts: wire.Ext) -> Message:
-    """A RESPONSE with a body and extensions as it arrives at the querier."""
+def responded(target: Target, body: bytes, *exts: wire.Ext, asking: tuple[wire.Ext, ...] = ()) -> Message:
+    """A RESPONSE as it arrives at the querier; ``asking`` are the extensions of the REQUEST."""
     key = target.unique_key()
     with clients(target) as (server, querier):
         server.serve(key)
-        id = get(querier, key)
+        id = get(querier, key, *asking)
         asked = server.next("REQUEST")
         server.send(wire.response(asked.id, key, body, *exts), wire.response_final(asked.id))
         server.waiting += server.barrier()
         seen = replies(querier, id)
         expect(len(seen) == 1, f"{len(seen)} RESPONSE messages came for one")
+        expect(querier.text(seen[0]) == key, f"key {querier.text(seen[0])}")
         return seen[0]
 
 

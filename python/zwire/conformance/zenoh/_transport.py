@@ -13,6 +13,7 @@ from zwire.conformance.zenoh._book import BOOK, MUST, OBSERVED, RELEASE, SHOULD
 from zwire.conformance.zenoh._link import needs
 from zwire.conformance.zenoh._probes import (
     closes,
+    closes_for,
     drops,
     flagged,
     next_transport,
@@ -211,11 +212,6 @@ def _(target: Target) -> None:
 # ---- CLOSE ----
 
 
-def _closes_for(octets: bytes, target: Target) -> None:
-    with target.link() as link:
-        closes(link, octets)
-
-
 for _name, _level, _sentence, _octets in (
     ("link", MUST, "A receiver of CLOSE closes the connection.", wire.close()),
     (
@@ -232,7 +228,9 @@ for _name, _level, _sentence, _octets in (
     ),
     ("reserved-bit", MUST, "A receiver of CLOSE ignores its reserved bit.", flagged(wire.close(), 0x40)),
 ):
-    BOOK.rule(f"zenoh-wire-3.7/{_name}", _level, _sentence)(functools.partial(_closes_for, _octets))
+    BOOK.rule(f"zenoh-wire-3.7/{_name}", _level, _sentence)(
+        functools.partial(closes_for, _octets, in_frame=False)
+    )
 
 
 @BOOK.rule("zenoh-wire-3.7/no-echo", OBSERVED, "A receiver of CLOSE sends no CLOSE back.", seen=RELEASE)
@@ -357,11 +355,6 @@ def _(target: Target) -> None:
         expect(reason is None, f"CLOSE {reason}")
 
 
-def _closes_in_frame(octets: bytes, target: Target) -> None:
-    with target.link() as link:
-        closes(link, link.frame(octets))
-
-
 for _id, _title, _octets in (
     ("zenoh-wire-9.2/unknown-network-id", "an unknown message in a FRAME", b"\x18\x00"),
     ("zenoh-wire-9.2/junk", "junk in a FRAME", b"\xff"),
@@ -369,7 +362,7 @@ for _id, _title, _octets in (
     ("zenoh-wire-9.2/no-body", "a PUSH without a body", wire.push("k", b"")),
 ):
     BOOK.rule(_id, SHOULD, f"A receiver closes the link for {_title}.")(
-        functools.partial(_closes_in_frame, _octets)
+        functools.partial(closes_for, _octets)
     )
 
 
@@ -379,7 +372,7 @@ for _name, _title, _octets in (
     ("frame-without-number", "a FRAME without a sequence number", b"\x25"),
 ):
     BOOK.rule(f"zenoh-wire-9.2/{_name}", SHOULD, f"A receiver closes the link for {_title}.")(
-        functools.partial(_closes_for, _octets)
+        functools.partial(closes_for, _octets, in_frame=False)
     )
 
 

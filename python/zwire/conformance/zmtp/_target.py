@@ -260,13 +260,9 @@ class Link:
             self.send(_wire.command(b"PONG", frame.data[2:]))
 
     def _frame(self, end: float) -> Frame:
-        while True:
-            head = 9 if self._unread and self._unread[0] & _wire.LONG else 2
-            if len(self._unread) >= head:
-                size = int.from_bytes(self._unread[1:head], "big")
-                octets = self._take(head + size, end)
-                return Frame(octets[0], octets[head:])
+        while (frame := _wire.take_frame(self._unread)) is None:
             self._fill(end)
+        return frame
 
     def _take(self, count: int, end: float) -> bytes:
         while len(self._unread) < count:

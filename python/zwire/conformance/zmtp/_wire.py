@@ -28,6 +28,7 @@ __all__ = [
     "ping",
     "properties",
     "subscribe",
+    "take_frame",
 ]
 
 Property = tuple[bytes, bytes]
@@ -116,6 +117,19 @@ class Frame(NamedTuple):
         """Flags and the first octets, as reports of deviations show them."""
         rest = f"... ({len(self.body)} octets)" if len(self.body) > 40 else ""
         return f"<frame {self.flags:02X} {self.body[:40]!r}{rest}>"
+
+
+def take_frame(octets: bytearray) -> Frame | None:
+    """Remove the frame at the beginning of what was received; None while it is not whole."""
+    start = 9 if octets and octets[0] & LONG else 2
+    if len(octets) < start:
+        return None
+    end = start + int.from_bytes(octets[1:start], "big")
+    if len(octets) < end:
+        return None
+    taken = Frame(octets[0], bytes(octets[start:end]))
+    del octets[:end]
+    return taken
 
 
 def greeting(

@@ -357,7 +357,7 @@ class Connection:
             self._read(deadline)
         del self._octets[: zmtp.GREETING_SIZE]
         self.stream.sendall(zmtp.command(b"READY", zmtp.metadata(properties)))
-        while (ready := self._frame()) is None:
+        while (ready := zmtp.take_frame(self._octets)) is None:
             self._read(deadline)
         if ready.name != b"READY":
             raise ConnectionError(f"the node sent {ready!r} in place of READY")
@@ -371,18 +371,6 @@ class Connection:
             raise ConnectionError("the node closed the connection in the handshake")
         self._octets += octets
 
-    def _frame(self) -> zmtp.Frame | None:
-        octets = self._octets
-        start = 9 if octets and octets[0] & zmtp.LONG else 2
-        if len(octets) < start:
-            return None
-        end = start + int.from_bytes(octets[1:start], "big")
-        if len(octets) < end:
-            return None
-        frame = zmtp.Frame(octets[0], bytes(octets[start:end]))
-        del octets[:end]
-        return frame
-
     def messages(self, *, read: bool = True) -> list[list[bytes]]:
         """Messages that have arrived whole; commands are read over. Sets ``is_closed`` at the end."""
         if read:
@@ -393,7 +381,7 @@ class Connection:
             self.is_closed = not octets
             self._octets += octets
         whole = []
-        while (frame := self._frame()) is not None:
+        while (frame := zmtp.take_frame(self._octets)) is not None:
             if frame.is_command:
                 continue
             self._frames.append(frame.body)
