@@ -153,7 +153,7 @@ class Node:
                 raise ClosedError
             claimed = self.identity(stream, body[6:])
             with self.lock:
-                if claimed and claimed in self.identities:
+                if self.is_taken(claimed):
                     raise ClosedError
                 identity = claimed
                 self.identities.add(identity)
@@ -161,6 +161,9 @@ class Node:
         with self.lock:
             self.identities.discard(identity)
             del self.streams[threading.current_thread()]
+
+    def is_taken(self, identity):
+        return identity and identity in self.identities
 
     def publish(self, stopped):
         """A ROUTER publishes nothing."""
@@ -374,6 +377,10 @@ class Publisher(Node):
 
     def type_fits(self, kind):
         return kind in (None, b"SUB", b"XSUB")
+
+    def is_taken(self, identity):
+        """A PUB knows no peer by its identity, and a peer may return before its old connection has ended."""
+        return False
 
     def traffic(self, stream):
         thread = threading.current_thread()
