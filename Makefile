@@ -86,7 +86,7 @@ $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION): $(OLD_PEER_LOCK)
 	$(OLD_PEER)/bin/python $(PIP_INSTALL) --require-hashes --requirement $(OLD_PEER_LOCK)
 	touch $@
 
-# Keeps pinned versions; UPGRADE=1 takes the newest ones. No part of .venv, whose packages may not be in the file yet.
+# Keeps pinned versions; UPGRADE=1 takes the newest ones. Not in .venv: its packages may be missing in the file.
 LOCK = $(TOOLS)/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 .PHONY: lock

@@ -46,6 +46,17 @@ def test_rules_have_sections_and_one_sentence_each():
     assert sum(rule.check is not None for rule in zenoh) >= 250
 
 
+@pytest.mark.parametrize("protocol", conformance.PROTOCOLS)
+def test_the_page_lists_every_rule(protocol):
+    """`make conformance` writes it anew."""
+    page = (PROTOCOL.with_name("conformance") / f"{protocol}.md").read_text()
+    listed = re.findall(
+        r"^\| \[([^]]+)\]\([^)]*\) \| [^|]* \| (.*?) \|", page.partition("## Rules\n")[2], re.MULTILINE
+    )
+    wanted = [(rule.id, rule.sentence.replace("|", "\\|")) for rule in conformance.rules(protocol)]
+    assert sorted(listed) == sorted(wanted)
+
+
 @pytest.mark.parametrize("mode", ["router", "peer"])
 def test_zwire_keeps_every_rule(mode):
     with nodes.opened(mode, listen=nodes.LOCAL) as session:

@@ -37,7 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("endpoint", nargs="?", metavar="ENDPOINT", help="tcp/HOST:PORT")
     parser.add_argument("--protocol", choices=conformance.PROTOCOLS, default="zenoh", help="default: zenoh")
-    parser.add_argument("--only", metavar="PATTERN", help="rules whose id matches this regular expression")
+    parser.add_argument(
+        "--only", metavar="PATTERN", help="rules with an id that matches this regular expression"
+    )
     _options.add_several(
         parser,
         "--set",

@@ -95,7 +95,7 @@ class RuleBook:
         roles: Iterable[str] = (),
         alone: bool = False,
     ) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
-        """Add a rule whose check is the decorated function."""
+        """Add a rule; the decorated function is its check."""
 
         def add(check: Callable[[Any], None]) -> Callable[[Any], None]:
             self._add(Rule(id, level, sentence, check, seen, frozenset(roles), None, alone))

@@ -167,7 +167,7 @@ def _(target: Target) -> None:
     expect(got is None, f"encoding {got}")
 
 
-@BOOK.rule("zenoh-wire-1.6/unknown-id", MUST, "A node forwards encodings whose id is in no table.")
+@BOOK.rule("zenoh-wire-1.6/unknown-id", MUST, "A node forwards encodings with an id that is in no table.")
 def _(target: Target) -> None:
     for id in (53, 1023, 1024, 65_534):
         got = _encoded(target, id, b"s")
@@ -535,7 +535,7 @@ for _id, _title, _carry in (
 @BOOK.rule(
     "zenoh-wire-1.8/padded-source-info",
     SHOULD,
-    "A node delivers no other payload than that of a PUT whose source info has a byte too many.",
+    "A node delivers a PUT that has a byte too many in its source info with its own payload, or not at all.",
 )
 def _(target: Target) -> None:
     with target.flow() as flow:

@@ -334,8 +334,8 @@ class Link:
 class Target:
     """Zenoh node that listens on TCP and is judged.
 
-    ``endpoint`` is ``tcp/host:port``. Best is a router without other links, whose access control allows
-    everything and whose scouting is off. A peer is judged by the rules for peers.
+    ``endpoint`` is ``tcp/host:port``. Best is a router without other links, with access control that allows
+    everything, and without scouting. A peer is judged by the rules for peers.
 
     ``scouting`` is the multicast group in which the node answers SCOUT, such as ``224.0.0.224:7446``, and
     ``interface`` the address of the interface that reaches it. Without a group, the rules of scouting do not

@@ -158,13 +158,13 @@ for _id, _level, _title, _octets in (
     (
         "request-not-utf-8",
         SHOULD,
-        "a REQUEST whose key is not UTF-8",
+        "a REQUEST with a key that is not UTF-8",
         wire.request(1, wire.Key(NOT_UTF_8), wire.query()),
     ),
     (
         "declared-scope-bound",
         OBSERVED,
-        "a D_SUBSCRIBER whose scope is above 65535",
+        "a D_SUBSCRIBER with a scope above 65535",
         wire.declare(wire.d_subscriber(1, wire.Key("a", 65_536))),
     ),
     (
@@ -179,7 +179,7 @@ for _id, _level, _title, _octets in (
         "a QUERY with an extension of encoding 3",
         wire.request(1, NONE, wire.query(ENCODING_3)),
     ),
-    ("oam-encoding-3", SHOULD, "an OAM whose body has the encoding 3", b"\x7f\x63\x00"),
+    ("oam-encoding-3", SHOULD, "an OAM with a body of the encoding 3", b"\x7f\x63\x00"),
     (
         "target-as-bytes",
         OBSERVED,
@@ -215,7 +215,7 @@ def _(target: Target) -> None:
 @BOOK.rule(
     "zenoh-wire-9.2/undecodable-reply",
     MUST,
-    "A node ends a query whose queryable sends what it cannot decode by RESPONSE_FINAL.",
+    "A node ends a query by RESPONSE_FINAL when the queryable sends bytes that it cannot decode.",
 )
 def _(target: Target) -> None:
     key = target.unique_key()
@@ -266,7 +266,7 @@ def _(target: Target) -> None:
 @BOOK.rule(
     "zenoh-wire-9.3/declared-junk",
     MUST,
-    "A node serves its links after a declaration whose key has a forbidden chunk, and a PUSH with wildcards.",
+    "A node serves its links after a declared key with a forbidden chunk, and a PUSH with wildcards.",
     alone=True,
 )
 def _(target: Target) -> None:

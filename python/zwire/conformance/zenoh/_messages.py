@@ -213,7 +213,7 @@ def _(target: Target) -> None:
 @BOOK.rule(
     "zenoh-wire-9.2/ts-stack-without-flags",
     OBSERVED,
-    "A receiver closes the link for a TsStack whose flags are 0.",
+    "A receiver closes the link for a TsStack with the flags 0.",
     seen=RELEASE,
 )
 def _(target: Target) -> None:
@@ -279,7 +279,7 @@ def _(target: Target) -> None:
 @BOOK.rule(
     "zenoh-wire-9.2/target-above-2",
     SHOULD,
-    "A receiver closes the link for a REQUEST whose target is above 2.",
+    "A receiver closes the link for a REQUEST with a target above 2.",
 )
 def _(target: Target) -> None:
     with target.link() as link:

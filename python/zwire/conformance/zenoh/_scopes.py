@@ -142,7 +142,7 @@ def _(target: Target) -> None:
 @BOOK.rule(
     "zenoh-wire-4.7/wildcard-in-suffix",
     MUST,
-    "A receiver takes a subscriber whose id stands for a prefix without wildcards, and whose suffix has one.",
+    "A receiver takes a subscriber with an id of a prefix without wildcards, and a suffix with one.",
 )
 def _(target: Target) -> None:
     key = target.unique_key()
@@ -156,7 +156,7 @@ def _(target: Target) -> None:
 @BOOK.rule(
     "zenoh-wire-1.9/joined-key",
     SHOULD,
-    "A node drops a PUSH whose prefix and suffix together are no key in canonical form, and keeps the link.",
+    "A node drops a PUSH with a prefix and a suffix that are no canonical key together, and keeps the link.",
 )
 def _(target: Target) -> None:
     with target.flow() as flow:
@@ -219,7 +219,7 @@ def _(target: Target) -> None:
 @BOOK.rule(
     "zenoh-wire-1.9/unknown-prefix-of-id",
     SHOULD,
-    "A receiver ignores a D_KEYEXPR whose key has an unknown id, and keeps the link.",
+    "A receiver ignores a D_KEYEXPR with an unknown id in its key, and keeps the link.",
 )
 def _(target: Target) -> None:
     with target.flow() as flow:
