@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from interop.compatibility import table
+from nodes import free_port
 from zwire import __version__, conformance
 from zwire.conformance._run import judge
 from zwire.conformance.zre import BOOK
@@ -86,9 +87,7 @@ sys.stdin.read()
 @contextlib.contextmanager
 def zenoh_node(module: str, role: str, folder: Path | None = None) -> Iterator[str]:
     """Endpoint of a node in a process of its own; ``folder`` has the release of the module."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        endpoint = f"tcp/127.0.0.1:{free.getsockname()[1]}"
+    endpoint = f"tcp/127.0.0.1:{free_port()}"
     settings = {"mode": role, "listen/endpoints": [endpoint], "scouting/multicast/enabled": False}
     settings |= {"adminspace/enabled": True}
     environment = {**os.environ, **({} if folder is None else {"PYTHONPATH": str(folder)})}
@@ -215,12 +214,6 @@ its line.
 """
 
 
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """Markdown of a table."""
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in [head, *rows]]
-    return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]]) + "\n"
-
-
 def linked(rule: conformance.Rule) -> str:
     """Id of a rule, with a link to its section."""
     document = re.sub(r"-[0-9A-C][0-9.]*$", "", rule.section)
@@ -261,7 +254,7 @@ def counts(judged: list[Judged]) -> str:
         "observed",
         "Not applicable",
     ]
-    return table(head, rows)
+    return table(head, *rows)
 
 
 def deviations(shown: dict[str, list[Judged]]) -> str:
@@ -278,7 +271,7 @@ def deviations(shown: dict[str, list[Judged]]) -> str:
             [linked(verdict.rule), verdict.rule.level.value, named(by), detail, reason(verdict.rule, by)]
             for detail, by in seen.items()
         ]
-    return table(["Rule", "Level", "Node", "Seen", "Reason of zwire"], rows) if rows else "None.\n"
+    return table(["Rule", "Level", "Node", "Seen", "Reason of zwire"], *rows) if rows else "None.\n"
 
 
 def reason(rule: conformance.Rule, by: dict[str, list[str]]) -> str:
@@ -323,13 +316,13 @@ def page(protocol: str, judged: list[Judged]) -> str:
         "## Deviations\n",
         deviations(shown),
         RULES,
-        table(["Rule", "Level", "Sentence", *shown], rows),
+        table(["Rule", "Level", "Sentence", *shown], *rows),
     ]
     if hidden:
         head = ["Rule", "Level", "Sentence", "Reason"]
         parts += [
             "## Rules that no test reaches\n",
-            table(head, [[str(cell) for cell in row] for row in hidden]),
+            table(head, *([str(cell) for cell in row] for row in hidden)),
         ]
     return "\n".join(parts)
 

@@ -1,6 +1,9 @@
-"""Sessions for tests: on the loopback, with explicit endpoints instead of scouting."""
+"""Sessions for tests: on the loopback, with explicit endpoints instead of scouting; unused ports."""
 
 import contextlib
+import itertools
+import os
+import socket
 import time
 from pathlib import Path
 
@@ -49,3 +52,28 @@ def eventually(condition, what="it", *, within=10.0):
     while not condition():
         assert time.monotonic() < end, f"{what}: not within {within} s"
         time.sleep(0.005)
+
+
+def _ports():
+    """Ports, repeating without end.
+
+    They are below those that Linux gives to connections (32768 to 60999): no connection is given one of them
+    between the question and the listener. Processes that run tests side by side have shares of their own;
+    each run begins at another port, so that leftovers of the last one do not matter.
+    """
+    shares = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    share = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    every = range(20_000 + share, 32_000, shares)
+    return itertools.islice(itertools.cycle(every), os.getpid() * 61 % len(every), None)
+
+
+PORTS = _ports()
+
+
+def free_port(kind=socket.SOCK_STREAM):
+    """An unused port of loopback."""
+    for port in itertools.islice(PORTS, 1000):
+        with socket.socket(type=kind) as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("a thousand ports of loopback are in use")

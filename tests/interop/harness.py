@@ -8,7 +8,6 @@ import json
 import os
 import queue
 import random
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ import pytest
 
 from interop.starter import Starter
 from network.relay import DatagramRelay
+from nodes import free_port
 
 PEER = Path(__file__).with_name("peer.py")
 
@@ -179,31 +179,6 @@ class Peer:
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
         self.stderr.close()
-
-
-def _ports():
-    """Ports, repeating without end.
-
-    They are below those that Linux gives to connections (32768 to 60999): no connection is given one of them
-    between the question and the listener. Processes that run tests side by side have shares of their own;
-    each run begins at another port, so that leftovers of the last one do not matter.
-    """
-    shares = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    share = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    every = range(20_000 + share, 32_000, shares)
-    return itertools.islice(itertools.cycle(every), os.getpid() * 61 % len(every), None)
-
-
-PORTS = _ports()
-
-
-def free_port(kind=socket.SOCK_STREAM):
-    """An unused port of loopback."""
-    for port in itertools.islice(PORTS, 1000):
-        with socket.socket(type=kind) as s, contextlib.suppress(OSError):
-            s.bind(("127.0.0.1", port))
-            return port
-    raise RuntimeError("a thousand ports of loopback are in use")
 
 
 QUIET = {"scouting/multicast/enabled": False}

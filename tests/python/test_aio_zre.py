@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from loops import PATIENCE, everywhere
+from nodes import free_port
 from zwire import zre
 from zwire.aio import zre as aio
 from zwire.errors import TimedOut, UsageError
@@ -17,9 +18,7 @@ from zwire.errors import TimedOut, UsageError
 
 def settings():
     """Settings of nodes that find only each other, on the loopback."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        return {"interfaces": "lo", "interval": 0.1, "beacon_port": free.getsockname()[1]}
+    return {"interfaces": "lo", "interval": 0.1, "beacon_port": free_port(socket.SOCK_DGRAM)}
 
 
 @contextlib.asynccontextmanager

@@ -28,12 +28,6 @@ def broken(report):
     return {verdict.rule.id: verdict.detail for verdict in report.of("deviates")}
 
 
-def free_port():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def test_rules_have_sections_and_one_sentence_each():
     text = "".join(page.read_text() for page in PROTOCOL.glob("*.md"))
     anchors = set(re.findall(r"^\(([a-z]+-[^)]+)\)=$", text, re.MULTILINE))
@@ -92,7 +86,7 @@ def test_rules_of_an_option(settings, only, least):
 
 @pytest.mark.parametrize("mode", ["router", "peer"])
 def test_rules_of_scouting(mode):
-    group = f"{GROUP}:{free_port()}"
+    group = f"{GROUP}:{nodes.free_port(socket.SOCK_DGRAM)}"
     multicast = {"enabled": True, "address": group, "interface": "lo", "autoconnect": []}
     settings = {f"scouting__multicast__{name}": value for name, value in multicast.items()}
     with nodes.opened(mode, listen=nodes.LOCAL, **settings) as session:

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+import nodes
 from zwire import zenoh
 from zwire.errors import ConnectError, InvalidValue, TimedOut, ZwireError
 
@@ -19,9 +20,7 @@ PATIENCE = 10.0
 @pytest.fixture
 def group():
     """A group that no other test uses."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        return f"224.0.0.224:{free.getsockname()[1]}"
+    return f"224.0.0.224:{nodes.free_port(socket.SOCK_DGRAM)}"
 
 
 def settings(group, **more):

@@ -15,6 +15,7 @@ import uuid
 import pyarrow as pa
 import pytest
 
+import nodes
 from zwire import zmtp, zre
 from zwire.errors import ConfigError, ConnectError, InvalidValue, TimedOut, UnknownPeer, UsageError
 
@@ -24,9 +25,7 @@ PATIENCE = 10
 @pytest.fixture
 def port() -> int:
     """Find a port of discovery that no other test has."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
+    return nodes.free_port(socket.SOCK_DGRAM)
 
 
 def make(name: str, port: int, **settings: object) -> zre.Node:

@@ -29,6 +29,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import crash
+from nodes import free_port
 from soak import figures
 from soak.figures import Trend, Verdict
 
@@ -173,7 +174,7 @@ class Stage:
     def start(self) -> None:
         """Start all workers; the calm pair last, so that its figures are those of a stage that is set."""
         self.settings["router"] = self.launch("router", "hub").wait("ready", START)["endpoint"]
-        ends = {name: f"tcp/127.0.0.1:{free_port(socket.SOCK_STREAM)}" for name in ("peer_a", "peer_b")}
+        ends = {name: f"tcp/127.0.0.1:{free_port()}" for name in ("peer_a", "peer_b")}
         first = [
             self.launch("spool", "spooler"),
             self.launch("second_router", "second_router"),
@@ -292,12 +293,6 @@ class Stage:
         for worker in self.all:
             if not worker.ended.is_set():
                 worker.end()
-
-
-def free_port(kind: int) -> int:
-    with socket.socket(socket.AF_INET, kind) as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 # ---- Judging ----
