@@ -1,6 +1,6 @@
 """Zenoh octet by octet: links of peers that are not ours, and that may break every rule.
 
-Messages are bytes; what they are made of is in ``docs/protocol/zenoh-wire.md``.
+Messages are bytes, written by the encoders of the conformance suite, which take any value.
 """
 
 import contextlib
@@ -8,13 +8,19 @@ import itertools
 import socket
 import struct
 
+from zwire.conformance.zenoh import _wire as wire
+from zwire.conformance.zenoh._wire import sized, vle
+
 BATCH = 30_000
 """Octets of messages in a batch; eclipse-zenoh takes no batches of 50,000 over the loopback."""
 
 PATIENCE = 15.0
 """Seconds within which a node answers, on a busy machine."""
 
-ROUTER, PEER, CLIENT = 0, 1, 2
+ROUTER, PEER, CLIENT = wire.ROUTER, wire.PEER, wire.CLIENT
+TOKENS = wire.TOKENS
+SUBSCRIBER, QUERYABLE, TOKEN = 2, 4, 6
+"""Kinds of declarations."""
 
 _NODES = itertools.count(1)
 
@@ -23,25 +29,6 @@ def address_of(endpoint):
     """``tcp/127.0.0.1:7447`` as a pair for sockets."""
     host, _, port = endpoint.removeprefix("tcp/").rpartition(":")
     return host, int(port)
-
-
-def vle(number):
-    """A number with seven bits in an octet."""
-    octets = b""
-    while number > 127:
-        octets += bytes([number & 127 | 128])
-        number >>= 7
-    return octets + bytes([number])
-
-
-def sized(octets):
-    """Octets behind their length."""
-    return vle(len(octets)) + octets
-
-
-def wire_expr(key):
-    """The mapping 0 and the whole key; a message with it has the flags of a suffix and of the sender."""
-    return b"\x00" + sized(key.encode())
 
 
 def batch(body):
@@ -137,33 +124,24 @@ class Sender:
         self.send(body, self.CONTROL)
 
 
-SUBSCRIBER, QUERYABLE, TOKEN = 0x62, 0x64, 0x66
-
-
 def declaration(kind, number, key):
     """DECLARE with D_SUBSCRIBER, D_QUERYABLE or D_TOKEN, on the priority of control."""
-    return b"\x9e\x21\x08" + bytes([kind]) + vle(number) + wire_expr(key)
+    return wire.declare(wire.d_entity(kind, number, key), wire.qos(wire.CONTROL, block=True))
 
 
 def put(key, payload=b"x"):
     """PUSH with PUT."""
-    return b"\x7d" + wire_expr(key) + b"\x01" + sized(payload)
+    return wire.push(key, wire.put(payload))
 
 
 def request(number, key):
     """REQUEST with QUERY."""
-    return b"\x7c" + vle(number) + wire_expr(key) + b"\x03"
+    return wire.request(number, key, wire.query())
 
 
 def interest(number, options, key=None):
     """INTEREST in present and future declarations; options are the bits of kinds."""
-    body = b"\x79" + vle(number)
-    return body + (
-        bytes([options]) if key is None else bytes([options | 0x10 | 0x20 | 0x40]) + wire_expr(key)
-    )
-
-
-TOKENS = 0x08
+    return wire.interest(number, wire.CURRENT_FUTURE, options, key)
 
 
 def gossip(number, locator, role=2):
