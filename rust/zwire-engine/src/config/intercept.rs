@@ -300,7 +300,7 @@ pub(super) fn bindings(path: &str, value: &Value) -> Result<Vec<Binding>> {
         let roles = entry.get("roles", |path, value| some(path, value, role_of))?;
         let binding = Binding {
             zids: entry.get("zids", |path, value| some(path, value, zid))?,
-            roles: roles.map(Vec::into_iter).map(Iterator::collect),
+            roles: roles.map(|roles| roles.into_iter().collect()),
             usernames: words("usernames")?.unwrap_or_default(),
             common_names: words("cert_common_names")?.unwrap_or_default(),
         };

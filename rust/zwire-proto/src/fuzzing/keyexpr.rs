@@ -10,9 +10,10 @@ const LONGEST: usize = 7;
 
 /// Two texts, of raw bytes and of chunks: validity, canonical form, and relations as in the model.
 pub fn keyexpr(data: &[u8]) {
-    let halves = data.split_at(data.len() / 2);
-    let raw = [halves.0, halves.1].map(|half| core::str::from_utf8(half).ok().map(ToOwned::to_owned));
-    let chunks = [halves.0, halves.1].map(|half| {
+    let (first, second) = data.split_at(data.len() / 2);
+    let halves = [first, second];
+    let raw = halves.map(|half| core::str::from_utf8(half).ok().map(ToOwned::to_owned));
+    let chunks = halves.map(|half| {
         let chunk = |octet: &u8| model::CHUNKS[usize::from(*octet) % model::CHUNKS.len()];
         Some(half.iter().take(LONGEST).map(chunk).collect::<Vec<_>>().join("/"))
     });
