@@ -257,13 +257,40 @@ class Stage:
         orders = zip(itertools.cycle(victims), itertools.cycle([False, True]), strict=False)
         end = time.monotonic() + self.options.seconds
         due = time.monotonic() + self.options.restart
+        tell = 12 * self.options.window
+        told = time.monotonic() + tell
         while (now := time.monotonic()) < end:
             self.broken()
+            if now >= told:
+                told += tell
+                print(self.progress(), flush=True)
             if now >= due and now + self.options.restart / 2 < end:
                 name, politely = next(orders)
                 self.restart(name, politely=politely)
                 due += self.options.restart
             self.stopped.wait(0.2)
+
+    def summed(self, kind: str) -> collections.Counter[str]:
+        """The ``counts`` or ``faults`` of all workers in all their lives."""
+        found: collections.Counter[str] = collections.Counter()
+        for worker in self.all:
+            found.update({f"{worker.name}: {name}": n for name, n in worker.last.get(kind, {}).items()})
+        return found
+
+    def progress(self) -> str:
+        """Describe the run up to now: a run that has already failed need not be waited for."""
+        windows = self.now["calm_subscriber"].windows
+        load = statistics.fmean(each["own"] + each["others"] for each in self.machine[1:] or self.machine)
+        parts = [
+            f"{len(windows) * self.options.window / 60:.0f} min",
+            f"{sum(each['count'] for each in windows):,.0f} messages",
+            f"p99.9 of the worst window {max((each['p99.9'] for each in windows), default=0):.2f} ms",
+            f"max {max((each['max'] for each in windows), default=0):.2f} ms",
+            f"processors {100 * load / (self.options.window * os.cpu_count()):.0f} %",
+            f"{len(self.restarts)} restarts",
+            f"faults {dict(+self.summed('faults')) or 'none'}",
+        ]
+        return ", ".join(parts)
 
     def broken(self) -> None:
         """Raise if a worker has ended by itself."""
@@ -359,11 +386,7 @@ def machine_rows(stage: Stage) -> list[Verdict]:
 
 def fault_rows(stage: Stage) -> list[Verdict]:
     """Faults of all workers, which have to be zero, and the counts that show that they have worked."""
-    faults: collections.Counter[str] = collections.Counter()
-    counts: collections.Counter[str] = collections.Counter()
-    for worker in stage.all:
-        for total, kind in ((faults, "faults"), (counts, "counts")):
-            total.update({f"{worker.name}: {name}": n for name, n in worker.last.get(kind, {}).items()})
+    faults, counts = stage.summed("faults"), stage.summed("counts")
     rows = [Verdict.most(name, count, 0) for name, count in sorted(faults.items()) if count]
     rows.append(Verdict.most("faults of all workers", faults.total(), 0))
     informative = [Verdict(name, count) for name, count in sorted(counts.items())]
