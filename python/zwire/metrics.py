@@ -93,6 +93,11 @@ _LINK = {
     ),
     "rx_bytes": Stat("counter", "bytes", "Bytes read from a link."),
     "rx_messages": Stat("counter", "messages", "Network messages that came from a link."),
+    "rx_shm_failed": Stat(
+        "counter",
+        "messages",
+        "Network messages dropped, because their payload is in shared memory of the sender.",
+    ),
 }
 _LANE = {
     "tx_messages": Stat("counter", "messages", "Network messages queued in a lane of a link."),

@@ -72,6 +72,8 @@ class LinkStats(TypedDict):
     """Bytes read."""
     rx_messages: int
     """Network messages received."""
+    rx_shm_failed: int
+    """Network messages that were dropped, because their payload is in shared memory of the sender."""
     lanes: dict[str, LaneStats]
     """Lanes by name of the priority, ``control`` to ``background``; ``data`` alone for a link without
     priorities."""
@@ -152,6 +154,7 @@ SessionStats = TypedDict(
         "link.tx_dropped": int,
         "link.rx_bytes": int,
         "link.rx_messages": int,
+        "link.rx_shm_failed": int,
         "links": int,
         "links.reconnected": int,
         "links.ended.closed": int,
@@ -246,6 +249,10 @@ SESSION: dict[str, Stat] = {
     "link.tx_dropped": _messages("Network messages dropped, because the queue of their link was full."),
     "link.rx_bytes": Stat("counter", "bytes", "Bytes read from links."),
     "link.rx_messages": _messages("Network messages that came from links."),
+    "link.rx_shm_failed": _messages(
+        "Network messages dropped, because their payload is in shared memory of the sender, a member of a"
+        " multicast group."
+    ),
     "links": Stat("gauge", "links", "Open links."),
     "links.reconnected": Stat(
         "counter", "times", "How often a node that was connected before has come back."
@@ -267,7 +274,7 @@ SESSION: dict[str, Stat] = {
     "gets.open": Stat("gauge", "gets", "Gets of this session that are not over."),
     "queries.open": Stat("gauge", "queries", "Queries of others that this session has not finished."),
     "drops": _messages(
-        "What was lost: the sum of link.tx_dropped, handler.dropped, handler.queries_dropped,"
+        "What was lost: the sum of link.tx_dropped, link.rx_shm_failed, handler.dropped, handler.queries_dropped,"
         " handler.replies_dropped, session.dropped.put_no_link and session.dropped.out_link_lost."
     ),
     "drops.per_second": Stat("gauge", "messages/s", "How fast drops rises, as the mean over drops.seconds."),

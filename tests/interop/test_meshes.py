@@ -221,6 +221,27 @@ def test_a_process_that_opens_puts_and_closes_is_heard_by_a_group(group_pool, mi
         assert sorted(sample["key"] for sample in got) == keys
 
 
+def test_payloads_that_a_member_leaves_in_its_shared_memory_are_counted(group_pool):
+    """eclipse-zenoh sends payloads from 3 KiB on as descriptions of its memory, and asks no member before."""
+    with group_pool.peers(ZWIRE, ECLIPSE) as (ours, theirs):
+        group = GROUP.format(port=free_port(socket.SOCK_DGRAM))
+        for node in (ours, theirs):
+            group_pool.member(node, "peer", group)
+        subscribe([ours, theirs])
+        heard(theirs, ours, f"mesh/{theirs.word}/probe")
+        for number in range(COUNT):
+            theirs.put(key=f"mesh/large/{number}", payload={"size": 10_000, "seed": number}, **BLOCK)
+            theirs.put(key=f"mesh/small/{number}", payload="x", **BLOCK)
+        heard(theirs, ours, f"mesh/{theirs.word}/end")
+        keys = [sample["key"] for sample in ours.received(name="sub", count=1, seconds=0)]
+        assert [key for key in keys if "small" in key] == [f"mesh/small/{n}" for n in range(COUNT)]
+        # The first ones come as bytes: its pool of shared memory is made meanwhile.
+        came = sum("large" in key for key in keys)
+        stats = ours.stats()
+        assert stats["link.rx_shm_failed"] == COUNT - came > 0
+        assert stats["drops"] >= COUNT - came
+
+
 @pytest.mark.parametrize("mix", MIXES, ids=names)
 def test_a_multicast_group_of_three(group_pool, mix):
     with group_pool.peers(*mix) as nodes:

@@ -31,7 +31,7 @@ use zwire_proto::{
     Now,
     zenoh::{
         Reliability, Remote, WhatAmI,
-        group::{GroupConfig, GroupEvent, GroupRx, MemberId},
+        group::{GroupConfig, GroupEvent, GroupRx, HeardMember, MemberId},
         link::TxConfig,
         node::{FaceId, FaceKind},
         wire::{NetworkMessage, Resolution},
@@ -145,6 +145,8 @@ struct Member {
     info: Arc<LinkInfo>,
     /// Interceptor of the messages that it sends.
     guard: Guard,
+    /// Whether a warning has told of its payloads in shared memory.
+    warned: bool,
 }
 
 /// Receiving side of a group.
@@ -203,6 +205,9 @@ impl Ears {
                 link.stats.rx_bytes.fetch_add(buf.len() as u64, Ordering::Relaxed);
                 let (now, before) = (clock::now(), messages.len());
                 let heard = self.rx.handle_datagram(now, from, buf.split().freeze(), &mut messages);
+                if let Some(heard) = heard {
+                    self.count_unreadable(heard);
+                }
                 // Messages that a member sent earlier are delivered before it is removed or replaced.
                 let member = heard.map(|heard| heard.member);
                 if before > 0 && speaker != member {
@@ -253,7 +258,7 @@ impl Ears {
         self.link.stats.rx_messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
         let shared = self.shared.upgrade()?;
         match speaker.and_then(|member| self.members.get(&member)) {
-            Some(Member { face, info, guard }) => {
+            Some(Member { face, info, guard, .. }) => {
                 self.link.send_answers(&guard.admit(messages));
                 while !messages.is_empty() {
                     // A group has no connection to close or to leave unread; further messages of the member are
@@ -280,6 +285,25 @@ impl Ears {
             None => messages.clear(),
         }
         Some(())
+    }
+
+    /// Counts the messages that a datagram has lost because of shared memory, and warns of the member once.
+    fn count_unreadable(&mut self, heard: HeardMember) {
+        if heard.in_shared_memory == 0 {
+            return;
+        }
+        self.link.stats.rx_shm_failed.fetch_add(heard.in_shared_memory as u64, Ordering::Relaxed);
+        if let Some(member) = self.members.get_mut(&heard.member)
+            && !core::mem::replace(&mut member.warned, true)
+        {
+            tracing::warn!(
+                peer = member.info.src,
+                zid = %member.info.zid,
+                group = self.locator,
+                "a member of a multicast group sends payloads in its shared memory, which are dropped here: set \
+                 transport/shared_memory/enabled to false in its configuration"
+            );
+        }
     }
 
     /// Handles members that joined or left.
@@ -317,7 +341,7 @@ impl Ears {
             Some(face)
         });
         let guard = self.link.guard(&shared.config.intercept, Some(remote.zid));
-        self.members.extend(face.map(|face| (member, Member { face, info, guard })));
+        self.members.extend(face.map(|face| (member, Member { face, info, guard, warned: false })));
     }
 
     fn left(&mut self, shared: &SessionShared, member: MemberId, end: LinkEnd) {

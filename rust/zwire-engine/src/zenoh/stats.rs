@@ -78,8 +78,9 @@ pub(crate) const GAUGES: [&str; 3] = ["links", "gets.open", "queries.open"];
 const DROPS: &str = "drops";
 
 /// Counters of messages that were sent but did not arrive although they could have.
-const LOSSES: [&str; 6] = [
+const LOSSES: [&str; 7] = [
     "link.tx_dropped",
+    "link.rx_shm_failed",
     "handler.dropped",
     "handler.queries_dropped",
     "handler.replies_dropped",
@@ -116,8 +117,8 @@ pub struct LinkReport {
     /// Time since the link came up.
     pub age: Duration,
     /// Bytes written, network messages queued, write calls, messages dropped, bytes read, network messages
-    /// received.
-    pub counters: [(&'static str, u64); 6],
+    /// received, messages dropped because their payload is in memory of the sender.
+    pub counters: [(&'static str, u64); 7],
     /// Lanes by falling priority; a single one if the link has no priorities.
     pub lanes: Vec<LaneReport>,
 }

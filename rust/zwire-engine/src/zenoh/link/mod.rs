@@ -85,6 +85,8 @@ pub struct LinkStats {
     pub rx_bytes: AtomicU64,
     /// Network messages received.
     pub rx_messages: AtomicU64,
+    /// Network messages dropped because their payload is in memory of the sender that this node cannot read.
+    pub rx_shm_failed: AtomicU64,
 }
 
 /// Traffic and queue of one lane of a link.

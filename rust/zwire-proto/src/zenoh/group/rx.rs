@@ -57,6 +57,10 @@ pub struct HeardMember {
     pub member: MemberId,
     /// Reason of its CLOSE: it is no member any more. No event reports this.
     pub closed: Option<CloseReason>,
+    /// Messages that were dropped because their payload is in shared memory: a group negotiates nothing, and
+    /// a member of another implementation may send descriptions of its memory without having asked
+    /// (`zenoh-wire` 5.8).
+    pub in_shared_memory: usize,
 }
 
 /// Counters of received and of silently dropped datagrams.
@@ -153,6 +157,12 @@ impl GroupRx {
             .set_reassembly_bytes(self.config.reassembly_bytes.saturating_sub(self.reassembling - before));
         let result = member.rx.handle_batch(now, rest, out);
         self.reassembling = self.reassembling - before + member.rx.reassembling();
+        let received = out.len();
+        if out[count..].iter().any(|(message, _)| message.is_in_shared_memory()) {
+            let readable =
+                out.split_off(count).into_iter().filter(|(message, _)| !message.is_in_shared_memory());
+            out.extend(readable);
+        }
         self.stats.messages += (out.len() - count) as u64;
         let closed = result.unwrap_or_else(|_| {
             self.stats.undecodable += 1;
@@ -165,7 +175,7 @@ impl GroupRx {
             }
             self.farewells.push_back((from, now.mono.saturating_add(FAREWELL)));
         }
-        Some(HeardMember { member: id, closed })
+        Some(HeardMember { member: id, closed, in_shared_memory: received - out.len() })
     }
 
     /// Handles a JOIN. `None`: the rest of the datagram is ignored.

@@ -2,9 +2,12 @@
 
 use super::*;
 use crate::zenoh::{
-    Reliability,
+    Priority, Reliability,
     link::{JOIN_GAP, LinkTx, StreamFramer},
-    wire::{Close, CloseReason, NetworkMessage, Push, PushBody, Put, TransportMessage, WireExpr},
+    wire::{
+        Close, CloseReason, Fragment, Frame, NetworkMessage, Push, PushBody, Put, TransportMessage, WireExpr,
+        testing::unhex,
+    },
 };
 use bytes::{Bytes, BytesMut};
 use core::net::SocketAddr;
@@ -394,9 +397,7 @@ fn only_what_is_equal_is_accepted() {
     .iter()
     .enumerate()
     {
-        let bytes: Vec<u8> =
-            (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect();
-        node.hear(Now::at(START), addr(2 + n), bytes.into());
+        node.hear(Now::at(START), addr(2 + n), unhex(hex));
     }
     assert_eq!(node.members.len(), 2);
     // Own datagrams, from any address.
@@ -424,6 +425,45 @@ fn wrong_bytes_lose_their_datagram_only() {
     world.run(millis(10));
     assert_eq!(world.node(0).heard, [(zid(1), 1)]);
     assert!(world.node(0).rx.stats().undecodable >= 4);
+}
+
+/// Bytes of eclipse-zenoh 1.10.2, which asks no member of a group whether it reads shared memory.
+#[test]
+fn payloads_in_shared_memory_are_dropped_alone() {
+    let mut node = Node::new(&config(0), addr(0), Now::at(START));
+    node.hear(Now::at(START), addr(1), encode(&TransportMessage::Join(join(1))));
+    let first = join(1).next_sn.reliable;
+    let frame = |sn| {
+        let head = Frame { reliability: Reliability::Reliable, sn, priority: Priority::Data };
+        encode(&TransportMessage::Frame(head)).to_vec()
+    };
+    // A PUT of 100,000 bytes: PUSH on `/a`, Shm, one slice, a description of 8 bytes.
+    let described = unhex("3d01022f61 8112 010108 a08d06 bbb301 00 00");
+    let mut datagram = frame(first);
+    message(1, 10).encode(&mut datagram);
+    datagram.extend_from_slice(&described);
+    message(2, 10).encode(&mut datagram);
+    let mut out = Vec::new();
+    let heard = node.rx.handle_datagram(Now::at(START), addr(1), datagram.into(), &mut out).unwrap();
+    assert_eq!(heard.in_shared_memory, 1);
+    assert_eq!(out.iter().map(|(message, _)| number(message)).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!((node.rx.stats().undecodable, node.rx.stats().messages), (0, 2));
+    // The same put together from fragments, and behind it another message.
+    let fragment = |sn, more, data: &[u8]| {
+        let (reliability, priority) = (Reliability::Reliable, Priority::Data);
+        let head = Fragment { reliability, sn, priority, more, first: more, drop: false };
+        [&encode(&TransportMessage::Fragment(head))[..], data].concat()
+    };
+    out.clear();
+    for datagram in [fragment(first + 1, true, &described[..9]), fragment(first + 2, false, &described[9..])]
+    {
+        let heard = node.rx.handle_datagram(Now::at(START), addr(1), datagram.into(), &mut out).unwrap();
+        assert!(heard.in_shared_memory <= 1 && out.is_empty());
+    }
+    let mut datagram = frame(first + 3);
+    message(3, 10).encode(&mut datagram);
+    let heard = node.rx.handle_datagram(Now::at(START), addr(1), datagram.into(), &mut out).unwrap();
+    assert_eq!((heard.in_shared_memory, out.len()), (0, 1));
 }
 
 #[test]

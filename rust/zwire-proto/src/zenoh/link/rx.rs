@@ -74,6 +74,8 @@ pub struct LinkRx {
     /// Whether fragments carry First and Drop.
     marks: bool,
     sn_mask: u32,
+    /// Whether payloads in shared memory are decoded. Links negotiate them, and groups do not.
+    shm: bool,
     channels: Vec<[Channel; 2]>,
     budget: DefragBudget,
     decompressor: Option<Decompressor>,
@@ -125,6 +127,7 @@ impl LinkRx {
             low_latency: params.low_latency,
             marks: params.patch >= 1,
             sn_mask,
+            shm: false,
             channels: (0..priorities).map(|_| [channel(), channel()]).collect(),
             budget: DefragBudget::new(config.max_message_size, config.reassembly_bytes),
             decompressor: params.compression.then(|| Decompressor::new(params.max_batch())),
@@ -137,7 +140,7 @@ impl LinkRx {
 
     /// The receiver for a member of a multicast group, with the sequence numbers of its JOIN.
     pub(crate) fn of_member(params: &LinkParams, join: &Join, config: RxConfig, now: Now) -> Self {
-        let mut rx = Self::new(params, config, now);
+        let mut rx = Self { shm: true, ..Self::new(params, config, now) };
         rx.set_windows(join, |window, next, mask| *window = SnWindow::new(next, mask));
         rx
     }
@@ -224,7 +227,7 @@ impl LinkRx {
         out: &mut Vec<(NetworkMessage, Reliability)>,
         full: usize,
     ) -> Result<Progress, LinkError> {
-        let mut r = Reader::starting_at(&current.batch, current.at);
+        let mut r = self.reader(Reader::starting_at(&current.batch, current.at));
         // Not with `BatchReader`: its items would move each message once more, and messages are large.
         while let Some(header) = r.peek() {
             if out.len() >= full {
@@ -281,6 +284,11 @@ impl LinkRx {
         Ok(Progress::Done)
     }
 
+    /// A reader by the rules of this link for shared memory.
+    const fn reader<'a>(&self, r: Reader<'a>) -> Reader<'a> {
+        if self.shm { r.with_shared_memory() } else { r }
+    }
+
     /// Rules of this link for its fragments.
     const fn rules(&self) -> FragmentRules {
         FragmentRules { marks: Some(self.marks), sn_mask: Some(self.sn_mask) }
@@ -323,13 +331,15 @@ impl LinkRx {
             DefragOutcome::GivenUp(_) => self.stats.given_up += 1,
             DefragOutcome::TooLarge(_) => self.stats.too_large += 1,
             // Exactly one message; bytes behind it are ignored.
-            DefragOutcome::Whole(whole) => match NetworkMessage::decode(&mut Reader::new(&whole.bytes)) {
-                Ok(message) => {
-                    self.stats.reassembled += 1;
-                    out.push((message, head.reliability));
+            DefragOutcome::Whole(whole) => {
+                match NetworkMessage::decode(&mut self.reader(Reader::new(&whole.bytes))) {
+                    Ok(message) => {
+                        self.stats.reassembled += 1;
+                        out.push((message, head.reliability));
+                    }
+                    Err(_) => self.stats.undecodable += 1,
                 }
-                Err(_) => self.stats.undecodable += 1,
-            },
+            }
         }
         Ok(())
     }

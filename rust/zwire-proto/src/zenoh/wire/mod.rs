@@ -34,7 +34,7 @@ mod response_final;
 mod scout;
 mod shm;
 #[cfg(test)]
-mod testing;
+pub(super) mod testing;
 mod wire_expr;
 
 pub use batch_reader::{BatchItem, BatchReader};
@@ -163,6 +163,20 @@ impl NetworkMessage {
             Self::Oam(m) => m.encode(&mut sink),
         }
         sink.finish();
+    }
+
+    /// Whether the payload is a description of shared memory, not the value (`zenoh-wire` 5.8).
+    #[must_use]
+    pub const fn is_in_shared_memory(&self) -> bool {
+        match self {
+            Self::Push(Push { body: PushBody::Put(put), .. })
+            | Self::Response(Response {
+                body: ResponseBody::Reply(Reply { body: PushBody::Put(put), .. }),
+                ..
+            }) => put.shm,
+            Self::Request(Request { query: Query { body: Some(body), .. }, .. }) => body.shm,
+            _ => false,
+        }
     }
 
     /// QoS of the message, which every network message has.

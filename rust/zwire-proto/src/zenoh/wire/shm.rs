@@ -1,8 +1,8 @@
 //! Payloads in shared memory, for recognition only (`zenoh-wire` 5.8).
 //!
-//! Sessions of zwire never negotiate shared memory, so receiving it is an error. A dissector of other
-//! nodes' traffic keeps the description unchanged: VLE count, then per slice a kind byte (0 raw, 1
-//! pointer) and `<u8;z>`.
+//! Links of zwire never negotiate shared memory, so receiving it is an error there. Members of a multicast group
+//! negotiate nothing, and a group drops such a message alone. A dissector of other nodes' traffic keeps the
+//! description unchanged: VLE count, then per slice a kind byte (0 raw, 1 pointer) and `<u8;z>`.
 
 use crate::{
     buf::Reader,

@@ -1,4 +1,4 @@
-//! Helpers for the tests of this folder: bytes are written as hex, with blanks between the fields.
+//! Helpers for tests: bytes are written as hex, with blanks between the fields.
 
 use super::{NetworkMessage, ScoutingMessage, TransportMessage};
 use crate::{
@@ -8,8 +8,8 @@ use crate::{
 use bytes::Bytes;
 use core::fmt::Debug;
 
-pub(super) fn unhex(hex: &str) -> Bytes {
-    let digits: Vec<u8> = hex.bytes().filter(|b| *b != b' ').collect();
+pub(in crate::zenoh) fn unhex(hex: &str) -> Bytes {
+    let digits: Vec<u8> = hex.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
     assert!(digits.len().is_multiple_of(2), "{hex}");
     let digit = |b: u8| char::from(b).to_digit(16).unwrap_or_else(|| panic!("{hex}"));
     digits.chunks(2).map(|pair| (digit(pair[0]) << 4 | digit(pair[1])) as u8).collect()

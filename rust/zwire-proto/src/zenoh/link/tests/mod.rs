@@ -14,7 +14,7 @@ use crate::{
     Now,
     zenoh::{
         CongestionControl, Priority, Qos, Reliability, WhatAmI, ZenohId,
-        wire::{CloseReason, NetworkMessage, Push, PushBody, Put, WireExpr},
+        wire::{CloseReason, NetworkMessage, Push, PushBody, Put, WireExpr, testing::unhex as hex},
     },
 };
 use bytes::{Bytes, BytesMut};
@@ -24,13 +24,6 @@ use core::time::Duration;
 const START: Now = Now::at(Duration::from_secs(1000));
 
 const UNBOUNDED: TxConfig = TxConfig { bytes_per_priority: usize::MAX, keep_alive: 4 };
-
-fn hex(text: &str) -> Bytes {
-    let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
-    assert!(digits.len().is_multiple_of(2), "odd number of digits");
-    let digit = |b: u8| char::from(b).to_digit(16).unwrap() as u8;
-    digits.chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect::<Vec<_>>().into()
-}
 
 /// The nodes of the examples.
 fn client() -> ZenohId {
