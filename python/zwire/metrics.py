@@ -13,6 +13,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
 
+from zwire._text import printable
 from zwire.errors import UsageError
 from zwire.stats import NODE, SESSION, Stat
 
@@ -228,6 +229,8 @@ def prometheus(*sources: Source, openmetrics: bool = False, detail: bool = True)
 
 
 def _escaped(text: str, *, quotes: bool) -> str:
+    # The formats have escapes for these three characters alone, and the text may be read on a terminal.
+    text = "\n".join(map(printable, text.split("\n")))
     text = text.replace("\\", "\\\\").replace("\n", "\\n")
     return text.replace('"', '\\"') if quotes else text
 

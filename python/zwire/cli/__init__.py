@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from pathlib import Path
@@ -56,7 +57,7 @@ _EPILOG = "zwire COMMAND --help explains a command, with examples."
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    _open_closed()
+    _prepare_output()
     if arguments[:2] == ["spool", "keep"]:
         # --dir means the same, and argparse cannot read positional words on both sides of an option.
         del arguments[1]
@@ -88,17 +89,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(code)
 
 
-def _open_closed() -> None:
-    """Redirect output that a parent has closed (``>&-``): commands and argparse write to it."""
+def _prepare_output() -> None:
+    """Redirect output that a parent has closed (``>&-``), and let no character of others end a command."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            # The encoding of the terminal may not have each character of a key.
+            stream.reconfigure(errors="backslashreplace")
+        elif stream is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open to the end
 
 
 def _failed(command: str, error: Exception | str, code: int) -> int:
-    # In one piece: the log writes there from another thread.
-    sys.stderr.write(f"zwire {command}: {error}\n")
-    return code
+    return int(importlib.import_module("zwire.cli._options").refuse(command, str(error), code))
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:

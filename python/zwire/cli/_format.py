@@ -6,6 +6,7 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
+from zwire._text import printable
 from zwire.zenoh import SampleKind
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def shown(payload: ZBytes | bytes) -> str:
         if not (rest and error.end == len(head) and len(head) - error.start < 4):
             return f"0x{head.hex()}{rest}"
         text = head[: error.start].decode()
-    return (text if text.isprintable() else json.dumps(text, ensure_ascii=False)) + rest
+    # Quotes tell escapes from backslashes of the payload.
+    return (text if text.isprintable() else printable(json.dumps(text, ensure_ascii=False))) + rest
 
 
 def _base64(data: ZBytes | None) -> str | None:

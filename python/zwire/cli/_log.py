@@ -38,18 +38,24 @@ def heard(args: argparse.Namespace) -> Iterator[None]:
     import logging
 
     from zwire import log, zenoh
+    from zwire._text import printable
 
     asked = args.log_level or {0: None, 1: "info"}.get(args.verbose, "debug")
     if asked is None and os.environ.get("RUST_LOG"):
         zenoh.try_init_log_from_env()
         yield
         return
+
+    class Formatter(logging.Formatter):
+        def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name in logging
+            return printable(super().formatMessage(record))
+
     handler = logging.StreamHandler()
     if asked is None:
-        handler.setFormatter(logging.Formatter(f"zwire {args.command}: %(message)s"))
+        handler.setFormatter(Formatter(f"zwire {args.command}: %(message)s"))
     else:
         # Verbose output shows when things happened: add times.
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+        handler.setFormatter(Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
     level = LEVELS[asked or "warn"]
     logger = logging.getLogger("zwire")
     before = logger.level

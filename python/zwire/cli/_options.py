@@ -8,14 +8,15 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypedDict
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypedDict
 
 from zwire import zenoh
+from zwire._text import printable
 from zwire.errors import ConfigError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 DEFAULT_ENDPOINT = "tcp/127.0.0.1:7447"
 """Default endpoint of a hub on this machine."""
@@ -231,11 +232,20 @@ def refuse(command: str, problem: str, code: int) -> int:
     return code
 
 
-def say(line: str) -> None:
-    """Print to standard error, so that a pipe does not get it."""
-    # In one piece: the log writes there from another thread.
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
+def show(*lines: str) -> None:
+    """Print lines to standard output, each with :func:`printable`: commands print text of other nodes."""
+    _write(sys.stdout, lines)
+
+
+def say(*lines: str) -> None:
+    """Print lines to standard error as :func:`show` does, so that a pipe does not get them."""
+    _write(sys.stderr, lines)
+
+
+def _write(out: TextIO, lines: Iterable[str]) -> None:
+    # In one piece: the log writes to standard error from another thread.
+    out.write("".join(f"{printable(line)}\n" for line in lines))
+    out.flush()
 
 
 def settle(session: zenoh.Session) -> None:

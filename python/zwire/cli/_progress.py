@@ -8,6 +8,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from zwire._text import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -40,7 +42,8 @@ def drawn(line: Callable[[float], str]) -> Iterator[None]:
 def _draw(line: Callable[[float], str], done: threading.Event) -> None:
     begin = time.monotonic()
     while not done.wait(_REFRESH):
-        print(f"\r\x1b[K{line(time.monotonic() - begin)}", end="", file=sys.stderr, flush=True)
+        text = printable(line(time.monotonic() - begin))
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def bar(part: float) -> str:

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     """Judge the node, or list the rules."""
     if args.list:
         for rule in conformance.rules(args.protocol):
-            print(_rule(rule, args.format))
+            _options.show(_rule(rule, args.format))
         return 0
     if args.endpoint is None:
         return _options.refuse("conformance", "give the endpoint of a node, such as tcp/127.0.0.1:7447", 2)
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     except (ValueError, TypeError) as error:
         return _options.refuse("conformance", str(error), 2)
     if args.format == "text":
-        print(report.summary())
+        _options.show(report.summary())
     return 0 if report.conforms else 1
 
 
@@ -83,6 +83,9 @@ def _rule(rule: Rule, form: str) -> str:
 def _tell(verdict: Verdict, *, form: str) -> None:
     """Print a verdict: as text only if the node breaks the rule, or the check failed."""
     if form == "jsonl":
-        print(json.dumps(verdict.as_dict()), flush=True)
+        _options.show(json.dumps(verdict.as_dict()))
     elif verdict.outcome in {"deviates", "failed"}:
-        print(f"{verdict.outcome.upper()}  {_rule(verdict.rule, form)}\n    {verdict.detail}", flush=True)
+        _options.show(
+            f"{verdict.outcome.upper()}  {_rule(verdict.rule, form)}",
+            f"    {verdict.detail}",
+        )

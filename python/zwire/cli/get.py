@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from zwire import zenoh
@@ -70,8 +69,8 @@ def run(args: argparse.Namespace) -> int:
             if reply.err is not None:
                 errors += 1
             # An error is a reply too; as text it goes to standard error.
-            out = sys.stderr if reply.err is not None and args.format == "text" else sys.stdout
-            print(line(reply), file=out, flush=True)
+            show = _options.say if reply.err is not None and args.format == "text" else _options.show
+            show(line(reply))
     if not answers:
         return _options.refuse("get", f"no queryable answered {args.selector}", 3)
     return 1 if errors else 0

@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         while args.count is None or answered < args.count:
             try:
                 with queryable.recv(timeout=left()) as query:
-                    print(_shown(query), flush=True)
+                    _options.show(_shown(query))
                     _answer(query, args)
             except TimedOut:
                 return _options.too_few("queryable", answered, args)

@@ -38,8 +38,7 @@ def run(args: argparse.Namespace) -> int:
     if (mode := json.loads(config.get_json("mode"))) != "router":
         raise ConfigError(f'a hub has mode "router", not "{mode}"')
     with _options.running(endless=True), zenoh.open(config) as session:
-        for endpoint in session.listening():
-            print(endpoint, flush=True)
+        _options.show(*session.listening())
         _options.say(f"hub {session.zid()} is ready, Ctrl-C ends it")
         never = threading.Event()
         while not never.wait(_LOOK_SECONDS):

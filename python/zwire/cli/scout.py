@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
                 continue
             found[zid] = {"zid": zid, "whatami": str(hello.whatami.name).lower(), "locators": hello.locators}
             if args.format == "jsonl":
-                print(json.dumps(found[zid]), flush=True)
+                _options.show(json.dumps(found[zid]))
     if args.format == "text" and found:
         _table(list(found.values()))
     if not found:
@@ -84,6 +84,6 @@ def _config(file: Path | None, args: argparse.Namespace) -> zenoh.Config:
 
 def _table(rows: list[dict[str, Any]]) -> None:
     width = max(len(row["zid"]) for row in rows)
-    print(f"{'ROLE':6}  {'ID':{width}}  LOCATORS")
+    _options.show(f"{'ROLE':6}  {'ID':{width}}  LOCATORS")
     for row in sorted(rows, key=lambda row: (_ROLES.index(row["whatami"]), row["zid"])):
-        print(f"{row['whatami']:6}  {row['zid']:{width}}  {' '.join(row['locators']) or '-'}")
+        _options.show(f"{row['whatami']:6}  {row['zid']:{width}}  {' '.join(row['locators']) or '-'}")

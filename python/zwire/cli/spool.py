@@ -18,7 +18,6 @@ import base64
 import contextlib
 import importlib.util
 import json
-import sys
 import time
 from datetime import datetime
 from pathlib import Path
@@ -170,7 +169,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     word, *rest = args.words or [""]
     if word == "secret" and len(rest) in (1, 2):
-        print(spool.secret(*rest))
+        _options.show(spool.secret(*rest))
         return 0
     if word not in _INSPECT or len(rest) != 1:
         hint = f"--dir DIR and key expressions, or one of {', '.join(_INSPECT)} and a folder"
@@ -267,28 +266,29 @@ def _serve(path: Path, args: argparse.Namespace) -> int:
 def _stat(path: Path, args: argparse.Namespace) -> int:
     found = spool.stat(path)
     if args.format == "jsonl":
-        sys.stdout.write(json.dumps(found) + "\n")
+        _options.show(json.dumps(found))
         return 0
-    print(f"spool     {found['spool']} ({found['table']})")
-    print(f"rows      {found['rows']} in {found['bytes']} bytes")
+    _options.show(
+        f"spool     {found['spool']} ({found['table']})",
+        f"rows      {found['rows']} in {found['bytes']} bytes",
+    )
     for shard, mark in found["shards"].items():
         last = datetime.fromtimestamp(mark["last_recv_ts"] / 1e6).astimezone().isoformat()
-        print(
+        _options.show(
             f"shard {shard:<3} {mark['earliest']} to {mark['end']} (exclusive), {mark['segments']} segments, "
             f"{mark['dropped']} dropped, last received {last if mark['last_recv_ts'] else 'never'}"
         )
-    print(f"gaps      {found['gaps']}")
+    _options.show(f"gaps      {found['gaps']}")
     for name, offsets in found["consumers"].items():
         behind = sum(mark["end"] - offsets.get(shard, 0) for shard, mark in found["shards"].items())
-        print(f"consumer  {name}, {behind} rows behind")
+        _options.show(f"consumer  {name}, {behind} rows behind")
     return 0
 
 
 def _verify(path: Path, _args: argparse.Namespace) -> int:
     with _shown() as step:
         problems = spool.verify(path, step)
-    for problem in problems:
-        sys.stdout.write(f"{problem.message}\n")
+    _options.show(*(problem.message for problem in problems))
     if not problems:
         _options.say(f"{path}: all of it can be read")
     return 1 if problems else 0
@@ -299,8 +299,8 @@ def _cat(path: Path, args: argparse.Namespace) -> int:
     left = args.count
     for batch in _batches(path, args):
         rows = batch.to_pylist() if left is None else batch.slice(0, left).to_pylist()
-        show = _json if args.format == "jsonl" else _text
-        sys.stdout.write("".join(f"{show(row)}\n" for row in rows))
+        line = _json if args.format == "jsonl" else _text
+        _options.show(*map(line, rows))
         if left is not None:
             left -= len(rows)
             if left == 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from zwire.cli import _format, _options
@@ -60,8 +59,7 @@ def _print(subscriber: Subscriber[Handler[Sample]], args: argparse.Namespace) ->
             return _options.too_few("sub", (args.count or 0) - (missing or 0), args)
         at_most = _AT_ONCE if missing is None else min(_AT_ONCE, missing)
         samples = subscriber.recv_many(at_most, timeout=left)
-        sys.stdout.write("".join(f"{line(sample)}\n" for sample in samples))
-        sys.stdout.flush()
+        _options.show(*map(line, samples))
         if missing is not None:
             missing -= len(samples)
     return 0

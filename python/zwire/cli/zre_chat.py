@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
 
     def show(event: zre.Event) -> None:
         if event.type != "STOP":
-            print(_zre.event_line(event, args.format), flush=True)
+            _options.show(_zre.event_line(event, args.format))
 
     with _options.running(endless=True), _zre.node(args, callback=show) as node:
         node.join(args.group)

@@ -52,11 +52,12 @@ def run(args: argparse.Namespace) -> int:
             }
         finally:
             node.stop()
-        print(json.dumps(report, ensure_ascii=False, indent=2) if args.format == "json" else _text(report))
+        lines = json.dumps(report, ensure_ascii=False, indent=2).split("\n")
+        _options.show(*(lines if args.format == "json" else _text(report)))
     return 1 if problem else 0
 
 
-def _text(report: dict[str, Any]) -> str:
+def _text(report: dict[str, Any]) -> list[str]:
     lines = []
     for name, value in report.items():
         lines.append(f"{name}:")
@@ -64,7 +65,7 @@ def _text(report: dict[str, Any]) -> str:
             lines += [f"  {_fields(entry)}" for entry in value] or ["  none"]
         else:
             lines.append(f"  {_fields(value)}")
-    return "\n".join(lines)
+    return lines
 
 
 def _fields(entry: Any) -> str:  # noqa: ANN401 - whatever the report holds

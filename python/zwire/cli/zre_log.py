@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
                 record = log.recv(left())
             except TimedOut:
                 return _options.too_few("zre log", came, args)
-            print(_line(record, args.format), flush=True)
+            _options.show(_line(record, args.format))
             came += 1
     return 0
 

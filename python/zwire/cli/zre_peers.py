@@ -50,8 +50,9 @@ def _print(node: zre.Node, form: str) -> None:
     rows = sorted((_zre.row(node, peer) for peer in node.peers()), key=lambda r: (r["name"], r["peer"]))
     for row in rows:
         if form == "jsonl":
-            print(json.dumps(row, ensure_ascii=False))
+            _options.show(json.dumps(row, ensure_ascii=False))
         else:
             groups = ",".join(row["groups"]) or "-"
             headers = "".join(f" {k}={v}" for k, v in row["headers"].items())
-            print(f"{row['peer']} {row['name']} {row['address']} {row['generation']} {groups}{headers}")
+            peer = f"{row['peer']} {row['name']} {row['address']} {row['generation']}"
+            _options.show(f"{peer} {groups}{headers}")

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zwire._text import printable
 from zwire.demo.counts import Counts, Tally
 from zwire.demo.hub import Hub, client
 from zwire.demo.processes import Fleet
@@ -52,6 +53,11 @@ class Options:
     """Seconds after which the demo gives up."""
 
 
+def _show(*lines: str) -> None:
+    """Print lines; some have keys that other programs of this machine may have published."""
+    print(*map(printable, lines), sep="\n", flush=True)
+
+
 class _Clock:
     def __init__(self) -> None:
         self.start = time.monotonic()
@@ -60,7 +66,7 @@ class _Clock:
         return time.monotonic() - self.start
 
     def say(self, line: str) -> None:
-        print(f"{self.seconds():5.1f} s  {line}", flush=True)
+        _show(f"{self.seconds():5.1f} s  {line}")
 
 
 def run(options: Options) -> int:
@@ -77,11 +83,7 @@ def run(options: Options) -> int:
         temporary = Path(tempfile.mkdtemp(prefix="zwire-demo-"))
         stack.callback(shutil.rmtree, temporary, ignore_errors=True)
         counts, problems = _run(options, clock, stack, temporary)
-    for line in counts.table():
-        print(line)
-    print()
-    for problem in problems[:_SHOWN]:
-        print(f"wrong: {problem}")
+    _show(*counts.table(), "", *(f"wrong: {problem}" for problem in problems[:_SHOWN]))
     if problems:
         clock.say(f"{len(problems)} things are wrong")
         return 1
@@ -138,8 +140,7 @@ def _run(
     published = job.publish()
     clock.say(f"publish  {published.rows} results from {published.partitions} partitions; this came back:")
     came = results.wait(published.rows, _PATIENCE)
-    for line in results.lines():
-        print(f"         {line}")
+    _show(*(f"         {line}" for line in results.lines()))
     counts.put("came back", came)
 
     plot = out / "fleet.png"

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use core::{fmt, net::SocketAddr, time::Duration};
 use data_encoding::BASE64;
 use std::{borrow::Cow, io::Write as _};
-use zwire_proto::{zenoh::Encoding, zre::Uuid};
+use zwire_proto::{printable, zenoh::Encoding, zre::Uuid};
 
 /// Appends a record as one line: an object with every field, `null` where the message has none.
 ///
@@ -163,8 +163,14 @@ fn encoding(encoding: &Encoding, out: &mut Vec<u8>) {
 }
 
 fn string(text: &str, out: &mut Vec<u8>) {
-    // A vector takes everything.
-    let _ = serde_json::to_writer(out, text);
+    if let Cow::Borrowed(text) = printable(text) {
+        // A vector takes everything.
+        let _ = serde_json::to_writer(out, text);
+        return;
+    }
+    // serde_json escapes the controls of ASCII alone, and the output may be read on a terminal.
+    let json = serde_json::to_string(text).unwrap_or_default();
+    out.extend_from_slice(printable(&json).as_bytes());
 }
 
 fn number(value: impl Into<u64>, out: &mut Vec<u8>) {
@@ -290,8 +296,9 @@ mod tests {
 
     #[test]
     fn strings_survive() {
-        for s in ["", "plain", "é\"\\\n\r\t\u{1}\u{7f}日本", "\u{0}"] {
+        for s in ["", "plain", "é\"\\\n\r\t\u{1}\u{7f}日本", "\u{0}", "\"\\\u{9b}31m\u{202e}"] {
             let json = text(|out| string(s, out));
+            assert!(!json.contains(['\u{7f}', '\u{9b}', '\u{202e}']), "{json}");
             assert_eq!(serde_json::from_str::<String>(&json).unwrap(), s);
         }
     }

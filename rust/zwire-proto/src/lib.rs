@@ -26,6 +26,7 @@ pub mod fuzzing;
 pub mod limits;
 mod named;
 pub mod pcap;
+mod printable;
 pub mod text;
 pub mod zenoh;
 pub mod zmtp;
@@ -34,6 +35,7 @@ pub mod zre;
 use core::time::Duration;
 
 pub use error::{DecodeError, DecodeErrorKind};
+pub use printable::printable;
 pub use text::Text;
 
 /// The two clocks a machine may ask for, read once by the driver.

@@ -383,6 +383,8 @@ mod tests {
         let record = &told(|| tracing::warn!(error = "é\n".repeat(5_000), "m"))[0];
         assert!(record.text().len() < 1_100);
         assert_eq!(record.line().lines().count(), 1);
+        let record = &told(|| tracing::warn!(error = "\u{1b}[2J\n\u{9b}\u{202e}", "m\r"))[0];
+        assert_eq!(record.text(), "m\\r: error=\\u001b[2J\\n\\u009b\\u202e");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use tracing::{
     callsite::Identifier,
     field::{Field, Visit},
 };
-use zwire_proto::zenoh::rfc3339::Instant;
+use zwire_proto::{printable, zenoh::rfc3339::Instant};
 
 /// Longest text of a field, in bytes. Errors quote text of the peer, which may be long.
 const TEXT: usize = 1024;
@@ -96,13 +96,15 @@ impl Record {
     #[must_use]
     pub fn line(&self) -> String {
         let Self { time, level, thread, layer, .. } = self;
-        // Text of a peer must not be able to imitate a line of the log.
-        let text = self.text().replace(['\n', '\r'], " ");
+        let text = self.text();
         format!("{} {level:>5} {thread} {}: {text}", Instant(*time), layer.target())
     }
 }
 
-fn shortened(mut text: String) -> String {
+/// Text on one line and of bounded length: a peer can neither imitate a line of the log nor steer the
+/// terminal that shows it.
+fn shown(text: &str) -> String {
+    let mut text = printable(text).into_owned();
     if text.len() > TEXT {
         let end = (0..=TEXT).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         text.truncate(end);
@@ -129,11 +131,11 @@ impl Visit for Record {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.fields.push((field.name(), Value::Text(shortened(value.to_owned()))));
+        self.fields.push((field.name(), Value::Text(shown(value))));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let text = shortened(format!("{value:?}"));
+        let text = shown(&format!("{value:?}"));
         if field.name() == "message" {
             self.message = text;
         } else {
