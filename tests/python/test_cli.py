@@ -249,7 +249,7 @@ def test_a_deletion_is_an_answer(hub, capsys, start):
         (["put", "a", "--lines", "-n", "2"], 2, "--lines or -n"),
         (["put", "a", "--file", "/does/not/exist"], 1, "put: /does/not/exist: No such file"),
         (["put", "", "x"], 2, "put: '': a key"),
-        (["put", "a", "x", "--cfg", "mode:client"], 2, "--cfg 'mode:\"client\"'"),
+        (["put", "a", "x", "--cfg", "mode:client"], 2, "--cfg 'mode:\"...\"'"),
         (["get", "a", "--timeout", "-1"], 2, "invalid seconds"),
         (["sub", "a", "--timeout", "nan"], 2, "invalid seconds"),
         (["router", "--mode", "client"], 2, 'not "client"'),

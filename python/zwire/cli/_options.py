@@ -119,14 +119,16 @@ def session_config(args: argparse.Namespace) -> zenoh.Config:
     for assignment in args.cfg:
         key, colon, value = assignment.partition(":")
         if not colon:
-            raise ConfigError(f"--cfg {assignment}: expected KEY:VALUE, such as mode:'\"client\"'")
+            # What follows the key may be a secret, here and below.
+            key = assignment.partition("=")[0]
+            raise ConfigError(f"--cfg {key}: expected KEY:VALUE, such as mode:'\"client\"'")
         try:
             config.insert_json5(key, value)
         except ConfigError as error:
             # The JSON5 parser sees the value alone; text without quotes is its most frequent error.
             # A value that is no JSON5 has no path yet.
-            hint = "" if error.path is not None else f"; a text has quotes: --cfg '{key}:\"{value}\"'"
-            raise ConfigError(f"--cfg {assignment}: {error}{hint}") from error
+            hint = "" if error.path is not None else f"; a text has quotes: --cfg '{key}:\"...\"'"
+            raise ConfigError(f"--cfg {key}: {error}{hint}") from error
     return config
 
 

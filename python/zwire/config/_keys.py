@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, TypeAlias
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+
+_SECRET = re.compile(
+    r"""([#;?][^#;?='"]*(?:key|password|secret)[^#;?='"]*(?<!_file)=)[^#;?'"]*""", re.IGNORECASE
+)
+"""Parameter of an endpoint with a secret, in a text with quotes; the rule of ``zwire.zenoh.Config``."""
 
 _PATH = "path"
 """Metadata of a field: its path below that of the dataclass it is in; "" adds nothing."""
@@ -25,6 +31,14 @@ def freeze(config: object, name: str) -> None:
         value = (value,)
     if value is not None:
         object.__setattr__(config, name, tuple(value))
+
+
+def shown(config: object) -> str:
+    """Return the text of a dataclass: fields that are shown, and ``***`` for the secrets in endpoints."""
+    fields = (f for f in dataclasses.fields(config) if f.repr)  # type: ignore[arg-type]  # every caller passes a dataclass
+    text = ", ".join(f"{f.name}={getattr(config, f.name)!r}" for f in fields)
+    hidden = _SECRET.sub(r"\1***", text)
+    return f"{type(config).__qualname__}({hidden})"
 
 
 class Entry:

@@ -19,7 +19,7 @@ from zwire.config._entries import (  # noqa: TC001 - as above
     NetworkQos,
     PublicationQos,
 )
-from zwire.config._keys import Json, freeze, key, tree
+from zwire.config._keys import Json, freeze, key, shown, tree
 from zwire.config._link import Link
 
 Role: TypeAlias = Literal["router", "peer", "client"]
@@ -380,6 +380,10 @@ class SessionConfig:
         lists = ("publication_qos", "downsampling", "network_qos", "low_pass_filter", "transport_weights")
         for name in ("connect", "listen", "auth_bindings", *lists):
             freeze(self, name)
+
+    def __repr__(self) -> str:
+        """Show all settings but secrets."""
+        return shown(self)
 
     def to_json(self) -> dict[str, Json]:
         """Return the tree of keys for ``zwire.zenoh.Config``; values equal to their default are left out."""

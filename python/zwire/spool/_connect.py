@@ -55,7 +55,9 @@ class RemoteSpool(Closing, Spool):
         secret: str | None = None,
     ) -> None:
         """Find the server; see :func:`connect`."""
-        view = RemoteView(session, None if config is None else str(zenoh.Config(config)), timeout, secret)
+        view = RemoteView(
+            session, None if config is None else zenoh.Config(config).get_json(""), timeout, secret
+        )
         if id is None and view.credential is not None:
             id = view.credential.spool
         with undone(view.close):

@@ -64,7 +64,7 @@ impl PyConfig {
     }
 }
 
-pickled! { PyConfig by from_json5, |this, _py| (this.__str__(),) }
+pickled! { PyConfig by from_json5, |this, _py| (this.0.lock().to_json(),) }
 
 mutable_value! { PyConfig, 1 }
 
@@ -148,14 +148,16 @@ impl PyConfig {
         self.0.lock().insert_json5(key, &text).or_raise(value.py())
     }
 
+    /// All keys as JSON text, in alphabetical order, with `***` in place of passwords and private keys;
+    /// `get_json("")` has these, too.
     fn __str__(&self) -> String {
         self.0.lock().to_string()
     }
 
     fn __repr__(&self) -> String {
-        // The whole tree would show secrets, and fill a screen.
+        // The whole tree would fill a screen.
         let config = self.0.lock();
-        let shown = |path| config.get_json(path).unwrap_or_default();
+        let shown = |path| config.shown(path).unwrap_or_default();
         format!(
             "<Config mode={} connect={} listen={}>",
             config.mode(),

@@ -83,7 +83,7 @@ pub enum Malformed {
 
 impl Malformed {
     fn of(self, text: &str) -> EndpointError {
-        EndpointError::Malformed { text: text.to_owned(), problem: self }
+        EndpointError::Malformed { text: redacted(text), problem: self }
     }
 }
 
@@ -93,7 +93,7 @@ pub enum EndpointError {
     /// The text is not an endpoint.
     #[error("`{text}`: {problem}")]
     Malformed {
-        /// The text.
+        /// The text, without the values of its secrets.
         text: String,
         /// The violated rule.
         problem: Malformed,
@@ -148,7 +148,8 @@ pub enum EndpointError {
 
 /// Address that a node listens on or connects to, with the options of this node for that link.
 ///
-/// Parameters are kept sorted by key, so that equal endpoints are equal texts.
+/// Parameters are kept sorted by key, so that equal endpoints are equal texts. [`Display`](fmt::Display) and
+/// [`Debug`](fmt::Debug) show `***` in place of secrets: messages use them, and not [`Endpoint::as_str`].
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Endpoint {
     text: String,
@@ -204,7 +205,7 @@ impl Endpoint {
         Ok(Self { text: canonical, protocol_end: protocol.len(), address_end, locator_end })
     }
 
-    /// The canonical text.
+    /// The canonical text, secrets included.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
@@ -267,12 +268,12 @@ impl FromStr for Endpoint {
 }
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&redacted(&self.text))
     }
 }
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.text, f)
+        fmt::Debug::fmt(&redacted(&self.text), f)
     }
 }
 
@@ -315,6 +316,32 @@ impl fmt::Debug for Locator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
     }
+}
+
+/// What messages show in place of a secret.
+pub(super) const HIDDEN: &str = "***";
+
+/// A text with endpoints, of which the values of secret parameters are replaced by [`HIDDEN`]. It may be
+/// malformed, or JSON.
+pub(super) fn redacted(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for part in text.split_inclusive(['#', ';', '?', '"']) {
+        let pair = part.trim_end_matches(['#', ';', '?', '"']);
+        match pair.split_once('=') {
+            Some((key, _)) if is_secret(key) => {
+                shown.extend([key, "=", HIDDEN]);
+            }
+            _ => shown.push_str(pair),
+        }
+        shown.push_str(&part[pair.len()..]);
+    }
+    shown
+}
+
+/// Whether the value of a parameter is a secret, judged by its name, which may be misspelt.
+fn is_secret(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    ["key", "password", "secret"].iter().any(|word| key.contains(word)) && !key.ends_with("_file")
 }
 
 fn split_at(text: &str, separator: char) -> (&str, Option<&str>) {
@@ -427,6 +454,23 @@ mod tests {
             assert_eq!(Endpoint::new(text), Err(Malformed::NoSlash.of(text)));
         }
         assert_eq!(Endpoint::new("tcp/a#x=1?y=2"), Err(Malformed::Order.of("tcp/a#x=1?y=2")));
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let given = "tls/h:1?rel=1#connect_private_key_base64=TUlH==;connect_private_key_raw=-----BEGIN;\
+                     listen_private_key_file=/k;root_ca_certificate_base64=Q0E=";
+        let shown = "tls/h:1?rel=1#connect_private_key_base64=***;connect_private_key_raw=***;\
+                     listen_private_key_file=/k;root_ca_certificate_base64=Q0E=";
+        let e = Endpoint::new(given).unwrap();
+        assert_eq!(e.as_str(), given);
+        assert_eq!((e.to_string(), format!("{e:?}")), (shown.to_owned(), format!("{shown:?}")));
+        for text in
+            ["tls#private_key=TUlH", "tls/h#PrivateKey_raw=TUlH\n", "tls/h#a=1;listen_secret=TUlH?a=1"]
+        {
+            let error = Endpoint::new(text).expect_err(text);
+            assert!(!format!("{error} {error:?}").contains("TUlH"), "{error}");
+        }
     }
 
     #[test]

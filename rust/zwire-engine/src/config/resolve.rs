@@ -193,7 +193,7 @@ fn target(path: &str, endpoint: Endpoint, rules: ConnectRules, allowed: Option<&
         && !allowed.iter().any(|protocol| protocol == endpoint.protocol())
     {
         let expected = format!("a protocol of transport/link/protocols: {}", allowed.join(", "));
-        return Err(ConfigError::value(path, expected, endpoint.as_str()));
+        return Err(ConfigError::value(path, expected, endpoint.to_string()));
     }
     Ok(Target { endpoint, options, rules })
 }

@@ -390,7 +390,7 @@ fn errors_say_what_was_expected() {
             json!(-1),
             "`transport/link/tx/lease`: expected an integer 10 to 4294967295, got -1",
         ),
-        ("connect", json!(5), "`connect`: expected an object, got 5"),
+        ("connect", json!(5), "`connect`: expected an object, got a number"),
         (
             "connect/endpoints",
             json!(["tcp/a", "tcp"]),
@@ -414,7 +414,47 @@ fn errors_keep_secrets() {
         let error = refused(key.path, json!(secret));
         assert!(!error.to_string().contains("8462135"), "{error}");
         assert!(error.to_string().contains("got a number"), "{error}");
+        let (branch, _) = key.path.rsplit_once('/').unwrap();
+        for path in [branch, key.path, &format!("{}/below", key.path)] {
+            for value in [json!("hunter2"), json!(["hunter2"])] {
+                let error = Config::default().insert(path, value).err().map(|e| e.to_string());
+                assert!(!error.unwrap_or_default().contains("hunter2"), "{path}");
+            }
+        }
     }
+    for value in [json!("tls/a#connect_private_key_raw=hunter2"), json!([5, "tls/a#x_key=hunter2"])] {
+        let error = refused("connect/endpoints", value);
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
+    let lookup = |name: &str| (name == ENV_KEYS).then(|| "transport/auth/usrpwd/password hunter2".into());
+    let error = Config::from_lookup(lookup).unwrap_err();
+    assert!(!error.to_string().contains("hunter2"), "{error}");
+}
+
+#[test]
+fn the_text_of_a_configuration_has_no_secrets() {
+    let mut config = Config::default();
+    for key in KEYS.iter().filter(|key| key.kind == Kind::Secret) {
+        config.insert(key.path, json!("hunter2")).unwrap();
+    }
+    for (path, value) in [
+        (
+            "connect/endpoints",
+            json!([{"strategy": "oneOf", "locators": ["tls/a#connect_private_key_raw=hunter2"]}]),
+        ),
+        ("listen/endpoints", json!({"router": ["tls/a#listen_private_key_base64=hunter2"]})),
+        ("plugins", json!({"storage": {"private": {"Password": "hunter2", "user": "ann"}}})),
+    ] {
+        config.insert(path, value).unwrap();
+    }
+    let resolved = config.resolve().map(|node| format!("{node:?}")).unwrap_or_default();
+    for text in [config.to_string(), format!("{config:?}"), resolved] {
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+    assert!(config.to_string().contains("\"connect_private_key_base64\":\"***\""));
+    assert!(config.to_json().contains("hunter2"));
+    let json: Value = serde_json::from_str(&Config::default().to_string()).unwrap();
+    assert_eq!(Config::from_value(json).unwrap(), Config::default());
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub const ENV_KEYS: &str = "ZENOH_CONFIG_OVERRIDE";
 const MAX_PATH: usize = 200;
 
 /// A configuration: every key has a checked value, or `null` where its default applies.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Config {
     root: Value,
 }
@@ -107,8 +107,10 @@ impl Config {
     fn merge_keys(&mut self, text: &str) -> Result<(), ConfigError> {
         for pair in pairs(text).map(str::trim).filter(|pair| !pair.is_empty()) {
             let Some((path, value)) = pair.split_once('=') else {
-                let got = values::shorten(pair, MAX_PATH);
-                return Err(ConfigError::value(&got, "KEY=VALUE", got.as_str()));
+                // What follows the key may be a secret.
+                let key = pair.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '/'))).next();
+                let key = values::shorten(key.unwrap_or_default(), MAX_PATH);
+                return Err(ConfigError::value(&key, "KEY=VALUE", "no ="));
             };
             self.merge(path.trim().trim_matches('/'), text::parse(value)?)?;
         }
@@ -172,6 +174,17 @@ impl Config {
         self.get(path).map(Value::to_string)
     }
 
+    /// As [`Config::get_json`], with `***` in place of secrets.
+    ///
+    /// # Errors
+    /// The path does not exist.
+    pub fn shown(&self, path: &str) -> Result<String, ConfigError> {
+        let mut value = self.get(path)?.clone();
+        let last = segments(path).last().unwrap_or_default();
+        values::without_secrets(&mut value, values::is_secret_key(last));
+        Ok(value.to_string())
+    }
+
     /// The whole tree as JSON text, secrets included; [`Config::from_json5`] makes an equal one.
     #[must_use]
     pub fn to_json(&self) -> String {
@@ -225,7 +238,8 @@ impl Config {
                     .iter()
                     .filter(|key| below(path, key.path).is_some())
                     .try_for_each(|key| self.merge(key.path, Value::Null)),
-                other => Err(ConfigError::value(path, "an object", values::shown(&other))),
+                // There may be secrets below this branch, and the value may be one.
+                other => Err(ConfigError::value(path, "an object", values::type_of(&other))),
             },
         }
     }
@@ -256,10 +270,18 @@ impl Config {
     }
 }
 
-/// As [`Config::to_json`], with the names in alphabetical order.
+/// As [`Config::to_json`], with the names in alphabetical order, and with `***` in place of secrets.
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&values::sorted(self.root.clone()), f)
+        let mut shown = values::sorted(self.root.clone());
+        values::without_secrets(&mut shown, false);
+        fmt::Display::fmt(&shown, f)
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -12,7 +12,13 @@ use zwire_proto::{
     zre::node::Interface,
 };
 
-use super::{ConfigError, Endpoint, Key, Kind, error::Result, intercept, nearest::nearest};
+use super::{
+    ConfigError, Endpoint, KEYS, Key, Kind,
+    endpoint::{HIDDEN, redacted},
+    error::Result,
+    intercept,
+    nearest::nearest,
+};
 
 /// Number of endpoints of a group that have to be connected to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -210,7 +216,7 @@ fn wrong(kind: Kind, path: &str, value: &Value) -> ConfigError {
     ConfigError::value(path, kind.expected(), got)
 }
 
-fn type_of(value: &Value) -> &'static str {
+pub(super) fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
@@ -223,7 +229,29 @@ fn type_of(value: &Value) -> &'static str {
 
 /// The value as JSON, shortened.
 pub(super) fn shown(value: &Value) -> String {
-    shorten(&value.to_string(), SHOWN)
+    shorten(&redacted(&value.to_string()), SHOWN)
+}
+
+/// A value without secrets: those of endpoints, and all texts below a name of a secret.
+pub(super) fn without_secrets(value: &mut Value, is_secret: bool) {
+    match value {
+        Value::String(_) if is_secret => *value = HIDDEN.into(),
+        Value::String(text) if text.contains('=') => *text = redacted(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| without_secrets(item, is_secret)),
+        Value::Object(map) => {
+            for (name, value) in map {
+                without_secrets(value, is_secret || is_secret_key(name));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether the last part of a path names a secret: of a key, or in a key of free form.
+pub(super) fn is_secret_key(name: &str) -> bool {
+    let last = |path: &str| path.rsplit('/').next() == Some(name);
+    KEYS.iter().any(|key| key.kind == Kind::Secret && last(key.path))
+        || ["password", "secret"].iter().any(|word| name.to_ascii_lowercase().contains(word))
 }
 
 /// Shortens external text for an error message.

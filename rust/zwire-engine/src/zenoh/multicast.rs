@@ -75,7 +75,7 @@ pub(crate) fn start(shared: &Arc<SessionShared>) -> Result<(), Error> {
                 .and_then(|sockets| start_group(shared, &target, sockets).map_err(ConnectReason::io))
         };
         if let Err(reason) = joined {
-            let error = Error::Connect { endpoint: target.endpoint.as_str().to_owned(), reason };
+            let error = Error::Connect { endpoint: target.endpoint.to_string(), reason };
             if target.rules.exit_on_failure {
                 return Err(error);
             }
@@ -360,7 +360,7 @@ impl Ears {
 pub(crate) fn check(config: &NodeConfig) -> Result<(), Error> {
     match targets(config).into_iter().next() {
         Some((_, target)) if config.mode == WhatAmI::Client => Err(Error::Connect {
-            endpoint: target.endpoint.as_str().to_owned(),
+            endpoint: target.endpoint.to_string(),
             reason: ConnectReason::io(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "a client takes no part in multicast groups",

@@ -173,7 +173,7 @@ impl Session {
                 async move { listen::listen(&weak, &target, now).await }
             };
             if let Err(reason) = wait_for(&shared.runtime, interrupted, listening)? {
-                let error = Error::Bind { endpoint: target.endpoint.as_str().to_owned(), reason };
+                let error = Error::Bind { endpoint: target.endpoint.to_string(), reason };
                 if rules.exit_on_failure {
                     return Err(error);
                 }
@@ -845,7 +845,7 @@ pub(crate) fn random_zid() -> Result<ZenohId, Error> {
 /// Checks certificates and keys of the endpoints: unusable ones are an error of `open`, not of each
 /// attempt.
 fn check_endpoints(config: &NodeConfig) -> Result<(), Error> {
-    let name = |target: &Target| target.endpoint.as_str().to_owned();
+    let name = |target: &Target| target.endpoint.to_string();
     for target in config.connect.targets() {
         Io::check(target, &config.link)
             .map_err(|reason| Error::Connect { endpoint: name(target), reason })?;

@@ -44,8 +44,8 @@ fn seconds(from: &Options<'_, '_>, name: &'static str) -> PyResult<Option<Durati
 }
 
 fn key(from: &Options<'_, '_>, name: &'static str) -> PyResult<Option<[u8; 32]>> {
-    let Some(text) = from.take::<String>(name)? else { return Ok(None) };
-    match z85::decode_key(text.as_bytes()) {
+    let Some(value) = from.get(name)? else { return Ok(None) };
+    match value.extract::<String>().ok().and_then(|text| z85::decode_key(text.as_bytes())) {
         Some(key) => Ok(Some(key)),
         // The value may be a secret, so it is not shown.
         None => Err(from.wrong(name, "expected a key in Z85, 40 characters")),

@@ -36,7 +36,7 @@ pub(crate) async fn dial(
 ) -> Result<Arc<Link>, Failures> {
     let (target, established) = attempt_all(shared, targets, expected, stagger).await?;
     start_link(shared, established)
-        .map_err(|e| vec![(target.endpoint.as_str().to_owned(), ConnectReason::Io(Arc::new(e)))])
+        .map_err(|e| vec![(target.endpoint.to_string(), ConnectReason::Io(Arc::new(e)))])
 }
 
 /// As [`dial`], but does not make a link yet.
@@ -49,7 +49,7 @@ pub(crate) async fn attempt_all<'a>(
     let attempt = |target: &'a Target| async move {
         match connect(shared, target, expected).await {
             Ok(established) => Ok((target, established)),
-            Err(reason) => Err((target.endpoint.as_str().to_owned(), reason)),
+            Err(reason) => Err((target.endpoint.to_string(), reason)),
         }
     };
     let attempts: Vec<_> = targets.iter().map(attempt).collect();

@@ -241,7 +241,7 @@ async fn resolved(shared: &SessionShared, targets: Vec<Target>, reach: &GossipRe
                 allowed.push(target)
             }
             Ok(_) => drop(shared.dials.refused.fetch_add(1, Ordering::Relaxed)),
-            Err(reason) => log(&vec![(target.endpoint.as_str().to_owned(), reason)]),
+            Err(reason) => log(&vec![(target.endpoint.to_string(), reason)]),
         }
     }
     allowed
