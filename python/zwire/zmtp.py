@@ -107,8 +107,9 @@ def options() -> dict[str, object]:
       key, without it a server.
     - ``plain``: ``(user, password)`` as a client, ``True`` as a server.
     - ``authenticator``: called with mechanism, address and credentials of each connecting peer.
-      It returns ``True``, the name of the user, ``False``, or a status of ZAP. The credentials are
-      the public key of the client with CURVE, user and password with PLAIN, nothing with NULL.
+      It returns ``True``, the name of the user, ``False``, or a status of ZAP. The credentials are bytes:
+      the public key of the client with CURVE, which are 32 as in ZAP and not Z85, user and password with
+      PLAIN, nothing with NULL.
     """
     return dict(_COMMON)
 
