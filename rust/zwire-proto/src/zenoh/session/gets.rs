@@ -118,12 +118,17 @@ impl Session {
         self.handle_reply(id, Reply { result, replier: response.responder });
     }
 
-    pub(super) fn handle_response_final(&mut self, message: &ResponseFinal) {
+    pub(super) fn handle_response_final(&mut self, now: Now, message: &ResponseFinal) {
+        // Nodes on the way end the query at the same time, and their message may be read before the driver
+        // looks at the timers.
+        self.gets_time_out(now);
         let id = GetId(message.id);
-        if self.gets.pending.get_mut(&id).is_some_and(|pending| pending.network && pending.tokens.is_none()) {
-            self.network_done(id, GetEnd::Completed);
-        } else {
-            self.stats.dropped.reply_late += 1;
+        let pending = self.gets.pending.get(&id).filter(|get| get.network && get.tokens.is_none());
+        match pending.map(|get| get.told_timeout) {
+            // The time of a node may be up earlier: it is given in whole milliseconds.
+            Some(true) => self.network_done(id, GetEnd::TimedOut),
+            Some(false) => self.network_done(id, GetEnd::Completed),
+            None => self.stats.dropped.reply_late += 1,
         }
     }
 

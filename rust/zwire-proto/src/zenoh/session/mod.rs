@@ -167,7 +167,7 @@ impl Session {
             NetworkMessage::Push(push) => self.handle_push(now, push, reliability),
             NetworkMessage::Request(request) => self.handle_request(now, request),
             NetworkMessage::Response(response) => self.handle_response(now, response, reliability),
-            NetworkMessage::ResponseFinal(message) => self.handle_response_final(&message),
+            NetworkMessage::ResponseFinal(message) => self.handle_response_final(now, &message),
             NetworkMessage::Declare(declare) => return self.handle_declare(declare),
             NetworkMessage::Interest(interest) => {
                 self.stats.declarations_received += 1;

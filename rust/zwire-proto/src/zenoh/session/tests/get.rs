@@ -184,6 +184,55 @@ fn a_timeout_that_nodes_tell_of_is_told_once() {
     assert_eq!(rig.events(), ["1: ERR Timeout", "1: ERR Timeout", "1: TimedOut"]);
 }
 
+/// The timers of nodes on the way and that of the session run for the same time, and any may be first.
+#[test]
+fn a_get_times_out_whichever_timer_is_first() {
+    let node = Response {
+        key: WireExpr::EMPTY,
+        responder: Some(ResponderId { zid: zid(7), eid: 0 }),
+        ..response(1, "k", err("Timeout"))
+    };
+    let timeout = Some(Duration::from_millis(700));
+    let waited = |millis| {
+        let mut rig = Rig::new();
+        rig.session.get(rig.now, Get { timeout, ..Get::new(key("k")) }).unwrap();
+        // The clock goes on, and the driver has not looked at its timers yet.
+        rig.now.mono += Duration::from_millis(millis);
+        rig
+    };
+    // The timer of a node, whose milliseconds are those of the query rounded down, and then the end.
+    for millis in [699, 700, 701] {
+        let mut rig = waited(millis);
+        rig.hears(NetworkMessage::Response(node.clone()));
+        rig.finished(1);
+        assert_eq!(rig.events(), ["1: ERR Timeout", "1: TimedOut"]);
+        rig.pass(10);
+        assert_eq!(rig.events(), [] as [&str; 0]);
+    }
+    // The end of a query that no node tells of, on either side of the timeout.
+    for (millis, end) in [(699, &["1: Completed"][..]), (700, &["1: ERR Timeout", "1: TimedOut"])] {
+        let mut rig = waited(millis);
+        rig.finished(1);
+        assert_eq!(rig.events(), end);
+    }
+}
+
+#[test]
+fn a_timeout_on_the_way_is_kept_until_the_own_queryable_has_finished() {
+    let mut rig = Rig::new();
+    rig.queryable("k");
+    rig.get_with("k", Consolidation::None);
+    rig.hears(NetworkMessage::Response(Response {
+        key: WireExpr::EMPTY,
+        responder: Some(ResponderId { zid: zid(7), eid: 0 }),
+        ..response(1, "k", err("Timeout"))
+    }));
+    rig.finished(1);
+    assert_eq!(rig.events(), ["1: QUERY 1 k", "1: ERR Timeout"]);
+    rig.finish(1);
+    assert_eq!(rig.events(), ["1: TimedOut"]);
+}
+
 #[test]
 fn a_get_without_any_time_has_a_millisecond() {
     let mut rig = Rig::new();
