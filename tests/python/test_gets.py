@@ -58,6 +58,7 @@ def test_long_and_short_timeouts_do_not_wait_for_each_other(hub):
         start = time.monotonic()
         gets = [asker.get("hold", timeout=0.1 + number / 1000) for number in range(100)]
         assert all(len(list(get)) == 1 for get in gets)
+        assert {get.end for get in gets} == {"timed_out"}
         assert time.monotonic() - start < 2
         assert long.end is None
         held.clear()

@@ -179,6 +179,26 @@ def test_commands(capsys):
         assert_hidden(out, err)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["conformance", "tcp/127.0.0.1:1", "--protocol", "zmtp", "--set", f"password:{SECRET}"],
+        ["conformance", "tcp/127.0.0.1:1", "--protocol", "zmtp", "--set", f"passwort={SECRET}"],
+        ["spool", "--dir", "nowhere", "--zre-group", "G", "--zre", f"secret_key:{SECRET}"],
+        ["spool", "--dir", "nowhere", "--zre-group", "G", "--zre", f"secret_key={SECRET}"],
+        ["spool", "--dir", "nowhere", "--zre-group", "G", "--zre", f"secretkey={SECRET}"],
+        ["decode", "nowhere.pcap", "--curve-key", SECRET],
+    ],
+    ids=" ".join,
+)
+def test_commands_with_settings(capsys, tmp_path, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert err
+    assert_hidden(out, err)
+
+
 def test_keys_of_zre_and_zmtp():
     public, secret = zre.keypair()
     config = zre.Config(name="a", secret_key=secret)

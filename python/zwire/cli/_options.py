@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import signal
 import sys
 import time
@@ -220,7 +221,9 @@ def settings(option: str, given: list[str]) -> dict[str, Any]:
     for setting in given:
         name, equals, value = setting.partition("=")
         if not equals or not name:
-            raise ConfigError(f"{option} {setting}: expected NAME=VALUE", path=option)
+            # What follows the name may be a secret.
+            name = re.split(r"[^\w.-]", setting)[0]
+            raise ConfigError(f"{option} {name}: expected NAME=VALUE", path=option)
         try:
             found[name] = json.loads(value)
         except ValueError:
