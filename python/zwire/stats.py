@@ -295,6 +295,7 @@ class NodeStats(TypedDict):
     beacons_security: int
     unanswered_dropped: int
     peers_refused: int
+    endpoints_refused: int
     messages_out: int
     messages_in: int
     unknown_identities: int
@@ -322,6 +323,11 @@ NODE: dict[str, Stat] = {
     ),
     "unanswered_dropped": Stat("counter", "nodes", "New nodes refused because the limit was reached."),
     "peers_refused": Stat("counter", "peers", "Peers refused at HELLO because the limit was reached."),
+    "endpoints_refused": Stat(
+        "counter",
+        "endpoints",
+        "Endpoints of another host than the connection of the peer, or with a key not in `allow`.",
+    ),
     "messages_out": _messages("Messages sent."),
     "messages_in": _messages("Messages that were understood and expected."),
     "unknown_identities": _messages("Messages without a sender, or from this node."),

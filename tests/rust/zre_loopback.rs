@@ -166,10 +166,14 @@ fn curve_keeps_strangers_out() {
     whisper(&one, &two, vec![Bytes::from_static(b"sealed")]);
     assert!(matches!(next(&two).1, EventKind::Enter { .. }));
     assert!(matches!(next(&two).1, EventKind::Whisper { .. }));
-    // A node that is not allowed does not enter.
+    // Nodes that are not allowed do not enter, and are not told of this one.
     let strict = start(NodeOptions { allow: Some(std::sync::Arc::new(|_| false)), ..secure("strict") });
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(strict.look(|machine| machine.peers().count()).unwrap(), 0);
+    assert!(strict.stats().unwrap().machine.endpoints_refused >= 2);
+    for node in [&one, &two] {
+        assert_eq!(node.look(|machine| machine.peers().count()).unwrap(), 1, "no HELLO of the strict one");
+    }
     assert_eq!(plain.look(|machine| machine.peers().count()).unwrap(), 0);
     assert!(plain.doctor().unwrap().ignored.iter().any(|ignored| ignored.count > 0));
     [&one, &two, &plain, &strict].into_iter().for_each(stop);

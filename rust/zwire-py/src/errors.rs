@@ -197,7 +197,8 @@ pub(crate) fn close_reason(py: Python<'_>, endpoint: &str, reason: &CloseReason)
             | ZmtpHandshakeError::Vouch
             | ZmtpHandshakeError::ServerKey
             | ZmtpHandshakeError::WeakKey { .. },
-        ) => class!(py, AuthenticationError),
+        )
+        | CloseReason::NotAllowed => class!(py, AuthenticationError),
         CloseReason::ClosedInHandshake { mechanism, .. } if *mechanism != Mechanism::NULL => {
             class!(py, AuthenticationError)
         }

@@ -2,6 +2,7 @@
 
 pub mod callbacks;
 pub mod clock;
+pub(crate) mod descriptors;
 pub(crate) mod memory;
 pub mod pool;
 pub mod queue;

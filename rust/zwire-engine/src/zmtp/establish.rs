@@ -47,26 +47,26 @@ fn fresh(config: &ZmtpHandshakeConfig) -> Result<ZmtpHandshakeConfig, CloseReaso
 }
 
 /// Performs the handshake on a new connection. `promise` is called before a READY is sent, with which a peer
-/// may complete the handshake and send messages; the handshake ends where it returns an error.
+/// may complete the handshake and send messages; it may wait, and the handshake ends where it returns an error.
 ///
 /// # Errors
 /// Reason of the failure; the peer was sent an ERROR if the protocol provides for it.
-pub(super) async fn establish(
+pub(super) async fn establish<F: Future<Output = Result<(), CloseReason>> + Send>(
     stream: TcpStream,
     config: &ConnectionConfig,
     owner: &Arc<dyn Owner>,
-    promise: impl FnMut() -> Result<(), CloseReason> + Send,
+    promise: impl Fn() -> F + Send + Sync,
 ) -> Result<ShakenStream, CloseReason> {
     let limit = config.handshake_timeout;
     let run = run(stream, config, owner, promise);
     timeout(limit, run).await.unwrap_or(Err(CloseReason::HandshakeTimeout(limit)))
 }
 
-async fn run(
+async fn run<F: Future<Output = Result<(), CloseReason>> + Send>(
     mut stream: TcpStream,
     config: &ConnectionConfig,
     owner: &Arc<dyn Owner>,
-    mut promise: impl FnMut() -> Result<(), CloseReason> + Send,
+    promise: impl Fn() -> F + Send + Sync,
 ) -> Result<ShakenStream, CloseReason> {
     let remote = stream.peer_addr()?;
     let mut machine = Handshake::new(fresh(&config.handshake)?);
@@ -76,7 +76,7 @@ async fn run(
         flush(&mut stream, &mut machine).await?;
         let mut step = machine.handle_bytes(&mut buf);
         while let Ok(HandshakeStep::Authenticate(request)) = step {
-            step = match judge(owner, remote, request).await {
+            step = match judge(config, owner, remote, request).await {
                 Verdict::Allow { user_id, metadata } => machine.allow(user_id, metadata),
                 Verdict::Deny(denial) => Err(machine.deny(denial)),
             };
@@ -84,7 +84,7 @@ async fn run(
         // Under NULL both sides send READY after the greetings, else the server sends the last command.
         let null = config.handshake.security.mechanism() == Mechanism::NULL;
         if matches!(step, Ok(HandshakeStep::Done(_))) || (null && read >= Greeting::LEN) {
-            promise()?;
+            promise().await?;
         }
         // Pending output is also written before an error is returned.
         let flushed = flush(&mut stream, &mut machine).await;
@@ -113,9 +113,21 @@ async fn flush(stream: &mut TcpStream, machine: &mut Handshake) -> Result<(), Cl
     Ok(())
 }
 
-async fn judge(owner: &Arc<dyn Owner>, remote: SocketAddr, request: AuthRequest) -> Verdict {
+/// Asks the authenticator once it is the turn of the peer.
+async fn judge(
+    config: &ConnectionConfig,
+    owner: &Arc<dyn Owner>,
+    remote: SocketAddr,
+    request: AuthRequest,
+) -> Verdict {
+    let turn = config.turns.wait(remote.ip()).await;
     let owner = owner.clone();
-    let verdict = tokio::task::spawn_blocking(move || owner.authenticate(remote, &request)).await;
+    // The call goes on if the handshake is aborted, and so does its turn.
+    let call = move || {
+        let _turn = turn;
+        owner.authenticate(remote, &request)
+    };
+    let verdict = tokio::task::spawn_blocking(call).await;
     // The authenticator panicked, or the runtime is shutting down.
     verdict.unwrap_or(Verdict::Deny(Denial::Internal))
 }

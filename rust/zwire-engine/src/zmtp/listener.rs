@@ -1,12 +1,12 @@
 //! [`Listener`]: accepts connections.
 
-use super::{CloseReason, Connection, ConnectionConfig, Owner, endpoint, establish};
+use super::{CloseReason, Connection, ConnectionConfig, Owner, endpoint, establish, turns::network_of};
 use crate::{
     error::Error,
     net::tcp,
-    rt::{clock, runtime::Birth},
+    rt::{clock, descriptors, runtime::Birth},
 };
-use core::{fmt, pin::pin, time::Duration};
+use core::{fmt, net::IpAddr, pin::pin, time::Duration};
 use parking_lot::Mutex;
 use socket2::SockRef;
 use std::{
@@ -23,6 +23,7 @@ use tokio::{
     runtime::Handle,
     sync::Notify,
     task::{AbortHandle, JoinHandle},
+    time::timeout,
 };
 
 /// Pause after an accept error: the file descriptor table may be full.
@@ -31,6 +32,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Age from which a handshake is aborted in favour of a new connection: peers of a burst have sent their
 /// greetings by then, and the aborted one has time to be a slow one of the network.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The same after the READY of this side, in favour of a connection from the same address: the peer may have
+/// completed the handshake and sent messages, which would be lost.
+const PROMISED_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A bound endpoint, and the connections accepted by it. Dropping it closes them.
 pub struct Listener {
@@ -47,88 +52,138 @@ struct ListenerInner {
     owner: Arc<dyn Owner>,
     state: Mutex<ListenerState>,
     closed: AtomicBool,
-    /// Notified when a handshake ends, or is promised.
+    /// Bound of the handshakes before the READY of this side.
+    most: usize,
+    /// Bound of those after it.
+    most_promised: usize,
+    /// Notified when a handshake ends before it is promised, or is promised.
     room: Notify,
+    /// Notified when a promised handshake ends.
+    promise_room: Notify,
 }
 
 #[derive(Default)]
 struct ListenerState {
     /// Handshakes before the READY of this side, oldest first.
     shaking: VecDeque<Shaking>,
-    /// Handshakes after it: the peer may have completed them.
-    promised: HashMap<u64, AbortHandle>,
+    /// Handshakes after it, oldest first: the peer may have completed them.
+    promised: VecDeque<Shaking>,
     connections: HashMap<u64, Arc<Connection>>,
 }
 
 /// A handshake in progress.
 struct Shaking {
     id: u64,
+    /// Network of the peer.
+    network: IpAddr,
     task: JoinHandle<()>,
-    /// On the monotonic clock.
+    /// Since its begin, or its promise, on the monotonic clock.
     since: Duration,
 }
 
 /// Room for one more handshake.
 enum Room {
     Free,
-    /// Time that the oldest handshake still has.
+    /// Time that the handshake to be aborted still has.
     After(Duration),
-    /// The oldest handshake, which has used its time.
+    /// The handshake to be aborted, which has used its time.
     Abort(Shaking),
 }
 
-impl ListenerState {
-    /// Whether a handshake more is within the bound; removes the oldest one if it has used its time.
-    fn room(&mut self, bound: usize) -> Room {
-        let Some(oldest) = self.shaking.front().filter(|_| self.shaking.len() >= bound) else {
-            return Room::Free;
-        };
-        let left = PATIENCE.saturating_sub(clock::mono().saturating_sub(oldest.since));
-        if left.is_zero() {
-            self.shaking.pop_front().map_or(Room::Free, Room::Abort)
-        } else {
-            Room::After(left)
+impl Room {
+    /// Whether one more handshake of a network is within the bound. Else the oldest one of the network that has
+    /// most of them is removed, if it has used its time: a flood from one address leaves the others alone.
+    fn among(all: &mut VecDeque<Shaking>, bound: usize, patience: impl Fn(IpAddr) -> Duration) -> Self {
+        if all.len() < bound {
+            return Self::Free;
         }
-    }
-
-    /// Removes the handshake of a connection.
-    fn settle(&mut self, id: u64) -> Option<AbortHandle> {
-        let shaking = self.shaking.iter().position(|shaking| shaking.id == id);
-        let shaking =
-            shaking.and_then(|at| self.shaking.remove(at)).map(|shaking| shaking.task.abort_handle());
-        shaking.or_else(|| self.promised.remove(&id))
+        let mut counts = HashMap::<IpAddr, usize>::new();
+        all.iter().for_each(|one| *counts.entry(one.network).or_default() += 1);
+        let most = counts.values().copied().max().unwrap_or(0);
+        let Some(at) = all.iter().position(|one| counts[&one.network] == most) else { return Self::Free };
+        let age = clock::mono().saturating_sub(all[at].since);
+        let left = patience(all[at].network).saturating_sub(age);
+        if left.is_zero() { all.remove(at).map_or(Self::Free, Self::Abort) } else { Self::After(left) }
     }
 }
 
+/// Removes a handshake.
+fn remove(all: &mut VecDeque<Shaking>, id: u64) -> Option<Shaking> {
+    let at = all.iter().position(|one| one.id == id)?;
+    all.remove(at)
+}
+
 impl ListenerInner {
-    /// Notes that the peer of a handshake may complete it from now on. Fails if it was aborted.
-    fn promise(&self, id: u64) -> Result<(), CloseReason> {
-        let mut state = self.state.lock();
-        let task = state.settle(id).ok_or(CloseReason::TooManyHandshakes)?;
-        state.promised.insert(id, task);
-        drop(state);
-        self.room.notify_one();
-        Ok(())
+    /// Notes that the peer of a handshake may complete it from now on, once there is room among those. Fails if
+    /// it was aborted.
+    async fn promise(&self, id: u64) -> Result<(), CloseReason> {
+        loop {
+            let mut room = pin!(self.promise_room.notified());
+            room.as_mut().enable();
+            let found = {
+                let mut guard = self.state.lock();
+                let state = &mut *guard;
+                if state.promised.iter().any(|one| one.id == id) {
+                    return Ok(());
+                }
+                let at = state.shaking.iter().position(|one| one.id == id);
+                let at = at.ok_or(CloseReason::TooManyHandshakes)?;
+                let network = state.shaking[at].network;
+                let patience = |other| if other == network { PROMISED_PATIENCE } else { PATIENCE };
+                let found = Room::among(&mut state.promised, self.most_promised, patience);
+                if matches!(found, Room::Free)
+                    && let Some(one) = state.shaking.remove(at)
+                {
+                    state.promised.push_back(Shaking { since: clock::mono(), ..one });
+                }
+                found
+            };
+            match found {
+                Room::Free => {
+                    self.room.notify_one();
+                    return Ok(());
+                }
+                Room::After(left) => drop(timeout(left, room).await),
+                Room::Abort(oldest) => self.abort(oldest).await,
+            }
+        }
     }
 
-    /// Waits until one more handshake may begin; aborts the oldest one if that takes too long.
+    /// Waits until one more handshake may begin; aborts an old one if that takes too long.
     async fn make_room(&self) {
         loop {
             let mut room = pin!(self.room.notified());
             room.as_mut().enable();
-            let found = self.state.lock().room(self.config.max_handshakes.max(1));
+            let found = Room::among(&mut self.state.lock().shaking, self.most, |_| PATIENCE);
             match found {
                 Room::Free => return,
-                Room::After(left) => drop(tokio::time::timeout(left, room).await),
-                Room::Abort(Shaking { task, .. }) => {
-                    task.abort();
-                    // Its descriptor is free when the task has ended.
-                    let _ = task.await;
-                    tracing::debug!("an incoming connection was aborted: too many handshakes at once");
-                    self.owner.closed(None, &CloseReason::TooManyHandshakes);
-                }
+                Room::After(left) => drop(timeout(left, room).await),
+                Room::Abort(oldest) => self.abort(oldest).await,
             }
         }
+    }
+
+    async fn abort(&self, oldest: Shaking) {
+        oldest.task.abort();
+        tracing::debug!("an incoming connection was aborted: too many handshakes at once");
+        self.owner.closed(None, &CloseReason::TooManyHandshakes);
+        // Its descriptor is free when the task has ended.
+        let _ = oldest.task.await;
+    }
+
+    /// Removes the handshake of a connection; `false`: it was aborted.
+    fn settle(&self, id: u64) -> bool {
+        let (before, after) = {
+            let mut state = self.state.lock();
+            (remove(&mut state.shaking, id).is_some(), remove(&mut state.promised, id).is_some())
+        };
+        if before {
+            self.room.notify_one();
+        }
+        if after {
+            self.promise_room.notify_one();
+        }
+        before || after
     }
 }
 
@@ -153,7 +208,10 @@ impl Listener {
                 .and_then(|listener| Ok((listener.local_addr()?, listener)));
             match listening {
                 Ok((local, listener)) => {
+                    let most_promised = (descriptors::for_strangers() / 2).max(1);
                     let inner = Arc::new(ListenerInner {
+                        most: config.max_handshakes.clamp(1, most_promised),
+                        most_promised,
                         runtime: runtime.clone(),
                         birth: Birth::here(),
                         config,
@@ -161,6 +219,7 @@ impl Listener {
                         state: Mutex::default(),
                         closed: AtomicBool::new(false),
                         room: Notify::new(),
+                        promise_room: Notify::new(),
                     });
                     let socket = Arc::new(listener);
                     let accepting = runtime.spawn(accept(inner.clone(), socket.clone())).abort_handle();
@@ -196,8 +255,7 @@ impl Listener {
         let _ = SockRef::from(&*self.socket).shutdown(Shutdown::Both);
         self.accepting.abort();
         let state = core::mem::take(&mut *self.inner.state.lock());
-        state.shaking.iter().for_each(|shaking| shaking.task.abort());
-        state.promised.values().for_each(AbortHandle::abort);
+        state.shaking.iter().chain(&state.promised).for_each(|shaking| shaking.task.abort());
         state.connections.values().for_each(|connection| connection.close());
     }
 }
@@ -217,8 +275,8 @@ impl fmt::Debug for Listener {
 async fn accept(inner: Arc<ListenerInner>, listener: Arc<TcpListener>) {
     let mut next = 0;
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, remote) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(_) if inner.closed.load(Ordering::Acquire) => return,
             Err(error) => {
                 tracing::warn!(endpoint = listener.local_addr().ok().map(tracing::field::display), %error, "a connection could not be accepted");
@@ -244,15 +302,15 @@ async fn accept(inner: Arc<ListenerInner>, listener: Arc<TcpListener>) {
                 let result = welcome(&inner, stream, id).await;
                 if let Err(reason) = result {
                     // An aborted handshake has no entry, and is told of where it was aborted.
-                    if inner.state.lock().settle(id).is_some() {
-                        inner.room.notify_one();
+                    if inner.settle(id) {
                         tracing::debug!(%reason, "an incoming connection failed");
                         inner.owner.closed(None, &reason);
                     }
                 }
             })
         };
-        state.shaking.push_back(Shaking { id, task, since: clock::mono() });
+        let network = network_of(remote.ip());
+        state.shaking.push_back(Shaking { id, network, task, since: clock::mono() });
     }
 }
 
@@ -263,8 +321,8 @@ async fn welcome(inner: &Arc<ListenerInner>, stream: TcpStream, id: u64) -> Resu
     let fresh = Connection::fresh(established, &inner.config, VecDeque::new())?;
     let connection = fresh.connection.clone();
     {
+        inner.settle(id);
         let mut state = inner.state.lock();
-        drop(state.settle(id));
         if inner.closed.load(Ordering::Acquire) {
             return Ok(());
         }

@@ -12,6 +12,7 @@ mod outbound;
 mod reader;
 mod sending;
 mod socket;
+mod turns;
 
 pub use crate::error::InvalidEndpoint;
 pub use connection::{Connection, ConnectionStats};
@@ -21,6 +22,7 @@ pub(crate) use sending::Writing;
 pub use socket::{
     Authenticator, Event, EventKind, MISSED, Received, Socket, SocketError, SocketOptions, Unsent,
 };
+pub use turns::Turns;
 
 use crate::rt::watch::Watch;
 use bytes::Bytes;
@@ -38,9 +40,10 @@ use zwire_proto::zmtp::{
 /// Default time limit of a handshake, as in libzmq.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Most connections of a listener that have not sent a READY to their peer. A fleet that reconnects at once
-/// needs milliseconds for each; when one more arrives, the listener waits, and aborts the oldest handshake
-/// after 0.1 s. Later handshakes count as connections: the peer may have completed them, and sent messages.
+/// Most handshakes of a listener before its READY, an eighth of the limit of open files at most. A fleet that
+/// reconnects at once needs milliseconds for each; when one more arrives, the listener waits, and after 0.1 s
+/// aborts the oldest one of the address that has most of them. After its READY the peer may have completed the
+/// handshake and sent messages: that eighth is the only bound, and a peer of the same address waits for a second.
 pub const MAX_HANDSHAKES: usize = 256;
 
 /// Most connections of a listener. Further ones are closed before the handshake, so that the peer tries
@@ -62,6 +65,8 @@ pub struct ConnectionConfig {
     pub max_handshakes: usize,
     /// Most connections of a listener: see [`MAX_CONNECTIONS`].
     pub max_connections: usize,
+    /// Bound of the calls of the authenticator. Copies of the configuration share it.
+    pub turns: Arc<Turns>,
     /// Told when a connection of this configuration has written everything, may have room again, or is dead.
     /// Copies of the configuration share it.
     pub progress: Arc<Watch>,
@@ -78,6 +83,7 @@ impl ConnectionConfig {
             handshake_timeout: HANDSHAKE_TIMEOUT,
             max_handshakes: MAX_HANDSHAKES,
             max_connections: MAX_CONNECTIONS,
+            turns: Arc::default(),
             progress: Arc::default(),
         }
     }
@@ -110,13 +116,19 @@ pub type Pause = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Receiver of connection events.
 ///
-/// Called from tasks, never under a lock of the connection. Every method but [`Self::authenticate`] must
-/// be quick and must not block.
+/// Called from tasks, never under a lock of the connection. Every method but [`Self::authenticate`] and
+/// [`Self::permits`] must be quick and must not block.
 pub trait Owner: Send + Sync + 'static {
     /// Decides whether to accept a peer; runs in a thread where blocking is allowed.
     fn authenticate(&self, remote: SocketAddr, request: &AuthRequest) -> Verdict {
         let _ = (remote, request);
         Verdict::allow()
+    }
+
+    /// Decides whether to connect to a CURVE server with the key of the configuration; runs in a thread where
+    /// blocking is allowed.
+    fn permits(&self) -> bool {
+        true
     }
 
     /// The handshake is complete. Called before the first [`Self::received`].
@@ -180,6 +192,9 @@ pub enum CloseReason {
     /// The peer sent no data within the time-to-live of the heartbeat.
     #[error("the peer was silent for too long")]
     Silent,
+    /// The key of the server is not allowed.
+    #[error("the key of the server is not allowed")]
+    NotAllowed,
     /// The listener has reached its limit of connections.
     #[error("too many connections")]
     TooMany,
@@ -235,6 +250,7 @@ impl CloseReason {
             Self::Handshake(error) => error.word(),
             Self::Protocol(_) => "protocol",
             Self::Silent => "silent",
+            Self::NotAllowed => "not-allowed",
             Self::TooMany => "too-many",
             Self::TooManyHandshakes => "too-many-handshakes",
         }

@@ -15,7 +15,7 @@ use std::{
     },
 };
 use tokio::{runtime::Handle, sync::Notify, task::JoinHandle, time::timeout};
-use zwire_proto::zmtp::link::{Message, Rejected, ZmtpPushError};
+use zwire_proto::zmtp::link::{Message, Rejected, Security, ZmtpPushError};
 
 /// Rules for reconnecting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -288,6 +288,16 @@ impl OutboundInner {
         }
     }
 
+    /// Whether the owner wants a connection to the server of the configured key.
+    async fn is_permitted(&self) -> bool {
+        if !matches!(self.config.handshake.security, Security::CurveClient(_)) {
+            return true;
+        }
+        let owner = self.owner.clone();
+        // A panic of the owner, or the end of the runtime, permits nothing.
+        tokio::task::spawn_blocking(move || owner.permits()).await.unwrap_or(false)
+    }
+
     async fn open(&self) -> Result<establish::ShakenStream, CloseReason> {
         let limit = self.config.handshake_timeout;
         let connecting = async {
@@ -301,7 +311,7 @@ impl OutboundInner {
             Err(last)
         };
         let stream = timeout(limit, connecting).await.map_err(|_| CloseReason::HandshakeTimeout(limit))??;
-        establish::establish(stream, &self.config, &self.owner, || Ok(())).await
+        establish::establish(stream, &self.config, &self.owner, || core::future::ready(Ok(()))).await
     }
 
     /// Starts the tasks of a connection, and hands it the waiting messages. `None` if this endpoint is
@@ -357,6 +367,11 @@ impl OutboundInner {
 }
 
 async fn keep_connected(inner: Arc<OutboundInner>) {
+    if !inner.is_permitted().await {
+        inner.state.lock().give_up();
+        inner.owner.closed(None, &CloseReason::NotAllowed);
+        return;
+    }
     let mut attempt = 0;
     while !inner.is_closed() {
         let opened = tokio::select! {

@@ -5,16 +5,19 @@ use super::{
     gossip::GossipState,
     interfaces::{Candidate, InterfaceVerdict},
     log::Collectors,
-    shared::as_key,
+    shared::{as_key, origin_of},
 };
 use crate::{
-    rt::{queue::Weigh, watch::Watch},
+    rt::{descriptors, queue::Weigh, watch::Watch},
     zmtp::{Connection, Listener, Outbound, Writing},
 };
 use bytes::Bytes;
 use core::{net::IpAddr, time::Duration};
 use parking_lot::Mutex;
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 use tokio::sync::oneshot;
 use zwire_proto::{
     Now,
@@ -25,7 +28,7 @@ use zwire_proto::{
             ContestEnd, DealerId, Interface, SpeakerAdmission, SpeakerLink, Speakers, ZreEvent,
             ZreNode as Machine,
         },
-        wire::Beacon,
+        wire::{Beacon, IdentityForm},
     },
 };
 
@@ -116,7 +119,15 @@ pub(crate) struct NodeCore {
     pub(crate) full: u64,
     /// Connections that lost their identity to a newer one.
     pub(crate) taken_over: u64,
+    /// Accepted connections whose nodes have no session, oldest first, and how many there may be.
+    silent: BTreeSet<u64>,
+    most_silent: usize,
+    /// Refused endpoints that the log tells of, and the time of its last line.
+    refusals_logged: (u64, Option<Duration>),
 }
+
+/// Least time between two lines of the log about refused endpoints: a stranger causes any number of them.
+const REFUSAL_LOG: Duration = Duration::from_secs(10);
 
 impl NodeCore {
     pub(crate) fn new(machine: Machine, listener: Listener, candidates: Vec<Candidate>, port: u16) -> Self {
@@ -136,6 +147,9 @@ impl NodeCore {
             collectors: Collectors::default(),
             full: 0,
             taken_over: 0,
+            silent: BTreeSet::new(),
+            most_silent: (descriptors::for_strangers() / 4).max(1),
+            refusals_logged: (0, None),
         };
         core.set_senders(candidates, port);
         core
@@ -192,6 +206,20 @@ impl NodeCore {
         let leaving = self.leaving.values().map(|leaving| leaving.at);
         let speakers = self.speakers.poll_timeout();
         leaving.chain(self.machine.poll_timeout()).chain(self.gossip.poll_timeout()).chain(speakers).min()
+    }
+
+    /// Logs that endpoints were refused, at most once in [`REFUSAL_LOG`].
+    pub(super) fn log_refusals(&mut self, now: Now) {
+        let refused = self.machine.stats().endpoints_refused;
+        let (logged, last) = self.refusals_logged;
+        if refused > logged && last.is_none_or(|last| last + REFUSAL_LOG <= now.mono) {
+            tracing::warn!(
+                refused,
+                "peers announced endpoints of other hosts, or have keys that are not allowed; this node does not \
+                 connect to them: see the doctor of the node for the peers"
+            );
+            self.refusals_logged = (refused, Some(now.mono));
+        }
     }
 
     /// The connection that speaks for a node.
@@ -264,7 +292,37 @@ impl NodeCore {
             }
         }
         self.end_contests(now);
+        if !self.has_session(connection) {
+            self.silent.insert(connection.id);
+            if self.silent.len() > self.most_silent
+                && let Some(oldest) = self.silent.pop_first().and_then(|oldest| self.inbound.get(&oldest))
+            {
+                tracing::debug!(remote = %oldest.remote, "closing the oldest connection without HELLO: there are too many");
+                oldest.close();
+            }
+        }
         true
+    }
+
+    /// Whether the node of a connection has sent HELLO.
+    fn has_session(&self, connection: &Connection) -> bool {
+        let uuid = IdentityForm::decode(&connection.peer.identity).map(|(_, uuid)| uuid);
+        uuid.is_some_and(|uuid| self.machine.peer_generation(&uuid).is_some())
+    }
+
+    /// Notes that a connection has delivered messages.
+    pub(super) fn note_heard(&mut self, connection: &Connection) {
+        if self.silent.contains(&connection.id) && self.has_session(connection) {
+            self.silent.remove(&connection.id);
+        }
+    }
+
+    /// Forgets a connection that is closed.
+    pub(super) fn forget(&mut self, connection: &Connection) {
+        self.speakers.close(connection.id, &connection.peer.identity);
+        self.inbound.remove(&connection.id);
+        self.held.remove(&connection.id);
+        self.silent.remove(&connection.id);
     }
 
     /// Closes a connection that no longer speaks for its node.
@@ -289,17 +347,19 @@ impl NodeCore {
                 Some(loser) => self.replace(now, loser),
                 None => {}
             }
-            let (Some(held), Some(connection)) = (self.held.remove(&winner), self.inbound.get(&winner))
+            let (Some(held), Some(connection)) =
+                (self.held.remove(&winner), self.inbound.get(&winner).cloned())
             else {
                 continue;
             };
-            let (identity, key) = (connection.peer.identity.clone(), as_key(&connection.peer.user_id));
+            let (identity, origin) = (connection.peer.identity.clone(), origin_of(&connection));
             if !held.messages.is_empty() {
                 self.speakers.hear(now, winner, &identity);
             }
             for message in &held.messages {
-                self.machine.handle_message_by(now, &identity, key.as_ref(), message.frames());
+                self.machine.handle_message_by(now, &identity, &origin, message.frames());
             }
+            self.note_heard(&connection);
         }
     }
 

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     error::Error,
     rt::{
-        clock,
+        clock, descriptors,
         queue::Queue,
         runtime::{self, Birth},
         timer::{self, Timer},
@@ -176,6 +176,8 @@ impl Node {
             mailbox: listener.local_addr().port(),
             headers: headers.clone(),
             collector_everywhere: options.machine.collector.as_ref().is_some_and(|at| log::is_everywhere(at)),
+            // Each takes a descriptor for its attempt.
+            max_unanswered: options.machine.max_unanswered.min((descriptors::for_strangers() / 4).max(1)),
             ..machine_config(options)
         };
         let now = clock::now();

@@ -41,7 +41,7 @@ use zwire_proto::{
     },
     zre::{
         Uuid,
-        node::{Action, DealerId, EventKind},
+        node::{Action, DealerId, EventKind, Origin},
     },
 };
 
@@ -162,6 +162,12 @@ pub(super) fn as_key(bytes: &[u8]) -> Option<[u8; 32]> {
     bytes.try_into().ok()
 }
 
+/// Origin of the messages of a connection.
+pub(super) fn origin_of(connection: &Connection) -> Origin {
+    let address = Some(connection.remote.ip().to_canonical());
+    Origin { address, key: as_key(&connection.peer.user_id) }
+}
+
 /// Which peers could not take a message.
 pub(crate) type FullPeers = HashSet<Uuid>;
 
@@ -198,6 +204,7 @@ impl NodeShared {
             self.events.signal();
         }
         core.effects.presence |= presence;
+        core.log_refusals(now);
         self.timer.arm(core.poll_timeout());
         full
     }
@@ -263,7 +270,7 @@ impl NodeShared {
         identity: Bytes,
         server_key: Option<[u8; 32]>,
     ) -> Result<Arc<Outbound>, Error> {
-        let owner = Arc::new(DealerOwner { shared: Arc::downgrade(self), dealer });
+        let owner = Arc::new(DealerOwner { shared: Arc::downgrade(self), dealer, server_key });
         let config =
             connection_config(&self.options, &self.progress, SocketType::Dealer, identity, server_key)?;
         let endpoint = String::from_utf8_lossy(endpoint);
@@ -386,21 +393,37 @@ pub(crate) fn connection_config(
 struct DealerOwner {
     shared: Weak<NodeShared>,
     dealer: DealerId,
+    server_key: Option<[u8; 32]>,
 }
 
 impl Owner for DealerOwner {
+    /// HELLO tells name, headers and groups of this node, so it goes to allowed keys only.
+    fn permits(&self) -> bool {
+        let Some(shared) = self.shared.upgrade() else { return false };
+        match (&shared.options.allow, &self.server_key) {
+            (Some(allow), Some(key)) => allow(key),
+            _ => true,
+        }
+    }
+
     fn opened(&self, _connection: &Arc<Connection>) {
         let Some(shared) = self.shared.upgrade() else { return };
         shared.with_core(|core, now| core.machine.handle_dealer_connected(now, self.dealer));
     }
 
     /// A connection that broke may have lost messages, and one that is refused for good will not come
-    /// about: in both cases the machine knows what to do. Other attempts go on by themselves.
+    /// about: in both cases the machine knows what to do. Other attempts go on, unless the machine closes the
+    /// DEALER.
     fn closed(&self, connection: Option<&Arc<Connection>>, reason: &CloseReason) {
-        if connection.is_none() && !reason.is_final() {
+        let Some(shared) = self.shared.upgrade() else { return };
+        if matches!(reason, CloseReason::NotAllowed) {
+            shared.with_core(|core, now| core.machine.handle_dealer_refused(now, self.dealer));
             return;
         }
-        let Some(shared) = self.shared.upgrade() else { return };
+        if connection.is_none() && !reason.is_final() {
+            shared.with_core(|core, now| core.machine.handle_attempt_failed(now, self.dealer));
+            return;
+        }
         tracing::debug!(dealer = self.dealer.0, %reason, "the connection to a peer is gone");
         let ended = match reason {
             CloseReason::Peer => true,
@@ -465,13 +488,13 @@ impl Owner for RouterOwner {
             if let Some(leaving) = core.leaving.get_mut(&connection.id) {
                 leaving.at = now.mono + LEAVING;
             }
-            let identity = connection.peer.identity.clone();
-            let key = as_key(&connection.peer.user_id);
+            let (identity, origin) = (connection.peer.identity.clone(), origin_of(connection));
             for item in inbound.drain(..) {
                 if let Inbound::Message(message) = item {
-                    core.machine.handle_message_by(now, &identity, key.as_ref(), message.frames());
+                    core.machine.handle_message_by(now, &identity, &origin, message.frames());
                 }
             }
+            core.note_heard(connection);
             None
         })?;
         if let Some(pause) = pause {
@@ -487,9 +510,7 @@ impl Owner for RouterOwner {
     fn closed(&self, connection: Option<&Arc<Connection>>, _reason: &CloseReason) {
         let (Some(shared), Some(connection)) = (self.shared.upgrade(), connection) else { return };
         shared.with_core(|core, now| {
-            core.speakers.close(connection.id, &connection.peer.identity);
-            core.inbound.remove(&connection.id);
-            core.held.remove(&connection.id);
+            core.forget(connection);
             core.leave(now, connection.id);
             core.end_contests(now);
         });

@@ -1,5 +1,7 @@
 //! Bounds on the memory that peers can make a node use, each with its reason.
 
+use core::time::Duration;
+
 /// Longest short string: its length is one octet.
 pub const MAX_STRING: usize = u8::MAX as usize;
 
@@ -35,6 +37,14 @@ pub const MAX_UNANSWERED: usize = 4096;
 /// Most peers of the first generations that are remembered after they expired. Such peers only exist
 /// where old software is kept on purpose.
 pub const MAX_GIVEN_UP: usize = 256;
+
+/// Least time between two restarts for peers of the first generations: every peer sees this node leave and come
+/// back. Such a peer expires after this time (`zre` 22), so a peer that is dropped alone in between is met again.
+/// Each restart doubles the time before the next one, since any stranger can cause one.
+pub const RESTART_PAUSE: Duration = Duration::from_secs(10);
+
+/// Longest time between two such restarts. A peer that waited for one is old, and not forgotten.
+pub const MAX_RESTART_PAUSE: Duration = Duration::from_secs(600);
 
 /// Most endpoints of a configuration, each retried until it is reachable.
 pub const MAX_ENDPOINTS: usize = 1024;

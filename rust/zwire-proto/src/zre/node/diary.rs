@@ -71,6 +71,20 @@ pub enum Reason {
     /// HELLO with the endpoint of this node.
     #[error("its HELLO names the endpoint of this node: address translation, or copied settings")]
     OwnEndpoint,
+    /// HELLO with an endpoint of another host than that of its connection.
+    #[error(
+        "its HELLO names an endpoint of another host; this node connects to the host of the connection only"
+    )]
+    OtherHost,
+    /// A beacon or a HELLO with the endpoint of a node that answers.
+    #[error("it names the endpoint of another node, which answers")]
+    EndpointInUse,
+    /// The key is not allowed.
+    #[error("its CURVE key is not in `allow`")]
+    KeyNotAllowed,
+    /// It made this node leave and come back a moment ago.
+    #[error("messages of it were lost again; this node does not leave the network again so soon")]
+    RestartedAgain,
     /// Another connection claims to be a node that answers.
     #[error("a connection from another address, or with another key, has the UUID of a node that answers")]
     Claimed,

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        Generation, Uuid,
+        Generation, Uuid, limits,
         wire::{Beacon, Body, Hello},
     },
     Action, DealerId, EventKind, Interface, NodeError, Reason, Source, ZreNode, endpoint_of, ip_of,
@@ -140,7 +140,7 @@ impl ZreNode {
         }
         if !alive && peer.endpoint != endpoint {
             if peer.is_legacy() {
-                return self.restart_with_legacy(now);
+                return self.restart_with_legacy(now, &uuid);
             }
             let public_key = peer.public_key;
             self.exit(now, &uuid);
@@ -152,8 +152,15 @@ impl ZreNode {
         if self.quiet_until.is_some_and(|until| now.mono < until) {
             return;
         }
-        if self.given_up.remove(&uuid) {
-            return self.restart_with_legacy(now);
+        if self.given_up.contains_key(&uuid) {
+            if self.may_restart(now) {
+                self.given_up.remove(&uuid);
+                self.restart(now);
+            }
+            return;
+        }
+        if self.is_taken(now, &endpoint, &uuid) {
+            return self.diary.note(now, Source::Peer(uuid), Reason::EndpointInUse);
         }
         self.purge(now, &endpoint, &uuid);
         if self.unanswered.len() >= self.config.max_unanswered || self.peers.len() >= self.config.max_peers {
@@ -220,11 +227,24 @@ impl ZreNode {
 
     /// "New UUID on an endpoint in use: disconnect the old peer (as zyre), raise EXIT" (`zre` 16.11).
     pub(super) fn purge(&mut self, now: Now, endpoint: &Bytes, uuid: &Uuid) {
-        if let Some(other) = self.endpoints.get(endpoint).copied().or_else(|| self.named_peer(endpoint))
-            && other != *uuid
-        {
+        if let Some(other) = self.owner_of(endpoint, uuid) {
             self.exit(now, &other);
         }
+    }
+
+    /// "Not while it answers": whether an endpoint belongs to another peer, which answers. A datagram proves
+    /// nothing about its sender; the HELLO of a node that has taken the place of the peer does.
+    pub(super) fn is_taken(&self, now: Now, endpoint: &Bytes, uuid: &Uuid) -> bool {
+        let owner = self.owner_of(endpoint, uuid).and_then(|other| self.peers.get(&other));
+        owner.is_some_and(|peer| {
+            peer.session.is_some() && peer.dealer.is_some() && now.mono < peer.heard + self.config.evasive
+        })
+    }
+
+    /// The peer other than `uuid` that has this endpoint.
+    fn owner_of(&self, endpoint: &Bytes, uuid: &Uuid) -> Option<Uuid> {
+        let owner = self.endpoints.get(endpoint).copied().or_else(|| self.named_peer(endpoint));
+        owner.filter(|owner| owner != uuid)
     }
 
     /// Removes a peer; raises `Exit` if it had entered.
@@ -273,16 +293,54 @@ impl ZreNode {
     }
 
     /// Peers of the first generations abort on anything out of order, also on a second HELLO. So this
-    /// node leaves, which they do not check, and comes back (`zre` 15.5). All peers notice.
-    pub(super) fn restart_with_legacy(&mut self, now: Now) {
+    /// node leaves, which they do not check, and comes back (`zre` 15.5). All peers notice, so if it did that
+    /// a moment ago, it drops the peer that is the cause alone, and meets it again after the next restart.
+    pub(super) fn restart_with_legacy(&mut self, now: Now, cause: &Uuid) {
+        if self.may_restart(now) {
+            self.exit(now, cause);
+            return self.restart(now);
+        }
+        self.diary.note(now, Source::Peer(*cause), Reason::RestartedAgain);
+        self.give_up(cause);
+        if self.config.beacon_interval.is_some() {
+            self.restart_at = self.restarted.map(|(at, pause)| at + pause);
+        }
+        self.exit(now, cause);
+    }
+
+    /// Remembers that a peer of the first generations may have a session with this node.
+    pub(super) fn give_up(&mut self, uuid: &Uuid) {
+        let Some(peer) = self.peers.get(uuid).filter(|_| self.given_up.len() < limits::MAX_GIVEN_UP) else {
+            return;
+        };
+        self.given_up.insert(*uuid, peer.endpoint.clone());
+    }
+
+    /// Leaves the network for peers of the first generations, and comes back.
+    pub(super) fn restart(&mut self, now: Now) {
+        self.restart_at = None;
+        if self.quiet_until.is_none() {
+            let pause = match self.restarted {
+                Some((at, pause)) if now.mono < at + 2 * pause => limits::MAX_RESTART_PAUSE.min(2 * pause),
+                _ => limits::RESTART_PAUSE,
+            };
+            self.restarted = Some((now.mono, pause));
+        }
         let legacy = self.peers.iter().filter(|(_, peer)| peer.is_legacy());
         let all: Vec<Uuid> = legacy.map(|(uuid, _)| *uuid).collect();
         all.iter().for_each(|uuid| self.exit(now, uuid));
         if self.config.beacon_interval.is_some() && self.quiet_until.is_none() {
             self.send_beacons(0);
+            self.given_up.clear();
             self.quiet_until = Some(now.mono + QUIET);
             self.next_beacon = Some(now.mono + QUIET / 3);
         }
+    }
+
+    /// Whether this node may leave and come back for peers of the first generations: it does so at this moment,
+    /// or has not for a while.
+    fn may_restart(&self, now: Now) -> bool {
+        self.quiet_until.is_some() || self.restarted.is_none_or(|(at, pause)| at + pause <= now.mono)
     }
 
     /// Leaves the network: sends goodbye three times in 50 ms, then closes everything and raises
@@ -295,7 +353,7 @@ impl ZreNode {
         self.goodbyes = Some(GOODBYES);
         self.next_beacon = Some(self.last_sent.map_or(now.mono, |sent| now.mono.max(sent + GRACE)));
         self.deadlines.clear();
-        self.next_named = None;
+        (self.next_named, self.restart_at) = (None, None);
         if self.config.beacon_interval.is_none() {
             // Without beacons no peer hears a goodbye. zyre since 2.0.1 and zwire understand GOODBYE;
             // pyre drops the peer on an unknown message, which serves as well; older zyre ignores it

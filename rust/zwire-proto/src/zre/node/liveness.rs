@@ -1,10 +1,11 @@
 //! Timers (`zre` 11.7): detection of silent peers, and retries.
 
 use super::{
-    super::{Uuid, limits, wire::Body},
-    Action, DealerId, EndpointWay, EventKind, ZreNode,
+    super::{Uuid, wire::Body},
+    Action, DealerId, EndpointWay, EventKind, Reason, Source, ZreNode,
     discovery::MISTAKABLE_WAIT,
     ip_of,
+    peer::KnownPeer,
 };
 use crate::Now;
 use core::time::Duration;
@@ -15,6 +16,9 @@ impl ZreNode {
         self.say_goodbye(now);
         if self.check_running().is_err() {
             return;
+        }
+        if self.restart_at.is_some_and(|at| at <= now.mono) {
+            self.restart(now);
         }
         self.beacon(now);
         self.check_named(now);
@@ -70,8 +74,8 @@ impl ZreNode {
         let start = if peer.session.is_some() { peer.heard } else { peer.since };
         let gone_at = start + expired;
         if gone_at <= now.mono {
-            if peer.is_legacy() && self.given_up.len() < limits::MAX_GIVEN_UP {
-                self.given_up.insert(*uuid);
+            if peer.is_legacy() {
+                self.give_up(uuid);
             }
             self.exit(now, uuid);
             return None;
@@ -130,6 +134,29 @@ impl ZreNode {
         self.handle_dealer_failed(now, dealer);
     }
 
+    /// An attempt to connect a DEALER failed, and the driver is about to make another one. Any sender can invent
+    /// a beacon, so a peer known from beacons alone gets one attempt, and is forgotten until its next beacon.
+    pub fn handle_attempt_failed(&mut self, now: Now, dealer: DealerId) {
+        if let Some(EndpointWay::Peer(uuid)) = self.dealers.get(&dealer)
+            && self.peers.get(uuid).is_some_and(KnownPeer::is_beacon_only)
+        {
+            let uuid = *uuid;
+            self.actions.retain(|action| !matches!(action, Action::Send { dealer: to, .. } if *to == dealer));
+            self.exit(now, &uuid);
+        }
+    }
+
+    /// The key of the other side of a DEALER is not allowed, so it was not opened.
+    pub fn handle_dealer_refused(&mut self, now: Now, dealer: DealerId) {
+        self.stats.endpoints_refused += 1;
+        if let Some(EndpointWay::Peer(uuid)) = self.dealers.get(&dealer) {
+            let uuid = *uuid;
+            self.diary.note(now, Source::Peer(uuid), Reason::KeyNotAllowed);
+            return self.exit(now, &uuid);
+        }
+        self.handle_dealer_failed(now, dealer);
+    }
+
     /// A DEALER could not queue a message, or its connection broke and may have lost some. The peer
     /// does not respond; a new session is tried after the PING interval.
     pub fn handle_dealer_failed(&mut self, now: Now, dealer: DealerId) {
@@ -142,8 +169,12 @@ impl ZreNode {
         };
         let Some(peer) = self.peers.get_mut(&uuid) else { return };
         if peer.is_legacy() {
-            self.restart_with_legacy(now);
-            return;
+            return self.restart_with_legacy(now, &uuid);
+        }
+        // A peer of the first generations may have this node's HELLO, and abort at a second one.
+        let harmless = peer.dealer.as_ref().is_none_or(|dealer| !dealer.generation.is_legacy());
+        if peer.is_beacon_only() && harmless {
+            return self.exit(now, &uuid);
         }
         self.actions.push_back(Action::Disconnect { dealer });
         peer.dealer = None;

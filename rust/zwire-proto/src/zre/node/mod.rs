@@ -14,7 +14,7 @@
 //!
 //! | Family | Methods |
 //! | --- | --- |
-//! | input | [`handle_beacon`](ZreNode::handle_beacon), [`handle_found`](ZreNode::handle_found), [`handle_endpoint`](ZreNode::handle_endpoint), [`handle_resolved`](ZreNode::handle_resolved), [`handle_dealer_connected`](ZreNode::handle_dealer_connected), [`handle_message`](ZreNode::handle_message), [`handle_dealer_failed`](ZreNode::handle_dealer_failed), [`handle_timeout`](ZreNode::handle_timeout) |
+//! | input | [`handle_beacon`](ZreNode::handle_beacon), [`handle_found`](ZreNode::handle_found), [`handle_endpoint`](ZreNode::handle_endpoint), [`handle_resolved`](ZreNode::handle_resolved), [`handle_dealer_connected`](ZreNode::handle_dealer_connected), [`handle_message`](ZreNode::handle_message), [`handle_attempt_failed`](ZreNode::handle_attempt_failed), [`handle_dealer_failed`](ZreNode::handle_dealer_failed), [`handle_timeout`](ZreNode::handle_timeout) |
 //! | command | [`join`](ZreNode::join), [`leave`](ZreNode::leave), [`whisper`](ZreNode::whisper), [`shout`](ZreNode::shout), [`contest`](ZreNode::contest), [`stop`](ZreNode::stop) |
 //! | output | [`poll_action`](ZreNode::poll_action), [`poll_event`](ZreNode::poll_event), [`poll_timeout`](ZreNode::poll_timeout) |
 //! | getter | [`peers`](ZreNode::peers), [`peers_of`](ZreNode::peers_of), [`peer_groups`](ZreNode::peer_groups), [`peer_address`](ZreNode::peer_address), [`peer_headers`](ZreNode::peer_headers), [`own_groups`](ZreNode::own_groups), [`stats`](ZreNode::stats), [`ignored`](ZreNode::ignored) |
@@ -44,7 +44,7 @@ pub use diary::{Ignored, Reason, Source};
 pub use error::NodeError;
 pub use speakers::{ContestEnd, SpeakerAdmission, SpeakerId, SpeakerLink, Speakers};
 pub use stats::ZreNodeStats;
-pub use types::{Action, DealerId, Delivery, EventKind, Shouted, ZreEvent};
+pub use types::{Action, DealerId, Delivery, EventKind, Origin, Shouted, ZreEvent};
 
 use super::{
     Generation, Uuid,
@@ -76,8 +76,9 @@ pub struct ZreNode {
     probed: Option<(Bytes, Duration)>,
     /// Peers without a HELLO, oldest first.
     unanswered: BTreeSet<(Duration, Uuid)>,
-    /// Peers of the first generations that expired here, and may still have a session with this node.
-    given_up: BTreeSet<Uuid>,
+    /// Peers of the first generations that expired here or were dropped, and may still have a session with this
+    /// node, with their endpoints.
+    given_up: BTreeMap<Uuid, Bytes>,
     groups: BTreeSet<Text>,
     /// Members of each group.
     members: BTreeMap<Text, BTreeSet<Uuid>>,
@@ -95,6 +96,10 @@ pub struct ZreNode {
     deadlines: BTreeSet<(Duration, Uuid)>,
     /// After a goodbye to peers of the first generations: time until which this node stays silent.
     quiet_until: Option<Duration>,
+    /// The last restart for peers of the first generations, and the pause before the next one.
+    restarted: Option<(Duration, Duration)>,
+    /// Time of the next restart, for peers that were dropped since the last one.
+    restart_at: Option<Duration>,
     /// After `stop`: number of goodbyes left.
     goodbyes: Option<u8>,
     stopped: bool,
@@ -143,7 +148,7 @@ impl ZreNode {
             next_named: None,
             probed: None,
             unanswered: BTreeSet::new(),
-            given_up: BTreeSet::new(),
+            given_up: BTreeMap::new(),
             groups: BTreeSet::new(),
             members: BTreeMap::new(),
             status: 0,
@@ -153,6 +158,8 @@ impl ZreNode {
             last_sent: None,
             deadlines: BTreeSet::new(),
             quiet_until: None,
+            restarted: None,
+            restart_at: None,
             goodbyes: None,
             stopped: false,
             elections: BTreeMap::new(),
@@ -187,7 +194,7 @@ impl ZreNode {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Duration> {
         let check = self.deadlines.first().map(|(at, _)| *at);
-        [self.next_beacon, self.next_named, check].into_iter().flatten().min()
+        [self.next_beacon, self.next_named, self.restart_at, check].into_iter().flatten().min()
     }
 
     // Getters.

@@ -10,7 +10,9 @@ use super::{
         Generation, Uuid, limits,
         wire::{Body, IdentityForm},
     },
-    Action, DealerId, NodeError, ZreNode, endpoint_of, ip_of,
+    Action, DealerId, NodeError, ZreNode,
+    discovery::QUIET,
+    endpoint_of, ip_of,
     peer::PeerDealer,
     split_endpoint,
 };
@@ -183,6 +185,13 @@ impl ZreNode {
         if named.addresses.is_empty() {
             named.at = Some(now.mono + RESOLVE_WAIT);
             self.actions.push_back(Action::Resolve { endpoint: key.clone() });
+            return self.wake_named(key);
+        }
+        // The node of this endpoint may have a session with this one: it hears the goodbye first.
+        if let Some(at) = self.restart_at
+            && self.given_up.values().any(|endpoint| named.is_at(key, endpoint))
+        {
+            named.at = Some(at + QUIET);
             return self.wake_named(key);
         }
         let tries = named.tries;

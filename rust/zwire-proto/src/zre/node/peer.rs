@@ -154,6 +154,11 @@ impl KnownPeer {
         self.session.as_ref().is_some_and(|session| session.generation.is_legacy())
     }
 
+    /// Whether nothing but beacons tells of the peer.
+    pub(super) const fn is_beacon_only(&self) -> bool {
+        self.session.is_none() && self.beaconed.is_some()
+    }
+
     pub(super) fn address(&self) -> Text {
         match &self.session {
             Some(session) => session.address.clone(),

@@ -5,22 +5,25 @@ use super::{
         Generation, Uuid,
         wire::{Body, Header, Hello, IdentityForm, LogEvent, MessageId, ZreMessage},
     },
-    Action, EndpointWay, EventKind, NodeError, Reason, Source, ZreNode, diary, ip_of,
+    Action, EndpointWay, EventKind, NodeError, Origin, Reason, Source, ZreNode, diary, endpoint_of, ip_of,
     peer::{PeerDealer, PeerSession, lossy},
+    split_endpoint,
 };
 use crate::{Now, buf::Reader};
 use bytes::Bytes;
+use core::net::IpAddr;
 use std::collections::BTreeSet;
 
 impl ZreNode {
     /// Handles a message of the ROUTER: the identity of its connection, and its frames.
     pub fn handle_message(&mut self, now: Now, identity: &[u8], frames: &[Bytes]) {
-        self.handle_message_by(now, identity, None, frames);
+        self.handle_message_by(now, identity, &Origin::default(), frames);
     }
 
-    /// Like [`Self::handle_message`], for a connection that has proved by CURVE to own `key`. Messages
-    /// of a peer that announces a key are accepted only over such connections.
-    pub fn handle_message_by(&mut self, now: Now, identity: &[u8], key: Option<&[u8; 32]>, frames: &[Bytes]) {
+    /// Like [`Self::handle_message`], for a connection of that origin. Messages of a peer that announces a key
+    /// are accepted only over connections that have proved to own it, and endpoints only of the host that the
+    /// connection comes from.
+    pub fn handle_message_by(&mut self, now: Now, identity: &[u8], origin: &Origin, frames: &[Bytes]) {
         if self.check_running().is_err() {
             return;
         }
@@ -34,11 +37,11 @@ impl ZreNode {
         if let Ok((generation, sequence, hello)) = Hello::read(&first) {
             let (public_key, endpoint) = (hello.public_key(), hello.address.endpoint());
             let session = PeerSession::new(&uuid, form, generation, sequence, hello);
-            return self.handle_hello(now, uuid, key, public_key, endpoint, session);
+            return self.handle_hello(now, uuid, origin, public_key, endpoint, session);
         }
         // A peer without HELLO has no session and is refused below; this check is for peers with one.
         let owner = self.peers.get(&uuid).and_then(|peer| peer.public_key);
-        if key.is_some() && owner.as_ref() != key {
+        if origin.key.is_some() && owner != origin.key {
             self.stats.hello_security += 1;
             return self.diary.note(now, Source::Peer(uuid), Reason::OtherKey);
         }
@@ -123,10 +126,10 @@ impl ZreNode {
         &mut self,
         now: Now,
         uuid: Uuid,
-        key: Option<&[u8; 32]>,
+        origin: &Origin,
         public_key: Option<[u8; 32]>,
         endpoint: Bytes,
-        session: PeerSession,
+        mut session: PeerSession,
     ) {
         let generation = session.generation;
         let spoken = match generation {
@@ -142,7 +145,7 @@ impl ZreNode {
         if self.config.public_key.is_some()
             && (public_key.is_none()
                 || known_key.is_some() && known_key != public_key
-                || key.is_some() && key != public_key.as_ref())
+                || origin.key.is_some() && origin.key != public_key)
         {
             self.stats.hello_security += 1;
             let reason = if public_key.is_none() { Reason::NoKey } else { Reason::OtherKey };
@@ -154,26 +157,39 @@ impl ZreNode {
             self.stats.unknown_identities += 1;
             return self.diary.note(now, Source::Peer(uuid), Reason::OwnEndpoint);
         }
-        let ready = self.peers.get(&uuid).is_some_and(|peer| peer.session.is_some());
-        let renewed = self.peers.get(&uuid).is_some_and(|peer| now.mono < peer.renewed_until);
+        let known = self.peers.get(&uuid);
+        let ready = known.is_some_and(|peer| peer.session.is_some());
+        let renewed = known.is_some_and(|peer| now.mono < peer.renewed_until);
+        let connected = known.is_some_and(|peer| peer.dealer.is_some());
+        let greeted = known.is_some_and(|peer| peer.ended && peer.dealer.is_some());
+        let begins = ready && !renewed && !greeted;
         // The connection that reached the peer reaches it again, whatever address it announces.
-        let mut reach = endpoint.clone();
-        let greeted = self.peers.get(&uuid).is_some_and(|peer| peer.ended && peer.dealer.is_some());
+        let same = known.filter(|peer| begins && peer.address().as_bytes() == &endpoint[..]);
+        let reach = match same.map(|peer| peer.endpoint.clone()) {
+            Some(reached) => reached,
+            // The connection to the peer is kept, and the endpoint is not connected to.
+            None if connected && !begins => endpoint,
+            None => match self.reach(now, &uuid, origin, endpoint) {
+                Some(reach) => reach,
+                None => return,
+            },
+        };
+        if let Some(collector) = &session.collector
+            && !self.is_plausible(origin, collector)
+        {
+            self.refuse_endpoint(now, &uuid);
+            session.collector = None;
+        }
         if ready && greeted {
             // "End the old session, start a new one (EXIT, ENTER)" (`zre` 16.14). The connection to the
             // peer is new and has carried this node's HELLO.
             self.close_session(now, &uuid);
-        } else if ready && !renewed {
-            if let Some(peer) = self.peers.get(&uuid)
-                && peer.address().as_bytes() == &endpoint[..]
-            {
-                reach = peer.endpoint.clone();
-            }
+        } else if begins {
             // Same, and the peer needs a new HELLO.
             self.exit(now, &uuid);
         }
         if !self.peers.contains_key(&uuid) {
-            self.purge(now, &endpoint, &uuid);
+            self.purge(now, &reach, &uuid);
             if self.peers.len() >= self.config.max_peers {
                 self.stats.peers_refused += 1;
                 return self.diary.note(now, Source::Peer(uuid), Reason::TooManyPeers);
@@ -185,9 +201,9 @@ impl ZreNode {
             if self.endpoints.get(&peer.endpoint) == Some(&uuid) {
                 self.endpoints.remove(&peer.endpoint);
             }
-            peer.endpoint = endpoint.clone();
-            self.purge(now, &endpoint, &uuid);
-            self.endpoints.insert(endpoint.clone(), uuid);
+            peer.endpoint = reach.clone();
+            self.purge(now, &reach, &uuid);
+            self.endpoints.insert(reach, uuid);
         }
         if ready
             && !renewed
@@ -200,13 +216,45 @@ impl ZreNode {
         self.adopt(now, uuid, public_key, session);
     }
 
+    /// The endpoint to connect to for one that a HELLO names: that one if its host is the one that the
+    /// connection comes from, else the same port there, since anyone can name the endpoint of another node
+    /// (`zre` 16.11). `None`: it belongs to this node, or to a peer that answers.
+    fn reach(&mut self, now: Now, uuid: &Uuid, origin: &Origin, endpoint: Bytes) -> Option<Bytes> {
+        let Some(address) = origin.address.filter(|_| !self.is_plausible(origin, &endpoint)) else {
+            return Some(endpoint);
+        };
+        self.refuse_endpoint(now, uuid);
+        let reach = split_endpoint(&endpoint).map_or_else(Bytes::new, |(_, port)| endpoint_of(address, port));
+        let reason = match () {
+            () if reach == self.own_endpoint(Some(address)) => Reason::OwnEndpoint,
+            () if self.is_taken(now, &reach, uuid) => Reason::EndpointInUse,
+            () => return Some(reach),
+        };
+        self.diary.note(now, Source::Peer(*uuid), reason);
+        None
+    }
+
+    /// Whether a connection of that origin may name this endpoint: it is of the same host. Addresses of this
+    /// host are all the same one.
+    fn is_plausible(&self, origin: &Origin, endpoint: &[u8]) -> bool {
+        let Some(address) = origin.address else { return true };
+        let is_own = |at: IpAddr| {
+            at.is_loopback() || self.config.interfaces.iter().any(|interface| interface.address == at)
+        };
+        ip_of(endpoint).is_some_and(|host| host == address || is_own(host) && is_own(address))
+    }
+
+    fn refuse_endpoint(&mut self, now: Now, uuid: &Uuid) {
+        self.stats.endpoints_refused += 1;
+        self.diary.note(now, Source::Peer(*uuid), Reason::OtherHost);
+    }
+
     fn adopt(&mut self, now: Now, uuid: Uuid, public_key: Option<[u8; 32]>, session: PeerSession) {
         let generation = session.generation;
         let failed = self.peers.get(&uuid).is_some_and(|peer| peer.retry_at.is_some());
         if failed && generation.is_legacy() {
             // The peer has this node's HELLO, and the connection that carried it is gone.
-            self.exit(now, &uuid);
-            return self.restart_with_legacy(now);
+            return self.restart_with_legacy(now, &uuid);
         }
         let Some(peer) = self.peers.get_mut(&uuid) else { return };
         self.given_up.remove(&uuid);
@@ -272,7 +320,7 @@ impl ZreNode {
                 self.open(now, uuid, generation);
                 self.wake(uuid, now.mono + self.config.expired);
             }
-            _ => self.restart_with_legacy(now),
+            _ => self.restart_with_legacy(now, uuid),
         }
     }
 
@@ -318,7 +366,7 @@ impl ZreNode {
     pub(super) fn renew(&mut self, now: Now, uuid: &Uuid) {
         let Some(peer) = self.peers.get_mut(uuid) else { return };
         let generation = match (&peer.session, &peer.dealer) {
-            _ if peer.is_legacy() => return self.restart_with_legacy(now),
+            _ if peer.is_legacy() => return self.restart_with_legacy(now, uuid),
             (Some(session), _) => Some(session.generation),
             (None, Some(dealer)) => Some(dealer.generation),
             (None, None) => None,

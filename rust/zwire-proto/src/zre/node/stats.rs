@@ -32,6 +32,9 @@ counters! {
     unanswered_dropped,
     /// HELLO messages refused because the table of peers is full.
     peers_refused,
+    /// Endpoints of HELLO messages that this node did not connect to, because they are of another host than the
+    /// connection, and peers whose key is not allowed.
+    endpoints_refused,
     /// Messages sent.
     messages_out,
     /// Messages that decoded and were expected.

@@ -3,10 +3,20 @@
 use super::super::{Generation, Uuid};
 use crate::Text;
 use bytes::Bytes;
+use core::net::IpAddr;
 
 /// The number of a DEALER, chosen by the node and never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DealerId(pub u64);
+
+/// Origin of a message: what is known of its connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Address of the other side. `None`: every endpoint is accepted.
+    pub address: Option<IpAddr>,
+    /// Key that the other side has proved by CURVE to own.
+    pub key: Option<[u8; 32]>,
+}
 
 /// Action for the driver, to be executed in order.
 #[derive(Clone, Debug, PartialEq, Eq)]

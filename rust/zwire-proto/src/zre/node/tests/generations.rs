@@ -248,13 +248,15 @@ fn nobody_speaks_with_the_key_of_another() {
     let hello = encode(1, Body::Hello(Hello { headers, ..hello_of(1, G36) }));
     let whisper = encode(2, Body::Whisper { content: vec![octets("x")] });
     let now = Now::default();
-    bench.node.handle_message_by(now, &identity, Some(&[8; 32]), &hello);
+    let other = Origin { key: Some([8; 32]), ..Origin::default() };
+    let own = Origin { key: Some(key), ..Origin::default() };
+    bench.node.handle_message_by(now, &identity, &other, &hello);
     assert_eq!(bench.node.peers().count(), 0, "the key of the HELLO is not that of the connection");
-    bench.node.handle_message_by(now, &identity, Some(&key), &hello);
+    bench.node.handle_message_by(now, &identity, &own, &hello);
     assert_eq!(bench.node.peers().count(), 1);
-    bench.node.handle_message_by(now, &identity, Some(&[8; 32]), &whisper);
+    bench.node.handle_message_by(now, &identity, &other, &whisper);
     assert_eq!(bench.node.stats().hello_security, 2);
-    bench.node.handle_message_by(now, &identity, Some(&key), &whisper);
+    bench.node.handle_message_by(now, &identity, &own, &whisper);
     let kinds = bench.kinds();
     assert!(
         matches!(kinds[..], [EventKind::Enter { .. }, EventKind::Join { .. }, EventKind::Whisper { .. }]),

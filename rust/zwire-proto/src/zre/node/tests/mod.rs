@@ -13,6 +13,7 @@ mod rfc36;
 mod sessions;
 mod sim;
 mod strict;
+mod trust;
 
 use super::*;
 use crate::{
@@ -307,7 +308,10 @@ impl World {
             return;
         }
         *newest = connection;
-        self.act(to, |node, now| node.handle_message(now, &identity, &frames));
+        // A node connects from the address that it announces in the network of the other one.
+        let address = ip_of(&self.places[from].node.own_endpoint(ip_of(&self.places[to].node.endpoint())));
+        let origin = Origin { address, key: None };
+        self.act(to, |node, now| node.handle_message_by(now, &identity, &origin, &frames));
     }
 
     fn run(&mut self, time: Duration) {
@@ -408,6 +412,25 @@ impl Bench {
     fn hear_frames(&mut self, peer: usize, generation: Generation, frames: &[Bytes]) {
         let identity = IdentityForm::of(generation).encode(&uuid(peer));
         self.node.handle_message(self.at(), &identity, frames);
+    }
+
+    /// Hands in a HELLO of the peer of that number, on a connection from that address.
+    fn hear_from(&mut self, address: [u8; 4], peer: usize, generation: Generation, hello: Hello) {
+        let frames = ZreMessage { sequence: 1, body: Body::Hello(hello) }.encode(generation).unwrap();
+        let identity = IdentityForm::of(generation).encode(&uuid(peer));
+        let origin = Origin { address: Some(address.into()), key: None };
+        self.node.handle_message_by(self.at(), &identity, &origin, &frames);
+    }
+
+    /// Endpoints that the node has asked to connect to.
+    fn connects(&mut self) -> Vec<String> {
+        let endpoint = |action| match action {
+            Action::Connect { endpoint, .. } | Action::ConnectLog { endpoint } => {
+                Some(String::from_utf8_lossy(&endpoint).into_owned())
+            }
+            _ => None,
+        };
+        self.actions().into_iter().filter_map(endpoint).collect()
     }
 
     fn hear_beacon(&mut self, peer: usize, port: u16) {

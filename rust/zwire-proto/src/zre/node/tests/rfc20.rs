@@ -129,12 +129,24 @@ fn problem_10_a_known_node_elsewhere() {
     assert!(matches!(&actions[1], Action::Connect { endpoint, .. } if endpoint == "tcp://10.0.0.2:50000"));
 }
 
-/// Problem 11: "New UUID on an endpoint in use: disconnect the old peer, raise EXIT."
+/// Problem 11: "New UUID on an endpoint in use: disconnect the old peer, raise EXIT; not while it answers, unless
+/// HELLO comes from the host of the endpoint."
 #[test]
 fn problem_11_a_new_uuid_on_an_endpoint_in_use() {
     let mut bench = ready();
     let datagram = Beacon { uuid: uuid(9), port: 49152, public_key: None }.encode();
     bench.node.handle_beacon(Now::default(), [10, 0, 0, 2].into(), &datagram);
+    assert!(bench.kinds().is_empty() && bench.actions().is_empty(), "a datagram proves nothing");
+    bench.hear_from([10, 0, 0, 3], 9, G20, hello_of(1, G20));
+    assert!(bench.kinds().iter().all(|kind| !matches!(kind, EventKind::Exit)), "the HELLO of another host");
+    bench.hear_from([10, 0, 0, 2], 8, G20, hello_of(1, G20));
+    assert!(bench.kinds().contains(&EventKind::Exit), "the HELLO of the host of the endpoint");
+
+    let mut bench = ready();
+    bench.wait(ms(5000));
+    assert_eq!(bench.kinds(), [EventKind::Evasive]);
+    drop(bench.actions());
+    bench.node.handle_beacon(bench.at(), [10, 0, 0, 2].into(), &datagram);
     assert_eq!(bench.kinds(), [EventKind::Exit]);
     assert!(matches!(
         bench.actions()[..],
