@@ -529,6 +529,10 @@ def main() -> int:
     return 1 if failed else 0
 
 
+# Attacks of other modules are added to the list of this program, also where it is run and not imported.
+sys.modules.setdefault("attack", sys.modules[__name__])
+import attack_zre  # noqa: E402, F401
+
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["serve", implementation, settings]:

@@ -281,6 +281,114 @@ def test_an_authenticator_that_raises_lets_nobody_in(capfd):
         unraisable.clear()
 
 
+PLAIN = b"\xff" + bytes(8) + b"\x7f\x03\x00PLAIN" + bytes(47)
+GUESS = b"\x05HELLO\x05guess\x05wrong"
+
+
+def test_guessers_of_a_password_leave_others_their_turn():
+    """Their handshakes wait for a slow authenticator, and for each other."""
+    running, most = collections.Counter(), collections.Counter()
+
+    def authenticator(mechanism, peer, credentials):
+        running[peer] += 1
+        most[peer] = max(most[peer], running[peer])
+        time.sleep(0.3)
+        running[peer] -= 1
+        return credentials == (b"user", b"password")
+
+    over = threading.Event()
+    guesses = collections.deque()
+
+    def guess(place):
+        while not over.is_set():
+            with contextlib.suppress(OSError):
+                stream = socket.create_connection(place, timeout=1, source_address=("127.0.0.9", 0))
+                guesses.append(stream)
+                stream.sendall(PLAIN + b"\x04" + bytes([len(GUESS)]) + GUESS)
+            if len(guesses) > 600:
+                guesses.popleft().close()
+
+    with zmtp.Router(plain=True, authenticator=authenticator) as router:
+        endpoint = router.bind(ANY)
+        thread = threading.Thread(target=guess, args=(address(endpoint),))
+        thread.start()
+        try:
+            eventually(lambda: len(guesses) >= 500)
+            for _ in range(3):
+                start = time.monotonic()
+                with zmtp.Dealer(plain=("user", "password")) as honest:
+                    honest.connect(endpoint, wait=WAIT)
+                assert time.monotonic() - start < 3
+        finally:
+            over.set()
+            thread.join()
+            for stream in guesses:
+                stream.close()
+    assert most["127.0.0.9"] <= 4
+    assert most["127.0.0.1"] == 1
+
+
+def test_a_recorded_handshake_of_curve_opens_nothing():
+    """The octets of an accepted client, sent again, belong to keys that the server has dropped."""
+    public, secret = zmtp.keypair()
+    with zmtp.Router(secret_key=secret) as router, socket.create_server(("127.0.0.1", 0)) as proxy:
+        place = address(router.bind(ANY))
+        recorded = []
+
+        def relay(source, sink, into):
+            with contextlib.suppress(OSError):
+                while piece := source.recv(65536):
+                    into.append(piece)
+                    sink.sendall(piece)
+
+        with zmtp.Dealer(secret_key=zmtp.keypair()[1], server_key=public) as dealer:
+            dealer.connect(f"tcp://127.0.0.1:{proxy.getsockname()[1]}")
+            near, far = proxy.accept()[0], socket.create_connection(place)
+            for pair in ((near, far, recorded), (far, near, [])):
+                threading.Thread(target=relay, args=pair, daemon=True).start()
+            dealer.send(b"once")
+            assert router.recv(timeout=WAIT)[1:] == [b"once"]
+        near.close()
+        far.close()
+        eventually(lambda: router.stats()["connected"] == 0)
+        opened = router.stats()["connections"]
+        for cut in (None, -1):
+            with socket.create_connection(place, timeout=WAIT) as again:
+                for piece in recorded[:cut]:
+                    again.sendall(piece)
+                    time.sleep(0.02)
+                again.settimeout(WAIT)
+                with contextlib.suppress(OSError):
+                    while again.recv(4096):
+                        pass
+        assert router.stats()["connections"] == opened
+        with pytest.raises(errors.TimedOut):
+            router.recv(timeout=0.2)
+
+
+@pytest.mark.parametrize("mechanism", [b"NULL", b"PLAIN", b"CURVE"])
+def test_a_server_takes_no_other_mechanism_than_its_own(mechanism):
+    """A client cannot do with less: without keys, or without a password."""
+    servers = {
+        b"PLAIN": {"plain": True, "authenticator": lambda *_: True},
+        b"CURVE": {"secret_key": zmtp.keypair()[1]},
+    }
+    for name, settings in servers.items():
+        if name == mechanism:
+            continue
+        with zmtp.Router(**settings) as router:
+            place = address(router.bind(ANY))
+            with socket.create_connection(place, timeout=WAIT) as stream:
+                stream.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + mechanism.ljust(20, b"\0") + bytes(32))
+                stream.sendall(ready() + b"\x00\x05stole")
+                with contextlib.suppress(OSError):
+                    while stream.recv(4096):
+                        pass
+            assert router.stats()["connections"] == 0
+            with pytest.raises(errors.TimedOut):
+                router.recv(timeout=0.1)
+
+
 def test_stats_count_both_ways(pair):
     router, dealer = pair
     dealer.send_many([b"12345"] * 10)

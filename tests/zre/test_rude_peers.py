@@ -145,6 +145,27 @@ def test_a_peer_that_answers_from_nowhere_else_moves_to_another_address(scene, p
     assert len(ours.told("EXIT", UUID)) == 1
 
 
+def test_a_hello_with_the_endpoint_of_a_live_peer_ends_nothing(scene):
+    """It comes from another host than the endpoint that it names: ours answers there, and the peer stays."""
+    ours, rude = scene
+    good = ours.told("ENTER")[0]
+    number = rude.ask("connect", endpoint=ours.endpoint, identity=IDENTITY)
+    rude.ask("hello", number=number, endpoint=good["address"])
+    ours.wait("ENTER", UUID, address=good["address"])
+    assert ours.ask("call", method="stats")["endpoints_refused"] == 1
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["tcp://127.0.0.1:22", "tcp://0.0.0.0:22", "tcp://192.0.2.1:22", "tcp://localhost:22"]
+)
+def test_a_hello_makes_a_node_connect_to_no_other_host(scene, endpoint):
+    ours, rude = scene
+    number = rude.ask("connect", endpoint=ours.endpoint, identity=IDENTITY)
+    rude.ask("hello", number=number, endpoint=endpoint)
+    ours.wait("ENTER", UUID)
+    assert ours.ask("call", method="stats")["endpoints_refused"] == 1
+
+
 def test_datagrams_of_every_length(scene):
     ours, rude = scene
     for octets in [

@@ -10,9 +10,16 @@ import random
 import socket
 import sys
 import threading
+from pathlib import Path
 
 import lines
 import zmtp_by_hand as zmtp
+
+
+def resets():
+    table = Path("/proc/net/snmp").read_text().splitlines()
+    names, values = (line.split() for line in table if line.startswith("Tcp:"))
+    return int(values[names.index("OutRsts")])
 
 
 def greeting36(endpoint, *, sequence=1, version=2, name="rude"):
@@ -86,12 +93,19 @@ class Rude:
         writer.close()
         return back.hex()
 
-    async def hold(self, endpoint, count):
-        """Connections that say nothing."""
+    async def hold(self, endpoint, count, handshake=False):
+        """Connections that say nothing, or nothing after the handshake, up to the first that fails."""
+        place = where(endpoint)
         for _ in range(count):
             try:
-                self.held.append(await asyncio.open_connection(*where(endpoint)))
-            except ConnectionError:
+                async with asyncio.timeout(1):
+                    if handshake:
+                        identity = b"\x01" + os.urandom(16)
+                        connection = await zmtp.connect(*place, "DEALER", identity, "3.0", self.address)
+                    else:
+                        connection = await asyncio.open_connection(*place)
+                self.held.append(connection)
+            except (ConnectionError, TimeoutError, zmtp.Refused, zmtp.Broken):
                 break
         return len(self.held)
 
@@ -100,12 +114,22 @@ class Rude:
         with self.udp() as s:
             s.sendto(bytes.fromhex(octets), (to or self.broadcast, port))
 
-    async def flood(self, count, to, seed=1, port=5670):
-        """Beacons of nodes that do not exist, at ports of ours without a listener."""
-        chance = random.Random(seed)
+    async def listen(self):
+        """A listener that takes connections and never speaks; gives its port."""
+        stream = socket.create_server((self.address, 0), backlog=4096)
+        self.held.append(stream)
+        return stream.getsockname()[1]
+
+    async def reset(self):
+        """How many connections this host has refused, and so how many were asked for."""
+        return resets()
+
+    async def flood(self, count, to, seed=1, port=5670, mailbox=None):
+        """Beacons of nodes that do not exist, at ports of ours without a listener, or at one of them."""
+        chance, chosen = random.Random(seed), mailbox
         with self.udp() as s:
             for number in range(count):
-                mailbox = chance.randrange(1, 0x10000).to_bytes(2, "big")
+                mailbox = (chosen or chance.randrange(1, 0x10000)).to_bytes(2, "big")
                 s.sendto(b"ZRE\x01" + chance.randbytes(16) + mailbox, (to, port))
                 if not number % 200:
                     # As fast as a network would bring them, not as fast as a veth can drop them.
