@@ -275,7 +275,8 @@ SESSION: dict[str, Stat] = {
     "queries.open": Stat("gauge", "queries", "Queries of others that this session has not finished."),
     "drops": _messages(
         "What was lost: the sum of link.tx_dropped, link.rx_shm_failed, handler.dropped,"
-        " handler.queries_dropped, handler.replies_dropped, session.dropped.put_no_link and session.dropped.out_link_lost."
+        " handler.queries_dropped, handler.replies_dropped, session.dropped.put_no_link and"
+        " session.dropped.out_link_lost."
     ),
     "drops.per_second": Stat("gauge", "messages/s", "How fast drops rises, as the mean over drops.seconds."),
     "drops.seconds": Stat(
