@@ -24,11 +24,20 @@ pub const MAX_LOCATORS: usize = 256;
 /// was reported, at a few kilobytes of memory.
 pub const MAX_LINK_STATES: usize = 10_000;
 
-/// Most routers in one network. Each change of a link may cost work for each pair of them: a tree for
-/// every router, some 100 ms altogether at this bound.
+/// Most links in all records of a link-state list: four times as many as a network may have. Each takes a byte of a
+/// message and eight in memory.
+pub const MAX_TOLD_LINKS: usize = 4 * MAX_ROUTER_LINKS;
+
+/// Most locators in all records of a link-state list: sixteen for each node of the longest one.
+pub const MAX_TOLD_LOCATORS: usize = 16 * MAX_LINK_STATES;
+
+/// Most routers in one network, but each neighbour may tell of half of an equal part of them in any case. Each
+/// change of a link may cost work for each pair of them: a tree for every router, some 100 ms altogether at this
+/// bound.
 pub const MAX_ROUTERS: usize = 1024;
 
-/// Most links that all routers of one network say they have: 16 for each, both ends counted.
+/// Most links that all routers of one network say they have: 16 for each, both ends counted; shared by neighbours as
+/// the routers are.
 pub const MAX_ROUTER_LINKS: usize = 16 * MAX_ROUTERS;
 
 /// Longest key expression: its length travels as `z16`.

@@ -48,6 +48,7 @@ impl Node {
             }
             self.stats.ignored += ignored;
             self.apply(changes);
+            self.tables.note_work(self.network.take_work());
         } else {
             self.handle_gossip(from, &list);
         }

@@ -247,8 +247,9 @@ impl Node {
 
     /// Carries out the consequences of a change of the network.
     pub(super) fn apply(&mut self, changes: Changes) {
-        for (to, list) in changes.send {
-            self.send_link_state(to, &list);
+        for (faces, list) in changes.send {
+            let oam = Oam::new(Oam::LINK_STATE, ExtBody::ZBuf(list.encode()));
+            faces.into_iter().for_each(|to| self.send(to, NetworkMessage::Oam(oam.clone())));
         }
         let mut members: BTreeSet<ZenohId> = changes.added.into_iter().collect();
         if !changes.removed.is_empty() {
@@ -299,6 +300,8 @@ impl Node {
 
     /// Computes the trees, if due, and sends new children all declarations for their branch.
     pub(super) fn grow_trees(&mut self, now: Now) {
+        let answers = self.network.answer_claims(now.mono);
+        self.apply(answers);
         let Some(mut changes) = self.network.handle_timeout(now.mono) else { return };
         let fresh = core::mem::take(&mut changes.fresh);
         self.version += 1;

@@ -8,7 +8,7 @@ use crate::{
     Text,
     buf::{Reader, Sink, put_vle, put_zbytes},
     error::{DecodeErrorKind, Result},
-    limits::{MAX_LINK_STATES, MAX_LOCATORS},
+    limits::{MAX_LINK_STATES, MAX_LOCATORS, MAX_TOLD_LINKS, MAX_TOLD_LOCATORS},
     zenoh::{WhatAmI, ZenohId},
 };
 use bytes::Bytes;
@@ -54,8 +54,9 @@ impl LinkStateList {
         let mut r = Reader::new(body);
         let count = r.count(MAX_LINK_STATES, READING)?;
         let mut records = Vec::with_capacity(count.min(64));
+        let mut room = Room { links: MAX_TOLD_LINKS, locators: MAX_TOLD_LOCATORS };
         for _ in 0..count {
-            records.push(LinkState::decode(&mut r)?);
+            records.push(LinkState::decode(&mut r, &mut room)?);
         }
         r.finish(READING)?;
         Ok(Self(records))
@@ -73,8 +74,14 @@ impl LinkStateList {
     }
 }
 
+/// Room that is left in a list.
+struct Room {
+    links: usize,
+    locators: usize,
+}
+
 impl LinkState {
-    fn decode(r: &mut Reader<'_>) -> Result<Self> {
+    fn decode(r: &mut Reader<'_>, room: &mut Room) -> Result<Self> {
         let options = r.vle("link state options")?;
         let mut record = Self {
             psid: r.vle("link state psid")?,
@@ -94,14 +101,16 @@ impl LinkState {
             })?);
         }
         if options & LOCATORS != 0 {
-            let count = r.count(MAX_LOCATORS, "link state locators")?;
+            let count = r.count(MAX_LOCATORS.min(room.locators), "link state locators")?;
+            room.locators -= count;
             let mut locators = Vec::with_capacity(count);
             for _ in 0..count {
                 locators.push(r.text(u64::from(u8::MAX), "link state locator")?);
             }
             record.locators = Some(locators);
         }
-        let count = r.count(MAX_LINK_STATES, "link state links")?;
+        let count = r.count(MAX_LINK_STATES.min(room.links), "link state links")?;
+        room.links -= count;
         for _ in 0..count {
             record.links.push(r.vle("link state link")?);
         }
@@ -196,6 +205,20 @@ mod tests {
         };
         let list = LinkStateList(vec![router(0, 2, 0xa3, vec![1]), router(1, 0, 0xa2, Vec::new())]);
         check("02 03 00 02 01 a3 01 01 01 03 01 00 01 a2 01 00", &list);
+    }
+
+    /// A byte of a message would else take eight or more in memory, and a message may have 256 MiB.
+    #[test]
+    fn a_list_has_a_bound_for_all_of_its_records() {
+        let list = |record: &LinkState, count| LinkStateList(vec![record.clone(); count]).encode();
+        let linked = LinkState { links: vec![1; MAX_LINK_STATES], ..LinkState::default() };
+        let most = MAX_TOLD_LINKS / MAX_LINK_STATES;
+        assert!(LinkStateList::decode(&list(&linked, most)).is_ok());
+        assert!(LinkStateList::decode(&list(&linked, most + 1)).is_err());
+        let located = LinkState { locators: Some(vec!["".into(); MAX_LOCATORS]), ..LinkState::default() };
+        let most = MAX_TOLD_LOCATORS / MAX_LOCATORS;
+        assert!(LinkStateList::decode(&list(&located, most)).is_ok());
+        assert!(LinkStateList::decode(&list(&located, most + 1)).is_err());
     }
 
     #[test]

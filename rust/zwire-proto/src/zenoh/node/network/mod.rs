@@ -3,6 +3,7 @@
 //! Each router numbers the routers that it knows, itself 0, and uses these numbers towards its
 //! neighbours. The meaning of a neighbour's numbers is kept per link.
 
+mod disputes;
 mod records;
 mod tree;
 mod withdrawn;
@@ -22,6 +23,7 @@ use crate::{
     },
 };
 use core::time::Duration;
+use disputes::Disputes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tree::{Graph, Tree};
 use withdrawn::Withdrawn;
@@ -36,6 +38,12 @@ const TREE_PATIENCE: Duration = Duration::from_millis(500);
 /// Fewest free numbers before one is assigned to another router: a neighbour may still have messages on
 /// the way that use the number in its old meaning.
 const FREE_NUMBERS: usize = 256;
+/// Routers and links that are visited at once to compute trees, about a millisecond; the other trees follow in
+/// further steps.
+const VISITED_AT_ONCE: usize = 50_000;
+
+/// Announced links of a router, and their weights; 0: none.
+type Links = BTreeMap<ZenohId, u16>;
 
 #[derive(Debug)]
 pub(super) struct NetworkRouter {
@@ -44,8 +52,9 @@ pub(super) struct NetworkRouter {
     sn: u64,
     /// Locators; only of neighbours, and of this node.
     locators: Vec<Text>,
-    /// Announced links and their weights; 0: none.
-    links: BTreeMap<ZenohId, u16>,
+    links: Links,
+    /// Face of the neighbour that told of the links. `None`: this node did, or a link that has ended.
+    teller: Option<FaceId>,
     pub(super) entities: [BTreeSet<ResourceId>; 3],
     /// Faces that were sent them: the children in its tree. `None`: not needed so far, as it has no
     /// declarations.
@@ -69,7 +78,7 @@ struct Link {
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     /// Link states for the neighbours.
-    pub(super) send: Vec<(FaceId, LinkStateList)>,
+    pub(super) send: Vec<(Vec<FaceId>, LinkStateList)>,
     pub(super) added: Vec<ZenohId>,
     /// Routers that left, with their declarations.
     pub(super) removed: Vec<(RouterIx, NetworkRouter)>,
@@ -93,8 +102,16 @@ pub(super) struct Network {
     was_linked: bool,
     /// Time at which the trees must be computed, and the latest time to which that may be put off.
     due: Option<(Duration, Duration)>,
+    disputes: Disputes,
+    /// For each number, whether the router is in reach; `None`: not known after a change.
+    reach: Option<Vec<bool>>,
     graph: Graph,
     trees: BTreeMap<RouterIx, Tree>,
+    /// Routers for which the children in their new trees are not computed yet, and the one after the last.
+    growing: BTreeSet<RouterIx>,
+    grown: RouterIx,
+    /// Estimated time of the work on link states since it was last taken, in nanoseconds.
+    work: u64,
     /// Declarations of this node to the network.
     pub(super) announced: [BTreeMap<KeyExpr, QueryableInfo>; 3],
     pub(super) withdrawn: Withdrawn,
@@ -154,6 +171,13 @@ impl Network {
         Some((parent.and_then(zid), children.into_iter().filter_map(zid).collect()))
     }
 
+    /// Announced links of a router.
+    #[cfg(test)]
+    pub(super) fn links_of(&self, zid: ZenohId) -> Vec<ZenohId> {
+        let router = self.by_zid.get(&zid).and_then(|ix| self.get(*ix));
+        router.into_iter().flat_map(|router| router.links.keys().copied()).collect()
+    }
+
     /// The number of a router.
     #[cfg(test)]
     pub(super) fn number(&self, zid: ZenohId) -> Option<RouterIx> {
@@ -161,32 +185,44 @@ impl Network {
     }
 
     /// A number for a router that is not known yet; `None`: there are too many.
-    fn add(&mut self, zid: ZenohId, whatami: WhatAmI) -> Option<RouterIx> {
-        if self.by_zid.len() >= MAX_ROUTERS {
+    fn add(&mut self, zid: ZenohId, whatami: WhatAmI, teller: FaceId) -> Option<RouterIx> {
+        if self.by_zid.len() >= 2 * MAX_ROUTERS {
             return None;
         }
         let reused = if self.free.len() > FREE_NUMBERS { self.free.pop_front() } else { None };
         let ix = match reused {
             Some(ix) => ix,
             None => {
-                // Bounded by MAX_ROUTERS + FREE_NUMBERS.
+                // Bounded by 2 * MAX_ROUTERS + FREE_NUMBERS.
                 self.routers.push(None);
                 RouterIx::try_from(self.routers.len() - 1).ok()?
             }
         };
-        self.routers[usize::from(ix)] = Some(NetworkRouter::new(zid, whatami, Vec::new()));
+        let router = NetworkRouter::new(zid, whatami, Vec::new());
+        self.routers[usize::from(ix)] = Some(NetworkRouter { teller: Some(teller), ..router });
         self.by_zid.insert(zid, ix);
+        self.reach = None;
         Some(ix)
     }
 
     /// For each number, whether the router can be reached from here along announced links.
-    fn reachable(&self) -> Vec<bool> {
+    fn reachable(&mut self) -> Vec<bool> {
+        if let Some(known) = &self.reach {
+            return known.clone();
+        }
+        let seen = self.visit();
+        self.reach = Some(seen.clone());
+        seen
+    }
+
+    fn visit(&self) -> Vec<bool> {
         let mut seen = vec![false; self.routers.len()];
         seen[usize::from(OWN)] = true;
         let mut stack = vec![OWN];
         while let Some(at) = stack.pop() {
             let Some(router) = self.get(at) else { continue };
-            for to in router.links.keys().filter_map(|zid| self.by_zid.get(zid)) {
+            let links = router.links.keys().chain(self.disputes.links_of(at));
+            for to in links.filter_map(|zid| self.by_zid.get(zid)) {
                 if !core::mem::replace(&mut seen[usize::from(*to)], true) {
                     stack.push(*to);
                 }
@@ -206,7 +242,7 @@ impl Network {
         seen
     }
 
-    fn come_into_reach(&self, before: &[bool]) -> BTreeSet<RouterIx> {
+    fn come_into_reach(&mut self, before: &[bool]) -> BTreeSet<RouterIx> {
         let after = self.reachable();
         let fresh = |ix: &usize| after[*ix] && !before.get(*ix).copied().unwrap_or(false);
         (0..after.len()).filter(fresh).filter_map(|ix| RouterIx::try_from(ix).ok()).collect()
@@ -214,6 +250,7 @@ impl Network {
 
     fn remove_unreachable(&mut self) -> Vec<(RouterIx, NetworkRouter)> {
         let seen = self.reachable();
+        self.reach = None;
         let mut removed = Vec::new();
         for (ix, slot) in (0..).zip(&mut self.routers) {
             if !seen[usize::from(ix)]
@@ -264,8 +301,9 @@ impl Network {
         self.due = Some((now.saturating_add(TREE_DELAY).min(latest), latest));
     }
 
-    pub(super) fn next_deadline(&self) -> Option<Duration> {
-        self.due.map(|(due, _)| due)
+    pub(super) fn next_deadline(&self, now: Duration) -> Option<Duration> {
+        let growing = (!self.growing.is_empty()).then_some(now);
+        [growing, self.due.map(|(due, _)| due), self.disputes.next_deadline()].into_iter().flatten().min()
     }
 
     /// Computes the trees and removes unreachable routers, if due. `None`: not due.
@@ -273,20 +311,41 @@ impl Network {
     /// Removal waits for this moment: after a link state that cuts off routers, the next one may bring
     /// another way, and declarations dropped in between would not be repeated.
     pub(super) fn handle_timeout(&mut self, now: Duration) -> Option<Changes> {
-        self.due.filter(|(due, _)| *due <= now)?;
-        self.due = None;
-        self.withdrawn.forget(now);
-        let removed = self.remove_unreachable();
-        self.trees.clear();
-        self.graph = self.edges();
+        let mut changes = Changes::default();
+        if self.due.is_some_and(|(due, _)| due <= now) {
+            self.due = None;
+            self.withdrawn.forget(now);
+            changes.removed = self.remove_unreachable();
+            self.trees.clear();
+            self.graph = self.edges();
+            if self.growing.is_empty() {
+                self.grown = OWN;
+            }
+            self.growing = (0..self.routers.len() as RouterIx).collect();
+        } else if self.growing.is_empty() {
+            return None;
+        }
+        changes.fresh = self.grow();
+        Some(changes)
+    }
+
+    /// Computes the children of routers in their new trees, as many as a step may. Returns those that are new.
+    fn grow(&mut self) -> Vec<(RouterIx, Vec<FaceId>)> {
         let mut fresh = Vec::new();
-        for ix in 0..self.routers.len() as RouterIx {
+        let mut left = VISITED_AT_ONCE;
+        while left > 0 {
+            // Changes that come sooner than all trees are computed must not keep any router from its turn.
+            let next = self.growing.range(self.grown..).next().or_else(|| self.growing.first()).copied();
+            let Some(ix) = next else { break };
+            self.growing.remove(&ix);
+            self.grown = ix.saturating_add(1);
             let Some(router) = self.get(ix) else { continue };
             if ix != OWN && router.entities.iter().all(BTreeSet::is_empty) && !self.withdrawn.has(router.zid)
             {
                 self.get_mut(ix).into_iter().for_each(|router| router.told = None);
                 continue;
             }
+            left = left.saturating_sub(self.routers.len() + self.graph.size());
             let children = self.children(ix);
             let Some(router) = self.get_mut(ix) else { continue };
             let before = router.told.replace(children.clone());
@@ -296,7 +355,7 @@ impl Network {
                 fresh.push((ix, new));
             }
         }
-        Some(Changes { removed, fresh, ..Changes::default() })
+        fresh
     }
 
     /// The links announced by both ends.
@@ -369,6 +428,11 @@ impl Network {
         self.tree(OWN).distance(to)
     }
 
+    /// Takes the estimated time of the work on link states, in nanoseconds.
+    pub(super) fn take_work(&mut self) -> u64 {
+        core::mem::take(&mut self.work)
+    }
+
     /// Whether a record is about a neighbour or this node.
     fn is_near(&self, zid: ZenohId) -> bool {
         self.get(OWN).is_some_and(|own| own.zid == zid) || self.links.values().any(|link| link.zid == zid)
@@ -382,7 +446,8 @@ impl NetworkRouter {
             whatami,
             sn: 0,
             locators,
-            links: BTreeMap::new(),
+            links: Links::new(),
+            teller: None,
             entities: Default::default(),
             told: None,
             retell: false,

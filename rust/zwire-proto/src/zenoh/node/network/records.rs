@@ -1,9 +1,13 @@
 //! Link-state records of routers, sent and received.
 
-use super::{Changes, Link, Network, OWN, RouterIx, may_number};
+use super::{
+    Changes, Link, Links, Network, NetworkRouter, OWN, RouterIx,
+    disputes::{is_newer, next_sn},
+    may_number,
+};
 use crate::{
     Now, Text,
-    limits::MAX_ROUTER_LINKS,
+    limits::{MAX_ROUTER_LINKS, MAX_ROUTERS},
     zenoh::{
         WhatAmI, ZenohId,
         node::FaceId,
@@ -13,19 +17,54 @@ use crate::{
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Time to visit a router or a link, in nanoseconds.
+const VISIT_NS: u64 = 100;
+
 /// Contents of a record beside the links.
 #[derive(Clone, Copy, Default)]
-struct Detail {
+pub(super) struct Detail {
     /// Whether the id is included, for receivers that do not know the number.
-    zid: bool,
-    locators: bool,
+    pub(super) zid: bool,
+    pub(super) locators: bool,
+}
+
+/// Routers and links that a neighbour has told of, and may tell of.
+///
+/// A neighbour gets what it asks for while the network has it, and half of an equal part even if others have taken
+/// all: routers that one of them invents do not keep out those behind the others.
+struct Told {
+    face: FaceId,
+    routers: usize,
+    links: usize,
+    /// Number of links to neighbours.
+    tellers: usize,
+}
+
+impl Told {
+    /// Room for more of something of which there are `all`, `own` of them told by this neighbour.
+    fn room(&self, all: usize, own: usize, bound: usize) -> usize {
+        let share = bound / (2 * self.tellers.max(1));
+        bound.saturating_sub(all).max(share.saturating_sub(own)).min((2 * bound).saturating_sub(all))
+    }
+}
+
+/// List of link states of a neighbour, while it is handled.
+struct Hearing {
+    now: Duration,
+    link: Link,
+    told: Told,
+    /// Neighbours that have announced themselves on links of their own.
+    near: BTreeSet<ZenohId>,
+    new: BTreeSet<RouterIx>,
+    updated: BTreeMap<RouterIx, Detail>,
+    changes: Changes,
 }
 
 impl Network {
     pub(in super::super) fn link_up(&mut self, now: Now, face: FaceId, zid: ZenohId) -> Changes {
         let before = self.reachable();
         let mut changes = Changes::default();
-        if !self.contains(zid) && self.add(zid, WhatAmI::Router).is_some() {
+        if !self.contains(zid) && self.add(zid, WhatAmI::Router, face).is_some() {
             changes.added.push(zid);
         }
         self.was_linked = true;
@@ -35,13 +74,12 @@ impl Network {
         let introduce = Detail { zid: true, ..Detail::default() };
         let mut news: Vec<LinkState> = fresh.iter().filter_map(|ix| self.record(*ix, introduce)).collect();
         news.extend(self.record(OWN, Detail::default()));
-        for other in self.links.keys().filter(|other| **other != face) {
-            changes.send.push((*other, LinkStateList(news.clone())));
-        }
+        let others = self.links.keys().filter(|other| **other != face).copied().collect();
+        changes.send.push((others, LinkStateList(news)));
         let all = self.all().map(|(ix, _)| ix).collect::<Vec<_>>();
         let full = Detail { zid: true, locators: true };
         let table = all.into_iter().filter_map(|ix| self.record(ix, full)).collect();
-        changes.send.push((face, LinkStateList(table)));
+        changes.send.push((vec![face], LinkStateList(table)));
         self.touch(now.mono);
         changes
     }
@@ -53,18 +91,24 @@ impl Network {
             if let Some(told) = &mut router.told {
                 told.remove(&face);
             }
+            if router.teller == Some(face) {
+                router.teller = None;
+            }
         }
         self.touch(now.mono);
         if self.links.values().any(|other| other.zid == link.zid) {
             return changes;
         }
         self.relink(now);
+        let believed = self.believe_claim(link.zid);
         self.note_reach();
         if self.links.is_empty() {
             // No other way can appear, so removal need not wait.
             changes.removed = self.remove_unreachable();
         }
-        changes.send = self.to_all_links(Detail::default());
+        let (faces, mut list) = self.to_all_links(Detail::default());
+        list.0.extend(believed.and_then(|ix| self.record(ix, Detail::default())));
+        changes.send.push((faces, list));
         changes
     }
 
@@ -75,33 +119,51 @@ impl Network {
         }
         self.relink(now);
         if self.gossip {
-            changes.send = self.to_all_links(Detail { locators: true, ..Detail::default() });
+            changes.send.push(self.to_all_links(Detail { locators: true, ..Detail::default() }));
         }
         changes
     }
 
-    /// The record of this node, for each link.
-    fn to_all_links(&self, detail: Detail) -> Vec<(FaceId, LinkStateList)> {
+    /// Takes over the newest state that others told of a neighbour, after the last link to it has ended. Returns
+    /// its number, if there was a newer one.
+    fn believe_claim(&mut self, zid: ZenohId) -> Option<RouterIx> {
+        let ix = self.by_zid.get(&zid).copied()?;
+        let claim = self.take_claim(ix)?;
+        self.reach = None;
+        self.get(ix).filter(|router| router.is_superseded(claim.sn, &claim.links))?;
+        let room = MAX_ROUTER_LINKS.saturating_sub(self.edges);
+        let links: Links =
+            claim.links.into_iter().filter(|(other, _)| self.contains(*other)).take(room).collect();
+        let router = self.routers[usize::from(ix)].as_mut()?;
+        self.edges = self.edges - router.links.len() + links.len();
+        (router.sn, router.links, router.teller) = (claim.sn, links, None);
+        Some(ix)
+    }
+
+    /// The record of this node, for all links.
+    pub(super) fn to_all_links(&self, detail: Detail) -> (Vec<FaceId>, LinkStateList) {
         let list = LinkStateList(self.record(OWN, detail).into_iter().collect());
-        self.links.keys().map(|face| (*face, list.clone())).collect()
+        (self.links.keys().copied().collect(), list)
     }
 
     /// Announces the own links as a new state. Its number is the time, so that the states of a
     /// restarted router are newer than its earlier ones.
     fn relink(&mut self, now: Now) {
-        let links: BTreeMap<ZenohId, u16> = self
+        let links: Links = self
             .links
             .values()
             .filter(|link| self.contains(link.zid))
             .map(|link| (link.zid, self.weights.get(&link.zid).copied().unwrap_or(0)))
             .collect();
+        self.reach = None;
         let Some(own) = self.routers[usize::from(OWN)].as_mut() else { return };
         self.edges = self.edges - own.links.len() + links.len();
         own.links = links;
-        own.sn = (own.sn + 1).max(micros(now.wall));
+        let (next, wall) = (next_sn(own.sn), micros(now.wall));
+        own.sn = if is_newer(wall, next) { wall } else { next };
     }
 
-    fn record(&self, ix: RouterIx, detail: Detail) -> Option<LinkState> {
+    pub(super) fn record(&self, ix: RouterIx, detail: Detail) -> Option<LinkState> {
         let router = self.get(ix)?;
         let links: Vec<(u64, u16)> = router
             .links
@@ -132,9 +194,8 @@ impl Network {
         face: FaceId,
         list: &LinkStateList,
     ) -> (Changes, u64) {
-        let mut changes = Changes::default();
         let mut ignored = 0;
-        let Some(mut link) = self.links.remove(&face) else { return (changes, 0) };
+        let Some(mut link) = self.links.remove(&face) else { return (Changes::default(), 0) };
         let before = self.reachable();
         for record in &list.0 {
             let named = record.zid.filter(|zid| record.psid != 0 || *zid == link.zid);
@@ -142,21 +203,24 @@ impl Network {
                 link.psids.insert(record.psid, zid);
             }
         }
-        let mut new: BTreeSet<RouterIx> = BTreeSet::new();
-        let mut updated: BTreeMap<RouterIx, Detail> = BTreeMap::new();
+        let mut hearing = self.listen(now, face, link);
         for record in &list.0 {
-            if !self.handle_record(&link, record, &mut new, &mut updated, &mut changes) {
+            if !self.handle_record(&mut hearing, record) {
                 ignored += 1;
             }
         }
+        let Hearing { mut link, new, updated, mut changes, .. } = hearing;
         link.introduced |= link.psids.contains_key(&0);
         self.links.insert(face, link);
+        self.note_work(visits(&list.0));
         if new.is_empty() && updated.is_empty() {
             return (changes, ignored);
         }
         self.touch(now);
         changes.added = new.iter().filter_map(|ix| self.get(*ix)).map(|router| router.zid).collect();
 
+        // All of them are visited, to see which are in reach.
+        self.note_work(self.by_zid.len() + self.edges);
         // Routers that come into reach are announced to all neighbours, also to the sender: in this way
         // they learn the numbers of this node. Unreachable routers are not announced.
         let fresh = self.come_into_reach(&before);
@@ -168,74 +232,129 @@ impl Network {
         let reached = self.note_reach();
         let rest = updated.iter().filter(|(ix, _)| !fresh.contains(ix) && reached[usize::from(**ix)]);
         all.extend(rest.filter_map(|(ix, detail)| self.record(*ix, *detail)));
-        for to in self.links.keys() {
-            let list = if *to == face { &news } else { &all };
+        let others = self.links.keys().filter(|to| **to != face).copied().collect();
+        for (to, list) in [(vec![face], news), (others, all)] {
             if !list.is_empty() {
-                changes.send.push((*to, LinkStateList(list.clone())));
+                self.note_work(visits(&list));
+                changes.send.push((to, LinkStateList(list)));
             }
         }
         (changes, ignored)
     }
 
-    /// Returns whether the record was about a known router, or made it known.
-    fn handle_record(
-        &mut self,
-        link: &Link,
-        record: &LinkState,
-        new: &mut BTreeSet<RouterIx>,
-        updated: &mut BTreeMap<RouterIx, Detail>,
-        changes: &mut Changes,
-    ) -> bool {
+    fn listen(&self, now: Duration, face: FaceId, link: Link) -> Hearing {
+        let by_it = || self.routers.iter().flatten().filter(|router| router.teller == Some(face));
+        Hearing {
+            now,
+            told: Told {
+                face,
+                routers: by_it().count(),
+                links: by_it().map(|router| router.links.len()).sum(),
+                tellers: self.links.len() + 1,
+            },
+            near: self.links.values().filter(|other| other.introduced).map(|other| other.zid).collect(),
+            link,
+            new: BTreeSet::new(),
+            updated: BTreeMap::new(),
+            changes: Changes::default(),
+        }
+    }
+
+    fn note_work(&mut self, visited: usize) {
+        self.work += VISIT_NS * visited as u64;
+    }
+
+    /// Returns whether the record was about a known router, or made it known, and may be told by this neighbour.
+    fn handle_record(&mut self, hearing: &mut Hearing, record: &LinkState) -> bool {
         // The last meaning given to a number counts, within bounds; 0 is always the neighbour.
-        let Some(zid) = link.psids.get(&record.psid).copied() else { return false };
+        let Some(zid) = hearing.link.psids.get(&record.psid).copied() else { return false };
+        let told = hearing.links(zid, record);
+        let links: Links = told.iter().copied().collect();
         let known = self.by_zid.get(&zid).copied();
-        if known == Some(OWN) {
-            return true;
+        let speaks_for_itself = zid != hearing.link.zid && hearing.near.contains(&zid);
+        if let Some(ix) = known.filter(|ix| *ix == OWN || speaks_for_itself) {
+            return !self.dispute(hearing.now, ix, record.sn, links);
         }
         let whatami = record.whatami.unwrap_or(WhatAmI::Router);
-        let Some(ix) = known.or_else(|| self.add(zid, whatami)) else { return false };
-        if known.is_none() {
-            new.insert(ix);
-        }
+        let Some(ix) = known.or_else(|| self.add_told(hearing, zid, whatami)) else { return false };
         // A neighbour's first record about itself always counts: it may have restarted, with smaller
         // numbers.
-        let first_word = record.psid == 0 && !link.introduced;
-        if known.is_some() && !first_word && self.get(ix).is_none_or(|router| record.sn <= router.sn) {
+        let first_word = record.psid == 0 && !hearing.link.introduced;
+        let is_superseded = |router: &NetworkRouter| router.is_superseded(record.sn, &links);
+        if known.is_some() && !first_word && !self.get(ix).is_some_and(is_superseded) {
             return true;
         }
-        let old = self.get(ix).map_or(0, |router| router.links.len());
-        self.edges -= old;
-        let room = MAX_ROUTER_LINKS.saturating_sub(self.edges);
-        let mut links = BTreeMap::new();
-        for (at, psid) in record.links.iter().enumerate() {
-            let Some(other) = link.psids.get(psid).copied().filter(|other| *other != zid) else { continue };
-            if !self.contains(other) {
-                match self.add(other, WhatAmI::Router) {
-                    Some(placeholder) => new.insert(placeholder),
-                    None => continue,
-                };
-            }
-            if links.len() >= room {
-                break;
-            }
-            let weight = record.weights.as_ref().and_then(|weights| weights.get(at)).copied();
-            links.insert(other, weight.unwrap_or(0));
-        }
-        self.edges += links.len();
+        self.set_links(hearing, ix, told);
         let locators = record.locators.as_ref().filter(|locators| !locators.is_empty());
         if let Some(locators) = locators {
-            changes.discovered.push((zid, whatami, locators.clone()));
+            hearing.changes.discovered.push((zid, whatami, locators.clone()));
         }
         let near = record.psid == 0;
         if let Some(router) = self.get_mut(ix) {
             router.sn = record.sn;
-            router.links = links;
             if let Some(locators) = locators.filter(|_| near) {
                 router.locators.clone_from(locators);
             }
         }
-        updated.insert(ix, Detail { zid: false, locators: near && locators.is_some() });
+        hearing.updated.insert(ix, Detail { zid: false, locators: near && locators.is_some() });
         true
+    }
+
+    /// Adds a router of which a neighbour told, within bounds.
+    fn add_told(&mut self, hearing: &mut Hearing, zid: ZenohId, whatami: WhatAmI) -> Option<RouterIx> {
+        let told = &mut hearing.told;
+        if told.room(self.by_zid.len(), told.routers, MAX_ROUTERS) == 0 {
+            return None;
+        }
+        let ix = self.add(zid, whatami, told.face)?;
+        told.routers += 1;
+        hearing.new.insert(ix);
+        Some(ix)
+    }
+
+    /// Sets the links of a router that a neighbour told, within bounds.
+    fn set_links(&mut self, hearing: &mut Hearing, ix: RouterIx, told: Vec<(ZenohId, u16)>) {
+        let face = hearing.told.face;
+        self.reach = None;
+        let Some(router) = self.routers.get_mut(usize::from(ix)).and_then(Option::as_mut) else { return };
+        self.edges -= router.links.len();
+        if router.teller == Some(face) {
+            hearing.told.links -= router.links.len();
+        }
+        router.links.clear();
+        router.teller = Some(face);
+        let room = hearing.told.room(self.edges, hearing.told.links, MAX_ROUTER_LINKS);
+        let mut links = Links::new();
+        for (other, weight) in told {
+            if links.len() >= room {
+                break;
+            }
+            if self.contains(other) || self.add_told(hearing, other, WhatAmI::Router).is_some() {
+                links.insert(other, weight);
+            }
+        }
+        self.edges += links.len();
+        hearing.told.links += links.len();
+        if let Some(router) = self.get_mut(ix) {
+            router.links = links;
+        }
+    }
+}
+
+/// Number of routers and links that are visited to read or to write records.
+fn visits(records: &[LinkState]) -> usize {
+    records.iter().map(|record| 1 + record.links.len()).sum()
+}
+
+impl Hearing {
+    /// The links in a record about a router, as far as their numbers have a meaning.
+    fn links(&self, of: ZenohId, record: &LinkState) -> Vec<(ZenohId, u16)> {
+        let weight = |at: usize| record.weights.as_ref().and_then(|weights| weights.get(at)).copied();
+        let named = record.links.iter().enumerate().filter_map(|(at, psid)| {
+            let other = self.link.psids.get(psid).copied().filter(|other| *other != of)?;
+            Some((other, weight(at).unwrap_or(0)))
+        });
+        named.collect()
     }
 }
 

@@ -56,6 +56,13 @@ fn siphash13(first: u128, second: u128) -> u64 {
 #[derive(Debug, Default)]
 pub(super) struct Graph(pub(super) Vec<Vec<(RouterIx, f64)>>);
 
+impl Graph {
+    /// Number of links, both directions counted.
+    pub(super) fn size(&self) -> usize {
+        self.0.iter().map(Vec::len).sum()
+    }
+}
+
 /// The tree of one router, as one other router sees it.
 #[derive(Debug, Default)]
 pub(super) struct Tree {

@@ -149,6 +149,13 @@ impl Fabric {
         link
     }
 
+    /// Sends a message that a node does not send by itself, from one end of a link.
+    pub(super) fn say(&mut self, link: usize, from: usize, message: NetworkMessage) {
+        let to = usize::from(self.links[link].ends[0] == End::Node(from));
+        let reliability = Reliability::Reliable;
+        self.plan(self.now + self.links[link].delay, Happening::Message { link, to, message, reliability });
+    }
+
     /// Breaks the link: messages on the way are lost, and each end notices after its own delay.
     pub(super) fn cut(&mut self, link: usize) {
         if !core::mem::replace(&mut self.links[link].alive, false) {

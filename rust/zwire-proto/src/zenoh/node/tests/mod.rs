@@ -11,6 +11,7 @@ mod gossip;
 mod gradual;
 mod groups;
 mod interests;
+mod liars;
 mod net;
 mod network;
 mod peers;

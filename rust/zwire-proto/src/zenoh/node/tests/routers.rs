@@ -3,7 +3,7 @@
 use super::*;
 
 /// A link state of a router.
-fn record(psid: u64, sn: u64, number: Option<u32>, links: &[u64]) -> LinkState {
+pub(super) fn record(psid: u64, sn: u64, number: Option<u32>, links: &[u64]) -> LinkState {
     LinkState {
         psid,
         sn,
@@ -15,7 +15,7 @@ fn record(psid: u64, sn: u64, number: Option<u32>, links: &[u64]) -> LinkState {
 }
 
 /// A message of another router, sent along a tree.
-fn along(node_id: u16, message: NetworkMessage) -> NetworkMessage {
+pub(super) fn along(node_id: u16, message: NetworkMessage) -> NetworkMessage {
     match message {
         NetworkMessage::Push(push) => NetworkMessage::Push(Push { node_id, ..push }),
         NetworkMessage::Request(request) => NetworkMessage::Request(Request { node_id, ..request }),
@@ -33,7 +33,7 @@ fn u_far_sub(key: &str) -> NetworkMessage {
 
 impl World {
     /// Output of the node, with link states in full.
-    fn words(&mut self) -> Vec<String> {
+    pub(super) fn words(&mut self) -> Vec<String> {
         let out = self.drain_raw().into_iter();
         out.map(|(to, message)| match message {
             NetworkMessage::Oam(_) => format!("{to}: {}", show_states(&message)),
@@ -42,19 +42,19 @@ impl World {
         .collect()
     }
 
-    fn tells(&mut self, face: u32, message: NetworkMessage) -> Vec<String> {
+    pub(super) fn tells(&mut self, face: u32, message: NetworkMessage) -> Vec<String> {
         self.node.handle_message(self.now(), FaceId(face), message, Reliability::Reliable).unwrap();
         self.words()
     }
 
-    fn meets(&mut self, face: u32, whatami: WhatAmI) -> Vec<String> {
+    pub(super) fn meets(&mut self, face: u32, whatami: WhatAmI) -> Vec<String> {
         let remote = Remote { zid: zid(face), whatami };
         self.node.handle_face_up(self.now(), FaceId(face), remote, FaceKind::Unicast);
         self.words()
     }
 
     /// A router at face 9 that is linked to this node only; the trees are computed.
-    fn with_router() -> Self {
+    pub(super) fn with_router() -> Self {
         let mut world = Self::with_clients(2);
         world.meets(9, WhatAmI::Router);
         world.tells(9, states(vec![record(0, 1, Some(9), &[1]), record(1, 0, Some(0xf000), &[])]));
@@ -64,7 +64,7 @@ impl World {
 }
 
 /// State numbers are microseconds of the wall clock; the clock of these tests begins here.
-const SN: u64 = 1_700_000_000_000_000;
+pub(super) const SN: u64 = 1_700_000_000_000_000;
 
 /// 9.4 "Router <-> router", with this node as R.
 #[test]
@@ -317,11 +317,15 @@ fn a_neighbour_that_starts_again_is_believed_about_itself() {
 #[test]
 fn hostile_routers_are_bounded() {
     let mut world = World::with_router();
-    // Many invented routers, each linked to all.
+    // Many invented routers, each linked to all: more links than a list may have.
     let psids: Vec<u64> = (0..3000).collect();
     let number = |n| if n == 0 { 9 } else { 0x9000 + n };
-    let crowd = (0..3000_u32).map(|n| record(u64::from(n), 9, Some(number(n)), &psids)).collect();
-    world.tells(9, states(crowd));
+    let crowd = |links: usize| {
+        let record = |n: u32| record(u64::from(n), 9, Some(number(n)), &psids[..links]);
+        states((0..3000).map(record).collect())
+    };
+    assert!(matches!(world.try_says(9, crowd(3000)), Err(FaceError::LinkState(_))));
+    world.tells(9, crowd(20));
     world.after(Duration::from_millis(100));
     let (routers, links) = world.node.network.size();
     assert!(routers <= crate::limits::MAX_ROUTERS && links <= crate::limits::MAX_ROUTER_LINKS);
