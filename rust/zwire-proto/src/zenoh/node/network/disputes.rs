@@ -6,7 +6,7 @@
 //! concerned is told of the number, and announces its state anew under a greater one, which takes the place of
 //! the claim in the whole network. When the last link to a neighbour ends, the newest claim about it counts.
 
-use super::{Changes, Links, Network, NetworkRouter, OWN, RouterIx, records::Detail};
+use super::{Changes, Detail, Links, Network, NetworkRouter, OWN, RouterIx};
 use crate::zenoh::{ZenohId, wire::LinkStateList};
 use core::time::Duration;
 use std::collections::BTreeMap;

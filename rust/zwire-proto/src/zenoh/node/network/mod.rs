@@ -74,6 +74,14 @@ struct Link {
     introduced: bool,
 }
 
+/// Contents of a record beside the links.
+#[derive(Clone, Copy, Default)]
+struct Detail {
+    /// Whether the id is included, for receivers that do not know the number.
+    zid: bool,
+    locators: bool,
+}
+
 /// Consequences of a change.
 #[derive(Debug, Default)]
 pub(super) struct Changes {

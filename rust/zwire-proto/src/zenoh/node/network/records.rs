@@ -1,7 +1,7 @@
 //! Link-state records of routers, sent and received.
 
 use super::{
-    Changes, Link, Links, Network, NetworkRouter, OWN, RouterIx,
+    Changes, Detail, Link, Links, Network, NetworkRouter, OWN, RouterIx,
     disputes::{is_newer, next_sn},
     may_number,
 };
@@ -19,14 +19,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Time to visit a router or a link, in nanoseconds.
 const VISIT_NS: u64 = 100;
-
-/// Contents of a record beside the links.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Detail {
-    /// Whether the id is included, for receivers that do not know the number.
-    pub(super) zid: bool,
-    pub(super) locators: bool,
-}
 
 /// Routers and links that a neighbour has told of, and may tell of.
 ///
