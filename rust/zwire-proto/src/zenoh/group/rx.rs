@@ -22,6 +22,13 @@ const MAX_LEASE: Duration = Duration::from_secs(60);
 /// (`zenoh-wire` 3.15), which would restore the member for a whole lease.
 const FAREWELL: Duration = Duration::from_secs(1);
 
+/// Time for each new member beyond those that join at once. A member costs the node a look at all others, and
+/// datagrams of live members wait behind a flood of JOINs. A JOIN that is ignored is repeated by its sender.
+const JOIN_PERIOD: Duration = Duration::from_micros(2500);
+
+/// Time that members may be ahead of their turns: 128 join at once.
+const JOIN_BURST: Duration = Duration::from_millis(320);
+
 /// Most recent CLOSEs that are stored.
 const MAX_FAREWELLS: usize = 64;
 
@@ -76,7 +83,7 @@ pub struct GroupStats {
     pub strangers: u64,
     /// JOINs with another version, resolution or batch size than the local ones, and of clients.
     pub unfit: u64,
-    /// JOINs beyond [`GroupConfig::max_members`].
+    /// JOINs beyond [`GroupConfig::max_members`], or of too many new members at once.
     pub too_many: u64,
     /// JOINs of a member that differ from its earlier ones, or of a second member with its id.
     pub contradictions: u64,
@@ -99,6 +106,8 @@ pub struct GroupRx {
     next_id: u64,
     /// Memory for incomplete messages, of all members.
     reassembling: usize,
+    /// Time at which all members that have joined would have done so in turns.
+    joined: Duration,
     /// Earliest possible end of a member's lease.
     look_at: Option<Duration>,
     farewells: VecDeque<(SocketAddr, Duration)>,
@@ -116,6 +125,7 @@ impl GroupRx {
             by_zid: BTreeMap::new(),
             next_id: 0,
             reassembling: 0,
+            joined: Duration::ZERO,
             look_at: None,
             farewells: VecDeque::new(),
             events: VecDeque::new(),
@@ -219,10 +229,12 @@ impl GroupRx {
             }
             self.leave(before);
         }
-        if self.members.len() >= self.config.max_members {
+        let turn = self.joined.max(now.mono);
+        if self.members.len() >= self.config.max_members || turn > now.mono.saturating_add(JOIN_BURST) {
             self.stats.too_many += 1;
             return None;
         }
+        self.joined = turn.saturating_add(JOIN_PERIOD);
         self.stats.joins += 1;
         self.join(now, from, join);
         Some(())

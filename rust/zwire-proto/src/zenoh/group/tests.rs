@@ -564,3 +564,24 @@ proptest! {
         prop_assert!(world.know_each_other());
     }
 }
+
+/// Each new member costs the node a look at all others.
+#[test]
+fn members_beyond_those_of_a_burst_join_in_turns() {
+    let config = config(0);
+    let mut node = Node::new(&config, addr(0), Now::at(START));
+    let mut joined = |at: Duration| {
+        for n in 1..2000 {
+            node.hear(Now::at(at), addr(n), encode(&TransportMessage::Join(join(n))));
+        }
+        node.events(Now::at(at));
+        node.members.len()
+    };
+    let first = joined(START);
+    assert!((128..=130).contains(&first), "{first}");
+    assert_eq!(joined(START), first, "those that have joined are members");
+    let second = Duration::from_secs(1);
+    assert_eq!(joined(START + second), 2 * first);
+    let last = (2..9).map(|n| joined(START + second * n)).last();
+    assert_eq!(last, Some(config.max_members));
+}
