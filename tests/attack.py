@@ -35,6 +35,14 @@ QUIET = {"scouting/multicast/enabled": False}
 SECONDS = 8.0
 """Time of an attack, if it has no end of its own."""
 
+SCALE = 1.0
+"""Part of the load of attacks; tests that only show that an attack runs use less."""
+
+
+def scaled(count: int) -> int:
+    """Part of a count, at least one."""
+    return max(1, round(SCALE * count))
+
 
 class Router:
     """A router in a process of its own."""
@@ -58,6 +66,13 @@ class Router:
             return int(next(line for line in lines if line.startswith(name + ":")).split()[1]) / 1024
         return 0.0
 
+    def seconds(self) -> float:
+        """Processor time so far; 0 if the process is gone."""
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return 0.0
+
     def lives(self) -> bool:
         return self.process.poll() is None
 
@@ -76,18 +91,24 @@ def serve(implementation: str, settings: str) -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     config = module.Config()
-    for path, value in {"listen/endpoints": [f"tcp/127.0.0.1:{port}"], **json.loads(settings)}.items():
+    given = {"listen/endpoints": [f"tcp/127.0.0.1:{port}"], **json.loads(settings)}
+    for path, value in given.items():
         config.insert_json5(path, json.dumps(value))
     with module.open(config):
-        print(f"tcp/127.0.0.1:{port}", flush=True)
+        print(given["listen/endpoints"][0], flush=True)
         sys.stdin.read()
 
 
 class Bystanders:
-    """A publisher and a subscriber in a process of their own, until they are asked what they saw."""
+    """A publisher and a subscriber in a process of their own, until they are asked what they saw.
 
-    def __init__(self, router: Router):
-        command = [sys.executable, __file__, "watch", router.endpoint]
+    The subscriber is connected to ``far``, by default the same router. The publisher may be elsewhere:
+    ``near``, also in a multicast group, under an id.
+    """
+
+    def __init__(self, router: Router, far: Router | None = None, *, near: str = "", zid: bytes = b""):
+        ends = [near or router.endpoint, (far or router).endpoint]
+        command = [sys.executable, __file__, "watch", *ends, zid.hex()]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self.process = subprocess.Popen(command, text=True, **pipes)
         assert self.process.stdout is not None
@@ -105,20 +126,27 @@ class Bystanders:
             self.process.wait()
 
 
-def watch(endpoint: str) -> None:
-    """Publish a thousand numbered messages a second through a router, and tell how they arrived."""
+def watch(endpoint: str, far_endpoint: str, zid: str) -> None:
+    """Publish a thousand numbered messages a second through routers, and tell how they arrived."""
     from zwire import zenoh
 
-    config = {**QUIET, "mode": "client", "connect/endpoints": [endpoint]}
+    client = {**QUIET, "mode": "client"}
+    far_config = {**client, "connect/endpoints": [far_endpoint]}
+    # A group does not say whether anything is received.
+    in_group = endpoint.startswith("udp/224.")
+    if in_group:
+        config = {**QUIET, "mode": "peer", "listen/endpoints": [endpoint], "id": zid}
+    else:
+        config = {**client, "connect/endpoints": [endpoint]}
     stop = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.readline(), stop.set()), daemon=True).start()
     took: list[float] = []
-    with zenoh.open(config) as far, zenoh.open(config) as near:
+    with zenoh.open(far_config) as far, zenoh.open(config) as near:
         far.declare_subscriber(
             "calm/**", lambda s: took.append(time.monotonic() - float(s.payload.to_string()))
         )
         publisher = near.declare_publisher("calm/x", congestion_control=zenoh.CongestionControl.BLOCK)
-        end = time.monotonic() + 10
+        end = time.monotonic() + (1 if in_group else 10)
         while not publisher.matching_status.matching and time.monotonic() < end:
             time.sleep(0.01)
         print("ready", flush=True)
@@ -507,6 +535,12 @@ def shown(value: float | None) -> str:
 
 
 def main() -> int:
+    import attack_batches
+    import attack_groups
+    import attack_quic
+    import attack_routes
+
+    assert all((attack_batches, attack_groups, attack_quic, attack_routes)), "they add their attacks"
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="attacks with a name that this expression finds")
     parser.add_argument("--ours", action="store_true", help="leave the router of eclipse-zenoh alone")
@@ -537,7 +571,10 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["serve", implementation, settings]:
             serve(implementation, settings)
-        case ["watch", endpoint]:
-            watch(endpoint)
+        case ["watch", endpoint, far_endpoint, zid]:
+            watch(endpoint, far_endpoint, zid)
         case _:
-            sys.exit(main())
+            # The module that the others import and add their attacks to, not this one.
+            import attack as imported
+
+            sys.exit(imported.main())

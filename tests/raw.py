@@ -52,18 +52,26 @@ def receive(stream):
     return raw[2:]
 
 
-def introduce(address, *, lease=10, role=CLIENT, zid=None):
-    """A connection after the handshake: QoS, batches of 65535 bytes, a lease in seconds, first number 5."""
-    stream = connect(address)
+def opening(*, role=CLIENT, zid=None, compression=False):
+    """INIT with sizes and extensions: QoS, compression, patch 1."""
     zid = struct.pack("<I", 0xABCD0000 + next(_NODES)) if zid is None else zid
-    # INIT with sizes and extensions: QoS, patch 1.
-    opening = b"\xc1\x09" + bytes([(len(zid) - 1) << 4 | role]) + zid
-    stream.sendall(batch(opening + b"\x0a\xff\xff\x81\x27\x01"))
-    ack = receive(stream)
+    head = b"\xc1\x09" + bytes([(len(zid) - 1) << 4 | role]) + zid
+    return batch(head + b"\x0a\xff\xff\x81" + (b"\x86" if compression else b"") + b"\x27\x01")
+
+
+def answer(ack, lease):
+    """OPEN to an INIT ACK, with a lease in seconds."""
     assert ack[0] & 0x3F == 0x21, f"no INIT ACK: {ack.hex()}"
     at = 3 + (ack[2] >> 4) + 1 + (3 if ack[0] & 0x40 else 0)
     cookie = ack[at : at + 1 + ack[at]]
-    stream.sendall(batch(b"\x42" + vle(lease) + b"\x05" + cookie))
+    return batch(b"\x42" + vle(lease) + b"\x05" + cookie)
+
+
+def introduce(address, *, lease=10, role=CLIENT, zid=None, compression=False):
+    """A connection after the handshake: QoS, batches of 65535 bytes, a lease in seconds, first number 5."""
+    stream = connect(address)
+    stream.sendall(opening(role=role, zid=zid, compression=compression))
+    stream.sendall(answer(receive(stream), lease))
     ack = receive(stream)
     assert ack[0] & 0x3F == 0x22, f"no OPEN ACK: {ack.hex()}"
     return stream
