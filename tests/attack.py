@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import importlib
 import json
 import os
 import random
@@ -535,12 +536,9 @@ def shown(value: float | None) -> str:
 
 
 def main() -> int:
-    import attack_batches
-    import attack_groups
-    import attack_quic
-    import attack_routes
-
-    assert all((attack_batches, attack_groups, attack_quic, attack_routes)), "they add their attacks"
+    for module in ("batches", "groups", "quic", "routes", "zre"):
+        # It adds its attacks to the list.
+        importlib.import_module(f"attack_{module}")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="attacks with a name that this expression finds")
     parser.add_argument("--ours", action="store_true", help="leave the router of eclipse-zenoh alone")
@@ -562,10 +560,6 @@ def main() -> int:
             print(f"{row}  {'ok' if holds else 'EXCEEDED'}", flush=True)
     return 1 if failed else 0
 
-
-# Attacks of other modules are added to the list of this program, also where it is run and not imported.
-sys.modules.setdefault("attack", sys.modules[__name__])
-import attack_zre  # noqa: E402, F401
 
 if __name__ == "__main__":
     match sys.argv[1:]:
