@@ -100,6 +100,30 @@ LEFT_OPEN = {
         ),
         1,
     ),
+    "an authenticator of PLAIN, at an end that takes long": (
+        (
+            "import ctypes; from zwire import zmtp; busy = threading.Event()\n"
+            "server = zmtp.Router(plain=True, authenticator=lambda *_: (busy.set(), time.sleep(0.5)))\n"
+            "guest = zmtp.Dealer(plain=('user', 'password'))\n"
+            "guest.connect(server.bind('tcp://127.0.0.1:*')); assert busy.wait(5)\n"
+            "libc = ctypes.CDLL(None); libc.on_exit(libc.sleep, None)\n"
+            "sys.exit(1)"
+        ),
+        1,
+    ),
+    "a filter of keys, at an end that takes long": (
+        (
+            "import ctypes; from zwire import zre; busy = threading.Event()\n"
+            "calm = dict(beacons=False, interfaces=['127.0.0.1'], bind='127.0.0.1', mailbox=0)\n"
+            "keys = [dict(zip(('public_key', 'secret_key'), zre.keypair())) for _ in range(2)]\n"
+            "one = zre.Node('one', allow=lambda _: (busy.set(), time.sleep(0.5)), **keys[0], **calm)\n"
+            "one.start(); two = zre.Node('two', **keys[1], **calm); two.start()\n"
+            "two.require_peer(one.endpoint + '|' + keys[0]['public_key']); assert busy.wait(5)\n"
+            "libc = ctypes.CDLL(None); libc.on_exit(libc.sleep, None)\n"
+            "sys.exit(1)"
+        ),
+        1,
+    ),
     "sessions of threads": (
         (
             "made = []\n"

@@ -209,7 +209,7 @@ pub(crate) fn wait_for_end(py: Python<'_>) {
 }
 
 fn call_with(callable: &Py<PyAny>, argument: Bound<'_, PyAny>) -> PyResult<()> {
-    call(callable, &PyTuple::new(argument.py(), [argument])?)
+    call(callable, &PyTuple::new(argument.py(), [argument])?).map(drop)
 }
 
 /// Reports an exception of a callback through `sys.unraisablehook`.

@@ -45,14 +45,17 @@ unsafe extern "C-unwind" {
 
 /// Calls a function of the program. May never return while the interpreter ends, see [`Stay`].
 #[allow(unsafe_code, reason = "calls of PyO3 do not let an unwinding stack through")]
-pub(crate) fn call(callable: &Py<PyAny>, arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
+pub(crate) fn call<'py>(
+    callable: &Py<PyAny>,
+    arguments: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyAny>> {
     let stay = Stay;
     // SAFETY: both are live objects, the arguments a tuple, and we hold the interpreter, as `arguments`
     // proves.
     let result = unsafe { PyObject_CallObject(callable.as_ptr(), arguments.as_ptr()) };
     core::mem::forget(stay);
     // SAFETY: a new reference, or null with an exception set.
-    unsafe { Bound::from_owned_ptr_or_err(arguments.py(), result) }.map(core::mem::drop)
+    unsafe { Bound::from_owned_ptr_or_err(arguments.py(), result) }
 }
 
 /// Guard that parks a thread when `CPython` ends it in the middle of a callback.

@@ -1,6 +1,6 @@
 //! Conversion of keyword arguments of sockets to options of the engine.
 
-use crate::{options::Options, zenoh::zbytes};
+use crate::{loops::ending, options::Options, zenoh::zbytes};
 use bytes::Bytes;
 use core::time::Duration;
 use pyo3::{
@@ -144,7 +144,9 @@ fn ask(py: Python<'_>, callable: &Py<PyAny>, remote: SocketAddr, request: &AuthR
     let credentials = request.credentials.iter().map(|part| PyBytes::new(py, part));
     let credentials = PyTuple::new(py, credentials)?;
     let mechanism = request.mechanism.to_string();
-    let answer = callable.bind(py).call1((mechanism, remote.ip().to_string(), credentials))?;
+    let arguments = (mechanism, remote.ip().to_string(), credentials).into_pyobject(py)?;
+    // The interpreter may end in the middle of the call.
+    let answer = ending::call(callable, &arguments)?;
     let user = |user_id: Bytes| Verdict::Allow { user_id, metadata: Metadata::default() };
     if answer.is_none() {
         return Ok(Verdict::Deny(Denial::Refused));

@@ -1,11 +1,12 @@
 //! Conversion of the settings of a node from Python to the engine.
 
 use crate::{
+    loops::ending,
     options::{OptionValue, Options},
     zre::node,
 };
 use core::{ops::RangeInclusive, time::Duration};
-use pyo3::prelude::*;
+use pyo3::{prelude::*, types::PyTuple};
 use std::{collections::HashSet, sync::Arc};
 use zwire_engine::{
     queue::Overflow,
@@ -133,7 +134,8 @@ fn allow(from: &Options<'_, '_>) -> PyResult<Option<Allow>> {
 fn judged(judge: &Py<PyAny>, key: &[u8; 32]) -> bool {
     let asked = Python::try_attach(|py| {
         let text = String::from_utf8_lossy(&z85::encode_key(key)).into_owned();
-        let answer = judge.call1(py, (text,)).and_then(|answer| answer.is_truthy(py));
+        // The interpreter may end in the middle of the call.
+        let answer = PyTuple::new(py, [text]).and_then(|text| ending::call(judge, &text)?.is_truthy());
         answer.unwrap_or_else(|error| {
             error.write_unraisable(py, Some(judge.bind(py)));
             false
