@@ -291,12 +291,14 @@ def test_keys(port: int) -> None:
         make("three", port, secret_key=zre.keypair()[1], allow=[stranger]) as three,
         make("plain", port) as plain,
     ):
-        # Three enters at one as well, which admits it; three itself admits neither.
-        one.wait_for_peers(2, PATIENCE)
+        # One would admit three, but three admits neither, and tells neither of itself.
+        nodes.eventually(lambda: three.stats()["endpoints_refused"] >= 2)
+        assert one.wait_for_peers(1, PATIENCE) == [two.uuid]
         two.wait_for_peers(1, PATIENCE)
         one.whisper(two.uuid, "sealed")
         assert until(two, zre.Whisper).content == [b"sealed"]
         assert three.peers() == plain.peers() == []
+        assert one.peers() == [two.uuid]
         deadline = time.monotonic() + PATIENCE
         while not plain.doctor()["ignored"] and time.monotonic() < deadline:
             time.sleep(0.01)

@@ -132,6 +132,7 @@ def test_an_address_that_refuses_gets_one_attempt_for_each_beacon(port: int) -> 
         socket.create_server(("127.0.0.1", 0), backlog=64) as trap,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as invented,
     ):
+        nodes.eventually(lambda: node.stats()["beacons_own"] >= 1)
         beacon = wire.beacon(os.urandom(16), trap.getsockname()[1])
         trap.settimeout(2)
         for _ in range(3):
@@ -150,6 +151,7 @@ def test_only_allowed_keys_are_told_of_a_node(port: int) -> None:
         make("one", port, secret_key=zre.keypair()[1], allow=[zre.keypair()[0]]) as node,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
     ):
+        nodes.eventually(lambda: node.stats()["beacons_own"] >= 1)
         endpoint = stranger.bind("tcp://127.0.0.1:*")
         key = zre_key(public)
         mailbox = int(endpoint.rpartition(":")[2])
