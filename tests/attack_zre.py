@@ -246,6 +246,7 @@ def guessers(implementation: str) -> list[Measure]:
 @attack("forged log lines of ZRE/LOG", theirs=False)
 def forged_lines(implementation: str) -> list[Measure]:
     from zwire import zre
+    from zwire._text import printable
     from zwire.cli import zre_log
 
     assert implementation == OURS
@@ -267,7 +268,8 @@ def forged_lines(implementation: str) -> list[Measure]:
             record = collector.recv(NEVER)
             if record.data != "first":
                 came.add(record.data)
-                forged += sum(not zre_log._line(record, form).isprintable() for form in ("text", "jsonl"))
+                shown = [printable(zre_log._line(record, form)) for form in ("text", "jsonl")]
+                forged += sum(not line.isprintable() for line in shown)
         return [
             Measure("records that came", len(came), least=len(texts)),
             Measure("lines with control characters", forged, most=0),

@@ -12,6 +12,7 @@ import attack_batches
 import attack_groups
 import attack_quic
 import attack_routes
+import attack_zre
 from attack import OURS, Attack, Measure
 
 TIMES = ("p99", "rate", "waits", "seconds")
@@ -43,6 +44,10 @@ def test_an_attack_runs_and_disturbs_nobody(run):
     assert [each for each in checked if not each.holds()] == []
     assert len(checked) < len(measures), "the times of others are measured, too"
     assert any(each.run is run for each in attack.ATTACKS)
+
+
+def test_an_attack_on_zre_runs():
+    assert [each for each in attack_zre.forged_lines(OURS) if not each.holds()] == []
 
 
 def test_others_that_receive_nothing_are_noticed():

@@ -17,7 +17,7 @@ import pytest
 
 import nodes
 from zwire import zmtp, zre
-from zwire.cli import _format, _zre, zre_log
+from zwire.cli import _options, _zre, zre_log
 from zwire.conformance.zre import _wire as wire
 
 if TYPE_CHECKING:
@@ -61,20 +61,17 @@ def guest(node: zre.Node, *, host: str = "127.0.0.1", mailbox: int = 9, **hello:
         yield uuid.hex().upper()
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-def test_texts_of_peers_stay_on_one_line(text: str) -> None:
-    shown = _format.printable(text)
+def printed(capsys: pytest.CaptureFixture[str], line: str) -> str:
+    """Return what a command prints for a line: one line, of printable characters."""
+    _options.show(line)
+    (shown,) = capsys.readouterr().out.split("\n")[:-1]
     assert shown.isprintable()
-    assert len(shown.splitlines()) == 1
-    line = _format.json_line({"text": text})
-    assert line.isprintable()
-    assert json.loads(line) == {"text": text}
-    assert _format.printable("Grüße, 世界") == "Grüße, 世界"
+    return shown
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("form", ["text", "jsonl"])
-def test_log_lines_cannot_be_forged(text: str, form: str) -> None:
+def test_log_lines_cannot_be_forged(text: str, form: str, capsys: pytest.CaptureFixture[str]) -> None:
     with (
         zre.LogCollector(bind="tcp://127.0.0.1:*") as collector,
         zre.LogSender("tcp://127.0.0.1:1") as sender,
@@ -88,8 +85,7 @@ def test_log_lines_cannot_be_forged(text: str, form: str) -> None:
             record = collector.try_recv()
         assert record is not None
         assert record.data == text
-        line = zre_log._line(record, form)
-        assert line.isprintable()
+        line = printed(capsys, zre_log._line(record, form))
         if form == "jsonl":
             assert json.loads(line)["data"] == text
 
@@ -98,7 +94,7 @@ NAMES = [b"", b"\0", b"\xff\xfe", b" ", b"x" * 255, *(text.encode() for text in 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_of_any_octets(port: int, name: bytes) -> None:
+def test_names_of_any_octets(port: int, name: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     """A peer without a name is shown by its UUID, and its name breaks no line and no table."""
     with (
         make("one", port) as node,
@@ -109,8 +105,8 @@ def test_names_of_any_octets(port: int, name: bytes) -> None:
         assert node.peer_name(uuid) == enter.name
         assert until(node, zre.Join).group == (name or b"G").decode(errors="replace")
         for form in ("text", "jsonl"):
-            assert _zre.event_line(enter, form).isprintable()
-        assert _format.json_line(_zre.row(node, uuid)).isprintable()
+            printed(capsys, _zre.event_line(enter, form))
+        printed(capsys, json.dumps(_zre.row(node, uuid), ensure_ascii=False))
         repr(enter)
 
 
