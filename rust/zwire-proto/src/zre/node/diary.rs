@@ -50,6 +50,11 @@ pub enum Reason {
     /// The table of peers is full.
     #[error("this node has reached its limit of peers (`max_peers` or `max_unanswered`)")]
     TooManyPeers,
+    /// A beacon of a new node, of too many.
+    #[error(
+        "more new nodes send beacons, from its address or in all, than this node connects to in a second"
+    )]
+    TooManyBeacons,
     /// The identity of a connection is no UUID.
     #[error("its connection has no identity that is a UUID, of 16 or 17 octets or 32 digits")]
     NoUuid,

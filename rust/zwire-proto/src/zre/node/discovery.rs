@@ -11,6 +11,7 @@ use super::{
 use crate::Now;
 use bytes::Bytes;
 use core::{net::IpAddr, time::Duration};
+use std::collections::HashMap;
 
 /// Number of goodbye beacons, and the distance between them: UDP may lose one (`zre` 22).
 const GOODBYES: u8 = 3;
@@ -32,6 +33,37 @@ const MOVED: Duration = Duration::from_secs(3);
 
 /// Time that peers of the first generations need to remove a node after its goodbye (`zre` 15.5).
 pub(super) const QUIET: Duration = Duration::from_millis(300);
+
+/// Period in which new nodes are counted: the interval of beacons (`zre` 22), so that each may be met by its next.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// New nodes that beacons have announced in the present period.
+#[derive(Debug, Default)]
+pub(super) struct Newcomers {
+    since: Duration,
+    all: usize,
+    of: HashMap<IpAddr, usize>,
+}
+
+impl Newcomers {
+    /// Counts a new node. Whether it is within the bounds: an address that invents nodes leaves others their part.
+    fn admit(&mut self, now: Now, source: IpAddr) -> bool {
+        if now.mono >= self.since + PERIOD {
+            (self.since, self.all) = (now.mono, 0);
+            self.of.clear();
+        }
+        if self.all >= limits::MAX_NEW {
+            return false;
+        }
+        let count = self.of.entry(source).or_default();
+        if *count >= limits::MAX_NEW_OF_ADDRESS {
+            return false;
+        }
+        *count += 1;
+        self.all += 1;
+        true
+    }
+}
 
 impl ZreNode {
     /// Handles a datagram on the port of discovery. A datagram that is no beacon is dropped silently.
@@ -59,6 +91,9 @@ impl ZreNode {
         let endpoint = endpoint_of(source, beacon.port);
         if self.peers.contains_key(&beacon.uuid) {
             self.handle_known_beacon(now, beacon.uuid, endpoint);
+        } else if !self.newcomers.admit(now, source) {
+            self.stats.unanswered_dropped += 1;
+            self.diary.note(now, Source::Address(source), Reason::TooManyBeacons);
         } else {
             self.find(now, beacon.uuid, endpoint, beacon.public_key);
             if let Some(peer) = self.peers.get_mut(&beacon.uuid) {

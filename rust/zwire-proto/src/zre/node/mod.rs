@@ -55,6 +55,7 @@ use crate::{Now, Text};
 use bytes::Bytes;
 use core::{net::IpAddr, time::Duration};
 use diary::Diary;
+use discovery::Newcomers;
 use election::Election;
 use named::{EndpointWay, Named};
 use peer::{KnownPeer, PeerDealer, lossy, short_name};
@@ -74,6 +75,8 @@ pub struct ZreNode {
     next_named: Option<Duration>,
     /// Endpoint that has been sent a PING, and the time until which an answer counts as its own.
     probed: Option<(Bytes, Duration)>,
+    /// New nodes that beacons have announced.
+    newcomers: Newcomers,
     /// Peers without a HELLO, oldest first.
     unanswered: BTreeSet<(Duration, Uuid)>,
     /// Peers of the first generations that expired here or were dropped, and may still have a session with this
@@ -147,6 +150,7 @@ impl ZreNode {
             named: BTreeMap::new(),
             next_named: None,
             probed: None,
+            newcomers: Newcomers::default(),
             unanswered: BTreeSet::new(),
             given_up: BTreeMap::new(),
             groups: BTreeSet::new(),

@@ -127,6 +127,30 @@ fn one_attempt_for_each_beacon() {
     assert!(bench.actions().is_empty() && bench.node.peers.len() == 2);
 }
 
+/// Invented nodes of one address leave the nodes of others their part.
+#[test]
+fn a_flood_of_one_address_leaves_others_their_part() {
+    let mut bench = Bench::new(config(0, Generations::default()));
+    let mut connects = [0, 0];
+    for number in 2..100_002_u32 {
+        if number.is_multiple_of(25) {
+            bench.now += ms(1);
+        }
+        let beacon = Beacon { uuid: uuid(number as usize), port: 9, public_key: None }.encode();
+        bench.node.handle_beacon(bench.at(), [10, 0, 0, 9].into(), &beacon);
+        connects[0] += bench.connects().len();
+        if number.is_multiple_of(25_000) {
+            let newcomer = 200_000 + number as usize;
+            bench.hear_beacon(newcomer, 49152);
+            connects[1] += bench.connects().len();
+        }
+    }
+    // Within four seconds, which five periods touch.
+    assert!(connects[0] <= 5 * limits::MAX_NEW_OF_ADDRESS, "{connects:?}");
+    assert_eq!(connects[1], 4, "each newcomer");
+    assert_eq!(bench.node.ignored()[0].reason, Reason::TooManyBeacons);
+}
+
 /// A peer with a key that is not allowed.
 #[test]
 fn a_refused_key_ends_the_entry() {
