@@ -272,7 +272,7 @@ impl ZreNode {
     pub(super) fn is_taken(&self, now: Now, endpoint: &Bytes, uuid: &Uuid) -> bool {
         let owner = self.owner_of(endpoint, uuid).and_then(|other| self.peers.get(&other));
         owner.is_some_and(|peer| {
-            peer.session.is_some() && peer.dealer.is_some() && now.mono < peer.heard + self.config.evasive
+            peer.session.is_some() && !peer.broken && now.mono < peer.heard + self.config.evasive
         })
     }
 

@@ -178,6 +178,7 @@ impl ZreNode {
         }
         self.actions.push_back(Action::Disconnect { dealer });
         peer.dealer = None;
+        peer.broken = true;
         let at = now.mono + self.config.ping_interval;
         peer.retry_at = Some(at);
         self.wake(&uuid, at);

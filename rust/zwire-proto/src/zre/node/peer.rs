@@ -63,6 +63,8 @@ pub(super) struct KnownPeer {
     pub(super) beaconed: Option<Duration>,
     /// The last sign of life.
     pub(super) heard: Duration,
+    /// The connection to the peer has broken since its last sign of life: another node may have its endpoint.
+    pub(super) broken: bool,
     /// Contents of its HELLO; `None` before.
     pub(super) session: Option<PeerSession>,
     /// Time until which a HELLO of the peer counts as the answer to a renewed session, not as a
@@ -143,6 +145,7 @@ impl KnownPeer {
 
     pub(super) fn sign_of_life(&mut self, now: Duration) {
         self.heard = now;
+        self.broken = false;
         self.evasive = false;
         self.silent = false;
         self.next_ping = None;

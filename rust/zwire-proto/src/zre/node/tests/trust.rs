@@ -92,6 +92,31 @@ fn the_address_of_a_beacon_is_kept() {
     assert_eq!((bench.connects().len(), bench.node.stats().endpoints_refused), (0, 0));
 }
 
+/// A peer whose connection has broken does not answer, although the connection is tried again. A beacon of another
+/// node on its endpoint takes its place at once: else that node would get two HELLOs, and begin anew.
+#[test]
+fn a_beacon_takes_the_endpoint_of_a_broken_connection() {
+    let mut bench = Bench::new(config(0, Generations::default()));
+    let second = |bench: &mut Bench| {
+        let beacon = Beacon { uuid: uuid(2), port: 49152, public_key: None }.encode();
+        bench.node.handle_beacon(bench.at(), [10, 0, 0, 2].into(), &beacon);
+    };
+    bench.hear_beacon(1, 49152);
+    let actions = bench.actions();
+    let [Action::Connect { dealer, .. }, ..] = actions[..] else { panic!("{actions:?}") };
+    bench.hear(1, G36, 1, Body::Hello(hello_of(1, G36)));
+    bench.node.handle_dealer_connected(bench.at(), dealer);
+    second(&mut bench);
+    assert!(!bench.kinds().contains(&EventKind::Exit) && bench.connects().is_empty(), "it answers");
+    bench.node.handle_dealer_failed(bench.at(), dealer);
+    drop(bench.actions());
+    bench.wait(ms(1500));
+    assert_eq!(bench.connects(), ["tcp://10.0.0.2:49152"], "tried again");
+    second(&mut bench);
+    assert!(bench.kinds().contains(&EventKind::Exit));
+    assert_eq!(bench.connects(), ["tcp://10.0.0.2:49152"]);
+}
+
 /// An address that never answers gets one attempt for each beacon.
 #[test]
 fn one_attempt_for_each_beacon() {
