@@ -25,6 +25,7 @@ impl Node {
         let (routers, links) = self.network.size();
         // Shares exceed the bounds, but not twice.
         assert!(routers <= 2 * MAX_ROUTERS && links <= 2 * MAX_ROUTER_LINKS + self.faces.len());
+        assert!(self.network.claimed() <= MAX_ROUTER_LINKS);
         assert!(self.network.table_bytes <= limits.network_bytes);
     }
 
@@ -35,6 +36,7 @@ impl Node {
         assert_eq!(self.tables.all().count(), 0);
         assert!(self.network.announced.iter().all(std::collections::BTreeMap::is_empty));
         assert_eq!((self.network.size(), self.network.table_bytes), ((1, 0), 0));
+        assert_eq!(self.network.claimed(), 0);
         assert_eq!(self.poll_timeout(), None);
     }
 }

@@ -7,7 +7,10 @@
 //! the claim in the whole network. When the last link to a neighbour ends, the newest claim about it counts.
 
 use super::{Changes, Detail, Links, Network, NetworkRouter, OWN, RouterIx};
-use crate::zenoh::{ZenohId, wire::LinkStateList};
+use crate::{
+    limits::MAX_ROUTER_LINKS,
+    zenoh::{ZenohId, wire::LinkStateList},
+};
 use core::time::Duration;
 use std::collections::BTreeMap;
 
@@ -27,12 +30,28 @@ pub(super) struct Claim {
 #[derive(Debug, Default)]
 pub(super) struct Disputes {
     claims: BTreeMap<RouterIx, Claim>,
+    /// Number of links in all claims.
+    links: usize,
     due: Option<Duration>,
 }
 
 impl Disputes {
     pub(super) const fn next_deadline(&self) -> Option<Duration> {
         self.due
+    }
+
+    fn insert(&mut self, about: RouterIx, sn: u64, links: Links) {
+        self.remove(about);
+        let room = MAX_ROUTER_LINKS.saturating_sub(self.links);
+        let links: Links = links.into_iter().take(room).collect();
+        self.links += links.len();
+        self.claims.insert(about, Claim { sn, links, is_answered: false });
+    }
+
+    fn remove(&mut self, about: RouterIx) -> Option<Claim> {
+        let claim = self.claims.remove(&about)?;
+        self.links -= claim.links.len();
+        Some(claim)
     }
 
     /// The newest links of a neighbour as others tell them. They are in reach, although no way leads over them: when
@@ -73,9 +92,8 @@ impl Network {
         if self.get(about).is_none_or(|router| !router.is_contradicted(sn, &links)) {
             return false;
         }
-        let claims = &mut self.disputes.claims;
-        if claims.get(&about).is_none_or(|claim| is_newer(sn, claim.sn)) {
-            claims.insert(about, Claim { sn, links, is_answered: false });
+        if self.disputes.claims.get(&about).is_none_or(|claim| is_newer(sn, claim.sn)) {
+            self.disputes.insert(about, sn, links);
             self.reach = None;
             self.disputes.due.get_or_insert(now.saturating_add(DELAY));
         }
@@ -84,7 +102,17 @@ impl Network {
 
     /// Takes the newest claim about a neighbour with which there is no link any more.
     pub(super) fn take_claim(&mut self, about: RouterIx) -> Option<Claim> {
-        self.disputes.claims.remove(&about)
+        self.disputes.remove(about)
+    }
+
+    /// Number of links in all claims.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(in super::super) fn claimed(&self) -> usize {
+        assert_eq!(
+            self.disputes.links,
+            self.disputes.claims.values().map(|claim| claim.links.len()).sum::<usize>()
+        );
+        self.disputes.links
     }
 
     /// Answers claims that still contradict the states of their routers, if due: this node announces its state
@@ -120,6 +148,7 @@ impl Network {
             }
             true
         });
+        self.disputes.links = claims.values().map(|claim| claim.links.len()).sum();
         self.disputes.claims = claims;
         changes
     }

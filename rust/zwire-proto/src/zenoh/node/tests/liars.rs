@@ -192,6 +192,31 @@ fn invented_routers_leave_room_for_others() {
     world.node.check_bounds();
 }
 
+/// Claims that change nothing take memory, too.
+#[test]
+fn claims_are_bounded() {
+    let mut world = World::with_liar();
+    for face in 10..14 {
+        world.meets(face, WhatAmI::Router);
+        world.tells(face, states(vec![record(0, 5, Some(face), &[1]), record(1, 0, Some(0xf000), &[])]));
+    }
+    let links: Vec<u64> = (100..9000).collect();
+    world.tells(8, states(links.iter().map(|n| record(*n, 1, Some(0x9000 + *n as u32), &[])).collect()));
+    for sn in 0..3 {
+        let claims = (10..14).map(|face| record(face, HIGH + sn, Some(face as u32), &links));
+        world.tells(8, states(claims.collect()));
+        world.node.check_bounds();
+        assert!(world.node.network.claimed() > 16_000);
+        world.after(100 * MS);
+    }
+    (7..14).for_each(|face| drop(world.down(face)));
+    world.after(Duration::from_secs(20));
+    for face in 1..3 {
+        world.down(face);
+    }
+    world.node.check_nothing_left();
+}
+
 /// As many routers as a network may have, all with declarations: their trees are computed in steps.
 #[test]
 fn the_trees_of_many_routers_are_computed_in_steps() {
