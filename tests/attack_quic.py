@@ -6,6 +6,7 @@ The attackers are connections of aioquic without its event loop: datagrams in, d
 from __future__ import annotations
 
 import contextlib
+import random
 import select
 import socket
 import ssl
@@ -25,12 +26,15 @@ from interop.certificates import Authority
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    Listening = tuple[Router, Bystanders, tuple[str, int], dict[str, object]]
+
 
 class Caller:
     """A connection to a QUIC listener, driven by hand."""
 
-    def __init__(self, address: tuple[str, int]):
-        given = QuicConfiguration(alpn_protocols=["zenoh-ms"], verify_mode=ssl.CERT_NONE)
+    def __init__(self, address: tuple[str, int], shape: str = "zenoh-ms"):
+        given = QuicConfiguration(alpn_protocols=[shape], verify_mode=ssl.CERT_NONE)
+        given.max_datagram_frame_size = 65_536
         given.server_name = "localhost"
         self.connection, self.address = QuicConnection(configuration=given), address
         self.socket = self._socket()
@@ -95,7 +99,9 @@ class Caller:
 
 
 @contextlib.contextmanager
-def listening(implementation: str) -> Iterator[tuple[Router, Bystanders, tuple[str, int], dict[str, object]]]:
+def listening(
+    implementation: str, options: str = ""
+) -> Iterator[tuple[Router, Bystanders, tuple[str, int], dict[str, object]]]:
     """A router that listens on TCP and QUIC, bystanders, its QUIC address, and settings of a QUIC client."""
     with contextlib.ExitStack() as free:
         ports = []
@@ -105,7 +111,7 @@ def listening(implementation: str) -> Iterator[tuple[Router, Bystanders, tuple[s
             ports.append(taken.getsockname()[1])
     with tempfile.TemporaryDirectory() as folder:
         tls = Authority(folder).settings()
-        endpoints = [f"tcp/127.0.0.1:{ports[0]}", f"quic/127.0.0.1:{ports[1]}"]
+        endpoints = [f"tcp/127.0.0.1:{ports[0]}", f"quic/127.0.0.1:{ports[1]}{options}"]
         router = Router(implementation, {**tls, "listen/endpoints": endpoints})
         client = {**QUIET, **tls, "mode": "client", "connect/endpoints": endpoints[1:]}
         try:
@@ -170,6 +176,39 @@ def streams(implementation: str) -> list[Measure]:
         finally:
             for caller in callers:
                 caller.close()
+        late = newcomer(client)
+        return [late, Measure("MiB at most", peak, most=256), *undisturbed(others.seen())]
+
+
+@attack.attack("QUIC datagrams of a link, with any contents")
+def datagrams(implementation: str) -> list[Measure]:
+    chance = random.Random(3)
+    with listening(implementation, "?mixed_rel=1;multistream=0") as (router, others, address, client):
+        peak, count, end = 0.0, 0, time.monotonic() + attack.SECONDS
+        callers: list[Caller] = []
+        while time.monotonic() < end:
+            for ended in [caller for caller in callers if caller.ended]:
+                ended.close()
+                callers.remove(ended)
+            while len(callers) < scaled(4):
+                callers.append(Caller(address, "zenoh-mr"))
+                with contextlib.suppress(AssertionError):
+                    callers[-1].introduce()
+            for caller in callers:
+                for _ in range(20):
+                    number = raw.vle(count * 77 & 0x0FFF_FFFF)
+                    contents = (
+                        chance.randbytes(chance.randrange(1000)),
+                        b"\x05" + number + raw.put("datagrams/x", bytes(500)),
+                        # A part of a message that never ends.
+                        b"\xc6" + number + b"\x02" + bytes(900),
+                    )
+                    caller.connection.send_datagram_frame(contents[count % 3])
+                    count += 1
+                caller.turn()
+            peak = max(peak, router.mib())
+        for caller in callers:
+            caller.close()
         late = newcomer(client)
         return [late, Measure("MiB at most", peak, most=256), *undisturbed(others.seen())]
 

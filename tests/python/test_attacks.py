@@ -35,6 +35,7 @@ def little(monkeypatch):
         attack_groups.forged,
         attack_quic.streams,
         attack_quic.moving,
+        attack_quic.datagrams,
     ],
     ids=lambda run: f"{run.__module__}.{run.__name__}",
 )
