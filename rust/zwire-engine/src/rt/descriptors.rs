@@ -5,10 +5,11 @@ use std::{fs, path::Path};
 /// The limit where the system does not tell it: the smallest usual one.
 const USUAL: usize = 1024;
 
-/// Descriptors that peers may use before they have proved anything: a quarter of the limit of open files. The
-/// others are left to peers with a session, and to the program.
+/// Descriptors for strangers, of each kind: handshakes before the READY of a listener, those after it, connections
+/// to a ZRE node without HELLO, and its attempts to connect because of beacons. All of them take a quarter of the
+/// limit of open files; the others are left to peers with a session, and to the program.
 pub(crate) fn for_strangers() -> usize {
-    limit(Path::new("/")).unwrap_or(USUAL) / 4
+    (limit(Path::new("/")).unwrap_or(USUAL) / 4 / 4).max(1)
 }
 
 /// `RLIMIT_NOFILE`.

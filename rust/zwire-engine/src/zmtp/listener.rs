@@ -208,7 +208,7 @@ impl Listener {
                 .and_then(|listener| Ok((listener.local_addr()?, listener)));
             match listening {
                 Ok((local, listener)) => {
-                    let most_promised = (descriptors::for_strangers() / 2).max(1);
+                    let most_promised = descriptors::for_strangers();
                     let inner = Arc::new(ListenerInner {
                         most: config.max_handshakes.clamp(1, most_promised),
                         most_promised,
@@ -333,4 +333,36 @@ async fn welcome(inner: &Arc<ListenerInner>, stream: TcpStream, id: u64) -> Resu
         listener.state.lock().connections.remove(&connection.id);
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shaking(id: u64, host: u8, age: Duration) -> Shaking {
+        let since = clock::mono().saturating_sub(age);
+        Shaking { id, network: [10, 0, 0, host].into(), task: tokio::spawn(core::future::pending()), since }
+    }
+
+    fn aborted(all: &mut VecDeque<Shaking>, patience: Duration) -> Option<u64> {
+        match Room::among(all, 4, |_| patience) {
+            Room::Abort(one) => Some(one.id),
+            Room::Free | Room::After(_) => None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_crowd_of_one_address_makes_room_first() {
+        // A clock that has run for as long as the handshakes are old.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let age = Duration::from_millis(10);
+        let hosts = [(1, 1), (2, 2), (3, 2), (4, 2)];
+        let mut all: VecDeque<_> = hosts.into_iter().map(|(id, host)| shaking(id, host, age)).collect();
+        assert_eq!(aborted(&mut all, Duration::from_secs(60)), None, "it has time left");
+        assert_eq!(all.len(), 4);
+        assert_eq!(aborted(&mut all, age), Some(2));
+        assert_eq!(aborted(&mut all, age), None, "there is room");
+        all.push_back(shaking(5, 1, age));
+        assert_eq!(aborted(&mut all, age), Some(1), "of equal crowds the oldest");
+    }
 }

@@ -40,10 +40,10 @@ use zwire_proto::zmtp::{
 /// Default time limit of a handshake, as in libzmq.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Most handshakes of a listener before its READY, an eighth of the limit of open files at most. A fleet that
+/// Most handshakes of a listener before its READY, a sixteenth of the limit of open files at most. A fleet that
 /// reconnects at once needs milliseconds for each; when one more arrives, the listener waits, and after 0.1 s
 /// aborts the oldest one of the address that has most of them. After its READY the peer may have completed the
-/// handshake and sent messages: that eighth is the only bound, and a peer of the same address waits for a second.
+/// handshake and sent messages: that part is the only bound, and a peer of the same address waits for a second.
 pub const MAX_HANDSHAKES: usize = 256;
 
 /// Most connections of a listener. Further ones are closed before the handshake, so that the peer tries

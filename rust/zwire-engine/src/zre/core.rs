@@ -148,7 +148,7 @@ impl NodeCore {
             full: 0,
             taken_over: 0,
             silent: BTreeSet::new(),
-            most_silent: (descriptors::for_strangers() / 4).max(1),
+            most_silent: descriptors::for_strangers(),
             refusals_logged: (0, None),
         };
         core.set_senders(candidates, port);

@@ -177,7 +177,7 @@ impl Node {
             headers: headers.clone(),
             collector_everywhere: options.machine.collector.as_ref().is_some_and(|at| log::is_everywhere(at)),
             // Each takes a descriptor for its attempt.
-            max_unanswered: options.machine.max_unanswered.min((descriptors::for_strangers() / 4).max(1)),
+            max_unanswered: options.machine.max_unanswered.min(descriptors::for_strangers()),
             ..machine_config(options)
         };
         let now = clock::now();
