@@ -237,6 +237,8 @@ def test_payloads_that_a_member_leaves_in_its_shared_memory_are_counted(group_po
 
         # The first ones come as bytes: its pool of shared memory is made meanwhile.
         eventually("its pool of shared memory is used", left_there, within=10)
+        # All of them have come before this one.
+        heard(theirs, ours, f"mesh/{theirs.word}/used")
         failed = ours.stats()["link.rx_shm_failed"]
         for number in range(COUNT):
             theirs.put(key=f"mesh/large/{number}", payload=large, **BLOCK)
