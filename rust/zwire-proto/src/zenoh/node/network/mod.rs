@@ -110,6 +110,8 @@ pub(super) struct Network {
     was_linked: bool,
     /// Time at which the trees must be computed, and the latest time to which that may be put off.
     due: Option<(Duration, Duration)>,
+    /// Whether a link of this node has come or gone since the graph was made.
+    relinked: bool,
     disputes: Disputes,
     /// For each number, whether the router is in reach; `None`: not known after a change.
     reach: Option<Vec<bool>>,
@@ -324,12 +326,20 @@ impl Network {
             self.due = None;
             self.withdrawn.forget(now);
             changes.removed = self.remove_unreachable();
-            self.trees.clear();
-            self.graph = self.edges();
             if self.growing.is_empty() {
                 self.grown = OWN;
             }
-            self.growing = (0..self.routers.len() as RouterIx).collect();
+            let graph = self.edges();
+            if core::mem::take(&mut self.relinked) || graph != self.graph {
+                self.graph = graph;
+                self.trees.clear();
+                self.growing = (0..self.routers.len() as RouterIx).collect();
+            } else {
+                // New numbers alone: of a thousand routers that announce the same links again and again, each
+                // would cost a tree.
+                let retold = self.all().filter(|(_, router)| router.retell).map(|(ix, _)| ix);
+                self.growing = retold.chain(self.growing.iter().copied()).collect();
+            }
         } else if self.growing.is_empty() {
             return None;
         }

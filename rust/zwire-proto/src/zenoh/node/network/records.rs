@@ -72,6 +72,7 @@ impl Network {
         let full = Detail { zid: true, locators: true };
         let table = all.into_iter().filter_map(|ix| self.record(ix, full)).collect();
         changes.send.push((vec![face], LinkStateList(table)));
+        self.relinked = true;
         self.touch(now.mono);
         changes
     }
@@ -87,6 +88,7 @@ impl Network {
                 router.teller = None;
             }
         }
+        self.relinked = true;
         self.touch(now.mono);
         if self.links.values().any(|other| other.zid == link.zid) {
             return changes;

@@ -53,7 +53,7 @@ fn siphash13(first: u128, second: u128) -> u64 {
 }
 
 /// Weighted links between routers, the input of the trees.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Graph(pub(super) Vec<Vec<(RouterIx, f64)>>);
 
 impl Graph {

@@ -223,24 +223,38 @@ fn the_trees_of_many_routers_are_computed_in_steps() {
     let mut world = World::with_liar();
     let invented = 1..1000_u64;
     let links: Vec<u64> = invented.clone().map(|n| n + 10).chain([2]).collect();
-    let all = invented.clone().map(|n| {
-        // Each is linked to some others.
-        let others: Vec<u64> = (1..8).map(|step| 10 + (n + step * 100) % 1000).chain([0]).collect();
-        record(n + 10, 9, Some(0x9000 + n as u32), &others)
-    });
-    world.tells(8, states(core::iter::once(record(0, 6, None, &links)).chain(all).collect()));
-    for n in invented {
+    let all = |sn: u64| {
+        let states = invented.clone().map(move |n| {
+            // Each is linked to some others.
+            let others: Vec<u64> = (1..8).map(|step| 10 + (n + step * 100) % 1000).chain([0]).collect();
+            record(n + 10, sn, Some(0x9000 + n as u32), &others)
+        });
+        states.collect::<Vec<_>>()
+    };
+    let steps = |world: &mut World| {
+        let begun = world.now;
+        let mut steps = 0;
+        while let Some(at) = world.node.poll_timeout() {
+            world.now = world.now.max(at);
+            world.node.handle_timeout(world.now());
+            steps += 1;
+            assert!(steps < 10_000 && world.now - begun < 1000 * MS);
+        }
+        steps
+    };
+    world.tells(8, states([vec![record(0, 6, None, &links)], all(9)].concat()));
+    for n in invented.clone() {
         world.tells(8, along(n as u16 + 10, d_sub(0, "k")));
     }
-    let begun = world.now;
-    let mut steps = 0;
-    while let Some(at) = world.node.poll_timeout() {
-        world.now = world.now.max(at);
-        world.node.handle_timeout(world.now());
-        steps += 1;
-        assert!(steps < 10_000);
-    }
-    assert!(steps > 50 && world.now - begun < 1000 * MS, "{steps}");
+    let first = steps(&mut world);
+    assert!(first > 50, "{first}");
+    // The same links under new numbers change no tree.
+    world.tells(8, states(all(10)));
+    let again = steps(&mut world);
+    assert!(again < 5, "{again}");
+    world.tells(8, states(vec![record(11, 11, None, &[0])]));
+    let changed = steps(&mut world);
+    assert!(changed > 50, "{changed}");
 }
 
 /// Link states take time that is charged to their link, as that of matching is.
