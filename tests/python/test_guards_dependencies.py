@@ -18,6 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = (
     "zwire-proto",
+    "zwire-shm",
     "zwire-dissect",
     "zwire-engine",
     "zwire-spool",
@@ -134,6 +135,12 @@ def test_the_columns_reach_no_runtime_no_socket_and_no_python():
     tree = dependencies("zwire-columns")
     assert {"zwire-proto", "zwire-dissect", "zwire-spool"} <= tree, "the guard has read the wrong tree"
     assert forbidden(tree, NOT_IN_COLUMNS) == []
+
+
+def test_shared_memory_reaches_no_runtime_no_protocol_and_no_python():
+    tree = dependencies("zwire-shm")
+    assert {"rustix", "parking_lot"} <= tree, "the guard has read the wrong tree"
+    assert forbidden(tree, NOT_IN_SPOOL) == []
 
 
 @pytest.mark.parametrize("crate", PRODUCT)

@@ -1,0 +1,22 @@
+//! Memory that processes of one host share, without names in a file system.
+//!
+//! A [`Pool`] lends chunks of [`Segment`]s, which are sealed memfds: their size never changes, and only the process
+//! that has made them writes to them. A process that receives a segment over a [`Channel`] maps it as a [`View`] and
+//! says through a [`ReturnRing`] which chunks it has finished with. The kernel closes the channel and frees the memory
+//! when a process ends, however it ends.
+//!
+//! All `unsafe` code about shared memory is in this crate. It decides no protocol: messages of the channel, numbers of
+//! segments and bounds of loans are the caller's.
+#![cfg(target_os = "linux")]
+#![allow(unsafe_code, reason = "mapped memory needs it; each place has its argument")]
+
+mod channel;
+mod mapping;
+mod pool;
+mod ring;
+mod segment;
+
+pub use channel::{Channel, Door, MAX_MESSAGE, Received};
+pub use pool::{Chunk, Place, Pool};
+pub use ring::{ReturnRing, Returns};
+pub use segment::{Segment, SegmentError, View};

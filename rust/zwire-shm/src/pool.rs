@@ -1,0 +1,301 @@
+//! [`Pool`]: chunks of the segments of this process.
+
+use crate::segment::Segment;
+use bytes::Bytes;
+use core::fmt;
+use parking_lot::Mutex;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+};
+
+/// Least size of a segment. Its pages are touched once and then used again and again: the first touch costs as much as
+/// copying eight times.
+const SEGMENT: usize = 4 << 20;
+
+/// Chunks begin at multiples of a line of the cache, which is enough for every type of numpy.
+const ALIGN: usize = 64;
+
+/// Memory from which chunks are lent, with a bound.
+#[derive(Clone)]
+pub struct Pool(Arc<Shared>);
+
+struct Shared {
+    bound: usize,
+    slabs: Mutex<Slabs>,
+}
+
+#[derive(Default)]
+struct Slabs {
+    /// By the address of the first byte.
+    by_start: BTreeMap<usize, Slab>,
+    /// Size of all segments.
+    bytes: usize,
+}
+
+/// A segment and its unused parts.
+struct Slab {
+    segment: Arc<Segment>,
+    /// Unused parts: offset and length. Neighbours are joined.
+    free: BTreeMap<usize, usize>,
+}
+
+impl Slab {
+    fn new(segment: Segment) -> Self {
+        let free = BTreeMap::from([(0, segment.len())]);
+        Self { segment: Arc::new(segment), free }
+    }
+
+    /// Takes the first part that is long enough: memory that was used a moment ago is still in the caches.
+    fn take(&mut self, len: usize) -> Option<usize> {
+        let (offset, room) =
+            self.free.iter().find(|(_, room)| **room >= len).map(|(at, room)| (*at, *room))?;
+        self.free.remove(&offset);
+        if room > len {
+            self.free.insert(offset + len, room - len);
+        }
+        Some(offset)
+    }
+
+    fn give_back(&mut self, mut offset: usize, mut len: usize) {
+        if let Some((before, room)) = self.free.range(..offset).next_back().map(|(at, room)| (*at, *room))
+            && before + room == offset
+        {
+            self.free.remove(&before);
+            (offset, len) = (before, len + room);
+        }
+        if let Some(room) = self.free.remove(&(offset + len)) {
+            len += room;
+        }
+        self.free.insert(offset, len);
+    }
+
+    fn is_unused(&self) -> bool {
+        self.free.get(&0) == Some(&self.segment.len())
+    }
+}
+
+/// Where bytes are in shared memory.
+#[derive(Clone)]
+pub struct Place {
+    /// The segment.
+    pub segment: Arc<Segment>,
+    /// Offset of the first byte in it.
+    pub offset: usize,
+}
+
+impl Pool {
+    /// A pool whose segments have `bound` bytes together at most. The first one is made when it is needed.
+    #[must_use]
+    pub fn new(bound: usize) -> Self {
+        Self(Arc::new(Shared { bound, slabs: Mutex::default() }))
+    }
+
+    /// A chunk of `len` bytes, with any contents; `None` if all is on loan, or the system has no memory.
+    ///
+    /// A segment without chunks is given up for a larger one.
+    #[must_use]
+    pub fn allocate(&self, len: usize) -> Option<Chunk> {
+        let room = len.max(1).checked_next_multiple_of(ALIGN)?;
+        let mut slabs = self.0.slabs.lock();
+        let found =
+            slabs.by_start.values_mut().find_map(|slab| Some((slab.segment.clone(), slab.take(room)?)));
+        let (segment, offset) = match found {
+            Some(found) => found,
+            None => slabs.grow(room, self.0.bound)?,
+        };
+        Some(Chunk { pool: Arc::downgrade(&self.0), segment, offset, room, len })
+    }
+
+    /// Where bytes are, if they are those of a frozen chunk or of a part of one.
+    #[must_use]
+    pub fn place(&self, bytes: &[u8]) -> Option<Place> {
+        let at = bytes.as_ptr() as usize;
+        let slabs = self.0.slabs.lock();
+        let (start, slab) = slabs.by_start.range(..=at).next_back()?;
+        let offset = at - start;
+        let inside = offset.checked_add(bytes.len()).is_some_and(|end| end <= slab.segment.len());
+        inside.then(|| Place { segment: slab.segment.clone(), offset })
+    }
+
+    /// Size of all segments in bytes.
+    #[must_use]
+    pub fn reserved(&self) -> usize {
+        self.0.slabs.lock().bytes
+    }
+}
+
+impl Slabs {
+    #[cold]
+    fn grow(&mut self, room: usize, bound: usize) -> Option<(Arc<Segment>, usize)> {
+        let size = room.max(SEGMENT.min(bound)).checked_next_multiple_of(4096)?;
+        if size > bound {
+            return None;
+        }
+        while self.bytes + size > bound {
+            let unused = self.by_start.iter().find(|(_, slab)| slab.is_unused()).map(|(start, _)| *start)?;
+            let gone = self.by_start.remove(&unused)?;
+            self.bytes -= gone.segment.len();
+        }
+        let mut slab = Slab::new(Segment::create(size).ok()?);
+        let (segment, offset) = (slab.segment.clone(), slab.take(room)?);
+        self.bytes += segment.len();
+        self.by_start.insert(segment.mapping().start().as_ptr() as usize, slab);
+        Some((segment, offset))
+    }
+}
+
+/// A part of a segment that one owner writes to.
+pub struct Chunk {
+    pool: Weak<Shared>,
+    segment: Arc<Segment>,
+    offset: usize,
+    room: usize,
+    len: usize,
+}
+
+impl Chunk {
+    /// The bytes.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        // SAFETY: the pool lends each part of a segment once, and only the owner of the chunk writes to it; the
+        // mapping lives as long as the chunk.
+        unsafe { core::slice::from_raw_parts(self.start(), self.len) }
+    }
+
+    /// The bytes, to be written.
+    #[must_use]
+    pub fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as in `as_slice`; `self` is borrowed exclusively, and a frozen chunk is never borrowed so.
+        unsafe { core::slice::from_raw_parts_mut(self.start(), self.len) }
+    }
+
+    fn start(&self) -> *mut u8 {
+        // SAFETY: the offset is inside of the mapping.
+        unsafe { self.segment.mapping().start().as_ptr().add(self.offset) }
+    }
+
+    /// The bytes, unchangeable from now on. The memory returns to the pool with the last clone.
+    #[must_use]
+    pub fn freeze(self) -> Bytes {
+        Bytes::from_owner(Frozen(self))
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        let Some(shared) = self.pool.upgrade() else { return };
+        let start = self.segment.mapping().start().as_ptr() as usize;
+        if let Some(slab) = shared.slabs.lock().by_start.get_mut(&start) {
+            slab.give_back(self.offset, self.room);
+        }
+    }
+}
+
+struct Frozen(Chunk);
+
+impl AsRef<[u8]> for Frozen {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_slice()
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("bound", &self.0.bound).field("reserved", &self.reserved()).finish()
+    }
+}
+
+impl fmt::Debug for Chunk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Chunk").field("offset", &self.offset).field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MIB: usize = 1 << 20;
+
+    #[test]
+    fn memory_returns_with_the_last_clone_and_is_used_again() {
+        let pool = Pool::new(4 * MIB);
+        let first = pool.allocate(3 * MIB).unwrap().freeze();
+        let at = first.as_ptr();
+        assert!(pool.allocate(3 * MIB).is_none(), "it is on loan");
+        let part = first.slice(10..20);
+        drop(first);
+        assert!(pool.allocate(3 * MIB).is_none(), "a part is on loan");
+        drop(part);
+        assert_eq!(pool.allocate(3 * MIB).unwrap().freeze().as_ptr(), at);
+        assert_eq!(pool.reserved(), 4 * MIB);
+    }
+
+    #[test]
+    fn segments_are_made_when_needed_up_to_the_bound() {
+        let pool = Pool::new(24 * MIB);
+        assert_eq!(pool.reserved(), 0);
+        let small = pool.allocate(100).unwrap();
+        assert_eq!(pool.reserved(), 4 * MIB);
+        let large: Vec<_> = (0..2).map(|_| pool.allocate(8 * MIB).unwrap()).collect();
+        assert_eq!(pool.reserved(), 20 * MIB);
+        assert!(pool.allocate(8 * MIB).is_none());
+        assert!(pool.allocate(25 * MIB).is_none());
+        // A larger one takes the place of those without chunks.
+        drop(large);
+        let larger = pool.allocate(20 * MIB - 10).unwrap();
+        assert_eq!(pool.reserved(), 24 * MIB);
+        drop((small, larger));
+        assert!(pool.allocate(23 * MIB).is_some());
+    }
+
+    #[test]
+    fn chunks_of_a_pool_that_is_gone_stay_readable() {
+        let pool = Pool::new(4 * MIB);
+        let mut chunk = pool.allocate(4).unwrap();
+        drop(pool);
+        chunk.as_mut_slice().copy_from_slice(b"data");
+        assert_eq!(chunk.freeze(), b"data"[..]);
+    }
+
+    #[test]
+    fn other_memory_has_no_place() {
+        let pool = Pool::new(4 * MIB);
+        let bytes = pool.allocate(100).unwrap().freeze();
+        assert_eq!(pool.place(&bytes).unwrap().offset, 0);
+        assert_eq!(pool.place(&bytes.slice(7..9)).unwrap().offset, 7);
+        assert!(pool.place(&[0; 100]).is_none());
+        assert!(Pool::new(MIB).place(&bytes).is_none());
+        assert!(pool.place(b"static").is_none());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
+        /// Chunks never overlap, and all memory comes back.
+        #[test]
+        fn chunks_are_disjoint(steps in proptest::collection::vec((0usize..300_000, any::<u8>(), any::<bool>()), 1..60)) {
+            let pool = Pool::new(8 * MIB);
+            let mut lent: Vec<(Bytes, u8)> = Vec::new();
+            for (len, mark, keep) in steps {
+                if let Some(mut chunk) = pool.allocate(len) {
+                    prop_assert_eq!(chunk.as_slice().len(), len);
+                    prop_assert_eq!(chunk.as_slice().as_ptr() as usize % ALIGN, 0);
+                    chunk.as_mut_slice().fill(mark);
+                    lent.push((chunk.freeze(), mark));
+                }
+                if !keep && !lent.is_empty() {
+                    lent.swap_remove(len % lent.len());
+                }
+            }
+            for (bytes, mark) in &lent {
+                prop_assert!(bytes.iter().all(|byte| byte == mark));
+            }
+            drop(lent);
+            prop_assert!(pool.0.slabs.lock().by_start.values().all(Slab::is_unused));
+            prop_assert!(pool.reserved() <= 8 * MIB);
+        }
+    }
+}
