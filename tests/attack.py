@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 OURS, THEIRS = "zwire", "eclipse"
 QUIET = {"scouting/multicast/enabled": False}
+NEVER = 1e6
+"""Measure of something that has not happened."""
+
 SECONDS = 8.0
 """Time of an attack, if it has no end of its own."""
 
@@ -121,7 +124,7 @@ class Bystanders:
             out, _ = self.process.communicate("\n", timeout=60)
             return dict(json.loads(out.strip().splitlines()[-1]))
         except (ValueError, IndexError, subprocess.TimeoutExpired):
-            return {"p99": 1e6, "max": 1e6, "lost": 1e6, "rate": 0.0}
+            return {"p99": NEVER, "max": NEVER, "lost": NEVER, "rate": 0.0}
         finally:
             self.process.kill()
             self.process.wait()
@@ -163,7 +166,7 @@ def watch(endpoint: str, far_endpoint: str, zid: str) -> None:
         while len(took) < sent and time.monotonic() < end:
             time.sleep(0.05)
     took.sort()
-    p99, most = (1000 * took[int(0.99 * (len(took) - 1))], 1000 * took[-1]) if took else (1e6, 1e6)
+    p99, most = (1000 * took[int(0.99 * (len(took) - 1))], 1000 * took[-1]) if took else (NEVER, NEVER)
     seen = {"p99": p99, "max": most, "lost": sent - len(took), "rate": len(took) / planned}
     print(json.dumps(seen), flush=True)
 
@@ -532,6 +535,8 @@ def commits(implementation: str) -> list[Measure]:
 def shown(value: float | None) -> str:
     if value is None:
         return "-"
+    if value >= NEVER:
+        return "never"
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.2f}"
 
 
