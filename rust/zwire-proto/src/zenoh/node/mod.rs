@@ -321,7 +321,7 @@ impl Node {
             self.waiting.next_deadline(),
             self.groups.next_deadline(),
             self.barriers.next_deadline(),
-            self.network.next_deadline(self.mono),
+            self.network.next_deadline(),
             self.work.next_deadline(self.mono),
         ]
         .into_iter()

@@ -40,7 +40,9 @@ const TREE_PATIENCE: Duration = Duration::from_millis(500);
 const FREE_NUMBERS: usize = 256;
 /// Routers and links that are visited at once to compute trees, about a millisecond; the other trees follow in
 /// further steps.
-const VISITED_AT_ONCE: usize = 50_000;
+const VISITED_AT_ONCE: usize = 30_000;
+/// Pause between two such steps, in which links that wait for the node get it.
+const GROW_PAUSE: Duration = Duration::from_millis(3);
 
 /// Announced links of a router, and their weights; 0: none.
 type Links = BTreeMap<ZenohId, u16>;
@@ -120,6 +122,8 @@ pub(super) struct Network {
     /// Routers for which the children in their new trees are not computed yet, and the one after the last.
     growing: BTreeSet<RouterIx>,
     grown: RouterIx,
+    /// Time of the next step of that.
+    grow_at: Duration,
     /// Estimated time of the work on link states since it was last taken, in nanoseconds.
     work: u64,
     /// Declarations of this node to the network.
@@ -311,8 +315,8 @@ impl Network {
         self.due = Some((now.saturating_add(TREE_DELAY).min(latest), latest));
     }
 
-    pub(super) fn next_deadline(&self, now: Duration) -> Option<Duration> {
-        let growing = (!self.growing.is_empty()).then_some(now);
+    pub(super) fn next_deadline(&self) -> Option<Duration> {
+        let growing = (!self.growing.is_empty()).then_some(self.grow_at);
         [growing, self.due.map(|(due, _)| due), self.disputes.next_deadline()].into_iter().flatten().min()
     }
 
@@ -340,10 +344,11 @@ impl Network {
                 let retold = self.all().filter(|(_, router)| router.retell).map(|(ix, _)| ix);
                 self.growing = retold.chain(self.growing.iter().copied()).collect();
             }
-        } else if self.growing.is_empty() {
+        } else if self.growing.is_empty() || now < self.grow_at {
             return None;
         }
         changes.fresh = self.grow();
+        self.grow_at = now.saturating_add(GROW_PAUSE);
         Some(changes)
     }
 
