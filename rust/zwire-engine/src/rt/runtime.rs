@@ -3,7 +3,7 @@
 //! A runtime does not survive a fork: the child has the object but none of its threads. So it lies in a
 //! [`PerProcess`].
 
-use crate::{error::Error, rt::clock};
+use crate::error::Error;
 use core::{
     convert::Infallible,
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering},
@@ -22,34 +22,6 @@ static WORKERS: AtomicUsize = AtomicUsize::new(DEFAULT_WORKERS);
 /// Sets the number of worker threads of this process's runtime, if it is not built yet.
 pub fn set_workers(workers: usize) {
     WORKERS.store(workers.max(1), Ordering::Relaxed);
-}
-
-/// Tasks of this process that work without a pause.
-static BUSY: AtomicUsize = AtomicUsize::new(0);
-
-/// A task that works without a pause, since [`Busy::begin`]. It keeps one thread of the runtime from others.
-#[derive(Debug)]
-pub(crate) struct Busy {
-    since: Duration,
-}
-
-impl Busy {
-    pub(crate) fn begin() -> Self {
-        BUSY.fetch_add(1, Ordering::Relaxed);
-        Self { since: clock::mono() }
-    }
-
-    /// Whether the task should let others run: it has worked for longer than `turn`, and no thread is left for them.
-    pub(crate) fn is_over(&self, turn: Duration) -> bool {
-        BUSY.load(Ordering::Relaxed) >= WORKERS.load(Ordering::Relaxed)
-            && clock::mono().saturating_sub(self.since) > turn
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        BUSY.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// A handle to the runtime of this process; builds it on first use.

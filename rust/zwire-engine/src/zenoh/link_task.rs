@@ -2,7 +2,7 @@
 
 use super::link_settings::{link_policy, patience, reassembly_bytes};
 use crate::{
-    rt::{clock, runtime::Busy},
+    rt::clock,
     zenoh::{
         connectivity::LinkInfo,
         contacts::Contact,
@@ -132,7 +132,7 @@ const AT_ONCE: usize = 128;
 const TURN: Duration = Duration::from_micros(500);
 
 /// The same for data, of which a link may always have more: a compressed batch of 40 bytes holds thousands of
-/// messages. Turns cost a tenth of the rate, so there are none while other threads of the runtime are free.
+/// messages. Turns as short as those of declarations would cost a tenth of the rate.
 const DATA_TURN: Duration = Duration::from_millis(2);
 
 /// Whether the handling of messages may take long: each changes tables, and others are told.
@@ -230,9 +230,8 @@ async fn receive_loop(
         let read_bytes = shared.config.link.rx_buffer_size.max(READ_BYTES);
         (read_bytes, reassembly_bytes(&shared.config), Share::new(shared.reassembly.clone()))
     };
-    // Time of this turn, spent on messages that are slow.
-    let mut turn = Duration::ZERO;
-    let mut busy = Busy::begin();
+    // Time of this turn, spent on messages that are slow, and its begin.
+    let (mut turn, mut begun_at) = (Duration::ZERO, clock::mono());
     loop {
         let mut end = None;
         let mut any = false;
@@ -271,12 +270,12 @@ async fn receive_loop(
                     let begun = is_slow(&messages).then(clock::mono);
                     deliver(shared, link, face, &mut messages, &mut effects, &mut end).await?;
                     turn += begun.map_or(Duration::ZERO, |begun| clock::mono().saturating_sub(begun));
-                    if turn > TURN || busy.is_over(DATA_TURN) {
+                    if turn > TURN || clock::mono().saturating_sub(begun_at) > DATA_TURN {
                         let shared = shared.upgrade()?;
                         shared.settle(&mut effects);
                         drop(shared);
                         tokio::task::yield_now().await;
-                        (turn, busy) = (Duration::ZERO, Busy::begin());
+                        (turn, begun_at) = (Duration::ZERO, clock::mono());
                     }
                 }
                 if progress != Ok(Progress::More) || end.is_some() {
@@ -299,9 +298,9 @@ async fn receive_loop(
         if let Some(reason) = end {
             return reason;
         }
-        if busy.is_over(DATA_TURN) {
+        if clock::mono().saturating_sub(begun_at) > DATA_TURN {
             tokio::task::yield_now().await;
-            busy = Busy::begin();
+            begun_at = clock::mono();
         }
         // Reads while data is available, then waits for more or for the lease.
         loop {
@@ -330,7 +329,6 @@ async fn receive_loop(
                 sleep.as_mut().reset(clock::instant(rx.poll_timeout()?));
                 armed = true;
             }
-            drop(busy);
             tokio::select! {
                 ready = link.io.readable() => if ready.is_err() { return None },
                 () = &mut sleep => {
@@ -342,7 +340,7 @@ async fn receive_loop(
                 }
                 () = link.closed() => return None,
             }
-            busy = Busy::begin();
+            begun_at = clock::mono();
         }
     }
 }
