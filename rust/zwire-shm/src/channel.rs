@@ -81,7 +81,7 @@ impl Channel {
     /// Connects to the door with this name. Never waits.
     ///
     /// # Errors
-    /// Nobody listens there, or (`WouldBlock`) too many are waiting.
+    /// No process listens there, or (`WouldBlock`) too many are waiting.
     pub fn connect(name: &[u8]) -> io::Result<Self> {
         let fd = socket()?;
         net::connect(&fd, &SocketAddrUnix::new_abstract_name(name)?)?;
@@ -187,7 +187,7 @@ mod tests {
         let mut buf = [0; MAX_MESSAGE];
         let Received { len, mut fds } = far.receive(&mut buf).unwrap();
         assert_eq!((&buf[..len], fds.len()), (&b"segment"[..], 1));
-        let view = View::open(fds.remove(0), place.segment.len() as u64).unwrap();
+        let view = View::open(fds.remove(0), place.segment.size() as u64).unwrap();
         assert_eq!(view.bytes(place.offset..place.offset + 1000).unwrap(), &bytes[..]);
         // Memory that is written now is seen there at once.
         drop(bytes);

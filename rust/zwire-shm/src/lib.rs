@@ -17,6 +17,7 @@ mod ring;
 mod segment;
 
 pub use channel::{Channel, Door, MAX_MESSAGE, Received};
+pub use mapping::SegmentError;
 pub use pool::{Chunk, Place, Pool};
 pub use ring::{ReturnRing, Returns};
-pub use segment::{Segment, SegmentError, View};
+pub use segment::{Segment, View};

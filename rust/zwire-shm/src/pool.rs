@@ -42,7 +42,7 @@ struct Slab {
 
 impl Slab {
     fn new(segment: Segment) -> Self {
-        let free = BTreeMap::from([(0, segment.len())]);
+        let free = BTreeMap::from([(0, segment.size())]);
         Self { segment: Arc::new(segment), free }
     }
 
@@ -71,7 +71,7 @@ impl Slab {
     }
 
     fn is_unused(&self) -> bool {
-        self.free.get(&0) == Some(&self.segment.len())
+        self.free.get(&0) == Some(&self.segment.size())
     }
 }
 
@@ -85,7 +85,7 @@ pub struct Place {
 }
 
 impl Pool {
-    /// A pool whose segments have `bound` bytes together at most. The first one is made when it is needed.
+    /// A pool with segments of `bound` bytes together at most. The first one is made when it is needed.
     #[must_use]
     pub fn new(bound: usize) -> Self {
         Self(Arc::new(Shared { bound, slabs: Mutex::default() }))
@@ -114,7 +114,7 @@ impl Pool {
         let slabs = self.0.slabs.lock();
         let (start, slab) = slabs.by_start.range(..=at).next_back()?;
         let offset = at - start;
-        let inside = offset.checked_add(bytes.len()).is_some_and(|end| end <= slab.segment.len());
+        let inside = offset.checked_add(bytes.len()).is_some_and(|end| end <= slab.segment.size());
         inside.then(|| Place { segment: slab.segment.clone(), offset })
     }
 
@@ -135,11 +135,11 @@ impl Slabs {
         while self.bytes + size > bound {
             let unused = self.by_start.iter().find(|(_, slab)| slab.is_unused()).map(|(start, _)| *start)?;
             let gone = self.by_start.remove(&unused)?;
-            self.bytes -= gone.segment.len();
+            self.bytes -= gone.segment.size();
         }
         let mut slab = Slab::new(Segment::create(size).ok()?);
         let (segment, offset) = (slab.segment.clone(), slab.take(room)?);
-        self.bytes += segment.len();
+        self.bytes += segment.size();
         self.by_start.insert(segment.mapping().start().as_ptr() as usize, slab);
         Some((segment, offset))
     }

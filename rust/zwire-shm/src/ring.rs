@@ -1,14 +1,10 @@
 //! [`ReturnRing`] and [`Returns`]: numbers of chunks that a borrower has finished with, without a call of the system.
 
-use crate::{
-    mapping::Mapping,
-    segment::{SegmentError, memfd},
-};
+use crate::mapping::{Mapping, READ_WRITE, SegmentError};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use rustix::{
-    fd::{AsFd, BorrowedFd, OwnedFd},
-    fs::{self, SealFlags},
-    mm::ProtFlags,
+    fd::{BorrowedFd, OwnedFd},
+    fs::SealFlags,
 };
 use std::io;
 
@@ -23,7 +19,7 @@ struct Words(Mapping);
 
 impl Words {
     fn get(&self, at: usize) -> &AtomicU32 {
-        let count = self.0.len() / size_of::<AtomicU32>();
+        let count = self.0.size() / size_of::<AtomicU32>();
         // SAFETY: the word is inside of the mapping, which is aligned to pages, cannot be truncated, and lives
         // as long as `self`. Both processes access it by atomic operations only.
         unsafe { &*self.0.start().as_ptr().cast::<AtomicU32>().add(at % count) }
@@ -36,7 +32,6 @@ impl Words {
 /// a wrong one can only end another loan of the same borrower.
 pub struct ReturnRing {
     words: Words,
-    fd: OwnedFd,
     next: usize,
 }
 
@@ -46,29 +41,20 @@ impl ReturnRing {
     /// # Errors
     /// The system has no memory or no descriptors.
     pub fn create(loans: usize) -> io::Result<Self> {
-        let len = (loans.max(1) * size_of::<AtomicU32>()).next_multiple_of(4096);
-        let fd = memfd(len)?;
-        fs::fcntl_add_seals(&fd, SEALS)?;
-        let mapping = Mapping::new(fd.as_fd(), len, ProtFlags::READ | ProtFlags::WRITE)?;
-        Ok(Self { words: Words(mapping), fd, next: 0 })
+        let len = loans.checked_mul(size_of::<AtomicU32>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { words: Words(Mapping::create(len, SEALS)?), next: 0 })
     }
 
     /// The descriptor to pass to the borrower.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.words.0.fd()
     }
 
     /// Size of the file in bytes, to be told to the borrower.
     #[must_use]
-    pub const fn len(&self) -> usize {
-        self.words.0.len()
-    }
-
-    /// Never: a ring has at least one page.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        false
+    pub const fn size(&self) -> usize {
+        self.words.0.size()
     }
 
     /// The next number that the borrower has returned.
@@ -87,20 +73,12 @@ pub struct Returns {
 }
 
 impl Returns {
-    /// Maps the ring of a lender that has `len` bytes according to it.
+    /// Maps the ring of a lender that has `size` bytes according to it.
     ///
     /// # Errors
     /// The file has another size, or can be truncated.
-    pub fn open(fd: OwnedFd, len: u64) -> Result<Self, SegmentError> {
-        let seals = fs::fcntl_get_seals(&fd)?;
-        if !seals.contains(SEALS) {
-            return Err(SegmentError::Seals { expected: SEALS.bits(), found: seals.bits() });
-        }
-        let found = u64::try_from(fs::fstat(&fd)?.st_size).unwrap_or(0);
-        let size =
-            usize::try_from(found).ok().filter(|size| found == len && *size >= 4096 && size % 4096 == 0);
-        let Some(size) = size else { return Err(SegmentError::Size { expected: len, found }) };
-        let mapping = Mapping::new(fd.as_fd(), size, ProtFlags::READ | ProtFlags::WRITE)?;
+    pub fn open(fd: OwnedFd, size: u64) -> Result<Self, SegmentError> {
+        let mapping = Mapping::open(fd, size, SEALS, READ_WRITE)?;
         Ok(Self { words: Words(mapping), next: AtomicUsize::new(0) })
     }
 
@@ -117,11 +95,12 @@ impl Returns {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mapping::memfd;
     use std::{collections::HashSet, sync::Arc};
 
     fn pair(loans: usize) -> (ReturnRing, Returns) {
         let ring = ReturnRing::create(loans).unwrap();
-        let returns = Returns::open(ring.fd().try_clone_to_owned().unwrap(), ring.len() as u64).unwrap();
+        let returns = Returns::open(ring.fd().try_clone_to_owned().unwrap(), ring.size() as u64).unwrap();
         (ring, returns)
     }
 
