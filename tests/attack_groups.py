@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import attack
 import raw
 from attack import Bystanders, Measure, Router
+from nodes import free_port
 from raw import vle
 
 if TYPE_CHECKING:
@@ -55,14 +56,9 @@ class Hostile:
 @contextlib.contextmanager
 def members(implementation: str) -> Iterator[tuple[Router, Bystanders, Hostile]]:
     """A router in a group, a member that publishes, and a client of the router that receives."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        group = (f"224.0.0.{random.randrange(100, 200)}", free.getsockname()[1])
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    group = (f"224.0.0.{random.randrange(100, 200)}", free_port(socket.SOCK_DGRAM))
     endpoint = f"udp/{group[0]}:{group[1]}#iface=lo"
-    settings = {"listen/endpoints": [f"tcp/127.0.0.1:{port}", endpoint]}
+    settings = {"listen/endpoints": [f"tcp/127.0.0.1:{free_port()}", endpoint]}
     router = Router(implementation, settings)
     try:
         others = Bystanders(router, near=endpoint, zid=LIVE)

@@ -22,7 +22,7 @@ from zre.peers import Party, Peer, PeerError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-NEVER = 10.0
+WATCHED = 10.0
 """Seconds of a newcomer that does not enter while the attack is watched."""
 
 
@@ -59,10 +59,10 @@ def entered(made: Party, implementation: str, target: Peer) -> float:
         newcomer = node(made, implementation, "newcomer")
         # Without the start of its interpreter.
         start = time.monotonic()
-        newcomer.wait("ENTER", target, within=NEVER)
-        target.wait("ENTER", newcomer, within=max(0.1, start + NEVER - time.monotonic()))
+        newcomer.wait("ENTER", target, within=WATCHED)
+        target.wait("ENTER", newcomer, within=max(0.1, start + WATCHED - time.monotonic()))
         return time.monotonic() - start
-    return NEVER
+    return WATCHED
 
 
 @contextlib.contextmanager
@@ -231,10 +231,10 @@ def guessers(implementation: str) -> list[Measure]:
         attackers = [subprocess.Popen(command) for _ in range(2)]
         time.sleep(3)
         start, connected = time.monotonic(), False
-        while not connected and time.monotonic() < start + NEVER:
+        while not connected and time.monotonic() < start + WATCHED:
             # An attempt that the server aborts is made again.
             with zmtp.Dealer(plain=("user", "password")) as honest, contextlib.suppress(errors.ZwireError):
-                honest.connect(endpoint, wait=start + NEVER - time.monotonic())
+                honest.connect(endpoint, wait=start + WATCHED - time.monotonic())
                 connected = True
         took = time.monotonic() - start
         for attacker in attackers:
@@ -257,7 +257,7 @@ def forged_lines(implementation: str) -> list[Measure]:
         zre.LogSender("tcp://127.0.0.1:1") as sender,
     ):
         sender.connect(collector.endpoint)
-        end = time.monotonic() + NEVER
+        end = time.monotonic() + WATCHED
         while (record := collector.try_recv()) is None and time.monotonic() < end:
             sender.log("INFO", "JOIN", "first")
             time.sleep(0.02)
@@ -265,7 +265,7 @@ def forged_lines(implementation: str) -> list[Measure]:
             sender.log("INFO", "JOIN", text)
         came: set[str] = set()
         while len(came) < len(texts) and time.monotonic() < end:
-            record = collector.recv(NEVER)
+            record = collector.recv(WATCHED)
             if record.data != "first":
                 came.add(record.data)
                 shown = [printable(zre_log._line(record, form)) for form in ("text", "jsonl")]

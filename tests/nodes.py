@@ -1,4 +1,4 @@
-"""Sessions for tests: on the loopback, with explicit endpoints instead of scouting; unused ports."""
+"""Sessions and ZRE nodes for tests: on the loopback, with explicit endpoints, without scouting; unused ports."""
 
 import contextlib
 import itertools
@@ -7,7 +7,7 @@ import socket
 import time
 from pathlib import Path
 
-from zwire import zenoh
+from zwire import zenoh, zre
 
 LOCAL = ["tcp/127.0.0.1:0"]
 
@@ -77,3 +77,15 @@ def free_port(kind=socket.SOCK_STREAM):
             s.bind(("127.0.0.1", port))
             return port
     raise RuntimeError("a thousand ports of loopback are in use")
+
+
+def zre_node(name, port, **settings):
+    """A ZRE node on the loopback, with a port of discovery that no other test has."""
+    return zre.Node(name, interfaces="lo", interval=0.1, beacon_port=port, **settings)
+
+
+def event_of(node, kind, seconds=10):
+    """Take events of a ZRE node until one of a kind comes."""
+    while not isinstance(event := node.recv(seconds), kind):
+        pass
+    return event

@@ -16,6 +16,8 @@ import pyarrow as pa
 import pytest
 
 import nodes
+from nodes import event_of as until
+from nodes import zre_node as make
 from zwire import zmtp, zre
 from zwire.errors import ConfigError, ConnectError, InvalidValue, TimedOut, UnknownPeer, UsageError
 
@@ -26,18 +28,6 @@ PATIENCE = 10
 def port() -> int:
     """Find a port of discovery that no other test has."""
     return nodes.free_port(socket.SOCK_DGRAM)
-
-
-def make(name: str, port: int, **settings: object) -> zre.Node:
-    return zre.Node(name, interfaces="lo", interval=0.1, beacon_port=port, **settings)
-
-
-def until(node: zre.Node, kind: type[zre.Event]) -> zre.Event:
-    """Take events until one of a kind comes."""
-    while True:
-        event = node.recv(PATIENCE)
-        if isinstance(event, kind):
-            return event
 
 
 def meet(*nodes: zre.Node) -> None:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import nodes
+from nodes import event_of as until
+from nodes import zre_node as make
 from zwire import zmtp, zre
 from zwire.cli import _options, _zre, zre_log
 from zwire.conformance.zre import _wire as wire
@@ -37,17 +39,6 @@ HOSTILE = [
 def port() -> int:
     """Find a port of discovery that no other test has."""
     return nodes.free_port(socket.SOCK_DGRAM)
-
-
-def make(name: str, port: int, **settings: object) -> zre.Node:
-    return zre.Node(name, interfaces="lo", interval=0.1, beacon_port=port, **settings)
-
-
-def until(node: zre.Node, kind: type[zre.Event]) -> zre.Event:
-    """Take events until one of a kind comes."""
-    while not isinstance(event := node.recv(PATIENCE), kind):
-        pass
-    return event
 
 
 @contextlib.contextmanager

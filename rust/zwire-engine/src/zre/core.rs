@@ -119,7 +119,7 @@ pub(crate) struct NodeCore {
     pub(crate) full: u64,
     /// Connections that lost their identity to a newer one.
     pub(crate) taken_over: u64,
-    /// Accepted connections whose nodes have no session, oldest first, and how many there may be.
+    /// Accepted connections of nodes without a session, oldest first, and the bound of their number.
     silent: BTreeSet<u64>,
     most_silent: usize,
     /// Refused endpoints that the log tells of, and the time of its last line.

@@ -92,7 +92,7 @@ fn the_address_of_a_beacon_is_kept() {
     assert_eq!((bench.connects().len(), bench.node.stats().endpoints_refused), (0, 0));
 }
 
-/// A peer whose connection has broken does not answer, although the connection is tried again. A beacon of another
+/// A peer with a broken connection does not answer, although the connection is tried again. A beacon of another
 /// node on its endpoint takes its place at once: else that node would get two HELLOs, and begin anew.
 #[test]
 fn a_beacon_takes_the_endpoint_of_a_broken_connection() {
