@@ -1,4 +1,4 @@
-"""Sessions and ZRE nodes for tests: on the loopback, with explicit endpoints, without scouting; unused ports."""
+"""Sessions and ZRE nodes for tests, on the loopback, with explicit endpoints; and unused ports."""
 
 import contextlib
 import itertools
