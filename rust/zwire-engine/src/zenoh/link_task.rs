@@ -235,7 +235,8 @@ async fn receive_loop(
     loop {
         let mut end = None;
         let mut any = false;
-        rx.set_reassembly_bytes(share.update(rx.reassembling(), most));
+        // Buffers for the next messages do not take memory from other links: they go when there is not plenty.
+        rx.set_reassembly_bytes(share.update(rx.incomplete(), most));
         loop {
             let batch: Bytes = match framer.next(buf) {
                 Ok(Some(batch)) => batch,

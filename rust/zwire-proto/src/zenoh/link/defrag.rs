@@ -11,11 +11,20 @@ use crate::{
 };
 use bytes::Bytes;
 use core::fmt::Debug;
+use std::collections::VecDeque;
 
 /// What a first fragment says about the length of its message is believed up to here, so that usual
 /// messages are collected without growing. The memory is not touched before bytes arrive, and it
 /// counts against the bound of the link; beyond it the buffer grows with what has arrived.
 const BELIEVED: usize = 2 << 20;
+
+/// Buffers of whole messages from here on are used again: smaller ones cost little to allocate, and for larger ones the
+/// system clears fresh pages, which takes longer than copying the message.
+const SPARE_FROM: usize = 128 << 10;
+
+/// Bytes of buffers that a link keeps for the next messages: two of 8 MiB and their headers, as camera frames have. They count as memory of
+/// incomplete messages, and go when the peer has nothing to send.
+const SPARE_BYTES: usize = (16 << 20) + (64 << 10);
 
 /// The tolerance of a [`Defrag`].
 pub trait DefragPolicy {
@@ -31,6 +40,9 @@ pub trait DefragPolicy {
 
     /// The length of the whole message, at least, as its first fragment claims it; 0 where it is not asked.
     fn claim(first: &Bytes) -> usize;
+
+    /// Whether buffers of messages that are no longer used serve for the next ones.
+    const RECYCLES: bool;
 }
 
 /// Policy of links: fragments come from the first one on, and nothing is missing that was not lost.
@@ -41,6 +53,7 @@ impl DefragPolicy for Strict {
     type Place = ();
 
     const FRAME_ENDS_REST: bool = false;
+    const RECYCLES: bool = true;
 
     fn begins(_data: &Bytes, _more: bool) -> bool {
         true
@@ -48,7 +61,7 @@ impl DefragPolicy for Strict {
 
     #[cold]
     fn claim(first: &Bytes) -> usize {
-        match NetworkMessage::decode(&mut Reader::new(first)) {
+        match NetworkMessage::decode(&mut Reader::new(first).with_shared_memory()) {
             // Decoding runs out of bytes: so many more are in the message.
             Err(error) => match error.kind {
                 DecodeErrorKind::Truncated { needed } => first.len().saturating_add(needed),
@@ -69,6 +82,7 @@ impl DefragPolicy for Lossy {
     type Place = u64;
 
     const FRAME_ENDS_REST: bool = true;
+    const RECYCLES: bool = false;
 
     fn begins(data: &Bytes, more: bool) -> bool {
         if !data.first().is_some_and(|header| is_network(*header)) {
@@ -114,8 +128,51 @@ impl FragmentRules {
     }
 }
 
+/// Buffers of messages that were whole, for the next ones.
+#[derive(Clone, Debug)]
+struct Spares {
+    most: usize,
+    /// With the capacity of each; in use as long as there is another reference to its bytes.
+    buffers: VecDeque<(Bytes, usize)>,
+    /// Their capacities together.
+    bytes: usize,
+}
+
+impl Spares {
+    /// Keeps a buffer, and at most `room` bytes of them.
+    fn keep(&mut self, bytes: Bytes, capacity: usize, room: usize) {
+        let most = room.min(self.most);
+        if !(SPARE_FROM..=most).contains(&capacity) {
+            return;
+        }
+        self.buffers.push_back((bytes, capacity));
+        self.bytes += capacity;
+        while self.bytes > most {
+            self.bytes -= self.buffers.pop_front().map_or(self.bytes, |(_, capacity)| capacity);
+        }
+    }
+
+    /// An unused buffer for a message of `len` bytes, of at most `most`. One of twice the size would hold more memory than
+    /// the queues that the message goes through know of.
+    fn take(&mut self, len: usize, most: usize) -> Option<Vec<u8>> {
+        let fits = len..=most.min(len.saturating_mul(2));
+        let at =
+            self.buffers.iter().position(|(bytes, capacity)| fits.contains(capacity) && bytes.is_unique())?;
+        let (bytes, capacity) = self.buffers.remove(at)?;
+        self.bytes -= capacity;
+        let mut unused = bytes.try_into_mut().ok()?;
+        unused.clear();
+        Some(unused.into())
+    }
+
+    fn clear(&mut self) {
+        self.buffers.clear();
+        self.bytes = 0;
+    }
+}
+
 /// The bounds of reassembly, and how much of them is used on all channels that share it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct DefragBudget {
     /// Largest message.
     pub(super) max_message_size: usize,
@@ -123,19 +180,51 @@ pub struct DefragBudget {
     pub(super) bytes: usize,
     /// Memory in use.
     pub(super) used: usize,
+    spares: Spares,
 }
 
 impl DefragBudget {
     /// A budget of which nothing is used: the largest message, and the most memory of all channels.
     #[must_use]
     pub const fn new(max_message_size: usize, bytes: usize) -> Self {
-        Self { max_message_size, bytes, used: 0 }
+        let spares = Spares { most: SPARE_BYTES, buffers: VecDeque::new(), bytes: 0 };
+        Self { max_message_size, bytes, used: 0, spares }
+    }
+
+    /// Without buffers for the next messages, for many senders with one bound: a silent one would keep memory from the
+    /// others.
+    pub(super) const fn without_spares(mut self) -> Self {
+        self.spares.most = 0;
+        self
     }
 
     /// Memory in use.
     #[must_use]
     pub const fn used(&self) -> usize {
         self.used
+    }
+
+    /// Memory in use, and that of buffers which are kept for the next messages.
+    pub(super) const fn held(&self) -> usize {
+        self.used + self.spares.bytes
+    }
+
+    /// Changes the most memory of all channels.
+    pub(super) fn set_bytes(&mut self, bytes: usize) {
+        self.bytes = bytes;
+        self.fit();
+    }
+
+    /// Gives up spare buffers where messages need their memory.
+    fn fit(&mut self) {
+        if self.held() > self.bytes {
+            self.spares.clear();
+        }
+    }
+
+    /// Gives up the buffers that are kept for the next messages.
+    pub(super) fn idle(&mut self) {
+        self.spares.clear();
     }
 }
 
@@ -318,9 +407,18 @@ impl<P: DefragPolicy> Defrag<P> {
             self.state = DefragState::Collecting(collecting);
             return DefragOutcome::Collected;
         }
-        budget.used -= self.bytes.capacity();
         self.state = DefragState::Idle;
-        let bytes = core::mem::take(&mut self.bytes).into();
+        let capacity = self.bytes.capacity();
+        budget.used -= capacity;
+        let collected = core::mem::take(&mut self.bytes);
+        // A message much shorter than it has claimed to be must not hold the memory of its claim.
+        let exact = collected.len() < capacity / 2;
+        let bytes = if exact { Bytes::copy_from_slice(&collected) } else { Bytes::new() };
+        let buffer = Bytes::from(collected);
+        let bytes = if exact { bytes } else { buffer.clone() };
+        if P::RECYCLES {
+            budget.spares.keep(buffer, capacity, budget.bytes.saturating_sub(budget.used));
+        }
         DefragOutcome::Whole(WholeMessage { bytes, place, marked })
     }
 
@@ -341,8 +439,21 @@ impl<P: DefragPolicy> Defrag<P> {
     fn grow(&mut self, len: usize, claim: usize, budget: &mut DefragBudget) -> bool {
         let old = self.bytes.capacity();
         let free = budget.bytes.saturating_sub(budget.used - old);
+        if old == 0
+            && P::RECYCLES
+            && let Some(spare) = budget.spares.take(claim.max(len), free)
+        {
+            self.bytes = spare;
+            budget.used += self.bytes.capacity();
+            return true;
+        }
         let doubled = len.saturating_mul(2);
-        let wanted = if claim > len { claim.min(doubled.max(BELIEVED)) } else { doubled };
+        let wanted = match claim {
+            // The last fragment.
+            claim if claim == len => len,
+            claim if claim > len => claim.min(doubled.max(BELIEVED)),
+            _ => doubled,
+        };
         let wanted = wanted.min(budget.max_message_size).min(free);
         if wanted < len {
             return false;
@@ -352,6 +463,7 @@ impl<P: DefragPolicy> Defrag<P> {
             return false;
         }
         budget.used = budget.used - old + self.bytes.capacity();
+        budget.fit();
         true
     }
 }
@@ -397,6 +509,63 @@ mod tests {
         assert_eq!(whole, message);
         assert_eq!(whole.as_ptr(), start, "collected without growing");
         assert_eq!(budget.used, 0);
+    }
+
+    /// Collects a message in two fragments.
+    fn whole(defrag: &mut Defrag<Strict>, budget: &mut DefragBudget, message: &[u8]) -> Bytes {
+        let (first, rest) = message.split_at(100.min(message.len() / 2));
+        let [first, rest] = [first, rest].map(Bytes::copy_from_slice);
+        defrag.push(fragment(0, true, true), &first, (), MARKS, budget);
+        let (outcome, _) = defrag.push(fragment(1, false, false), &rest, (), MARKS, budget);
+        let DefragOutcome::Whole(WholeMessage { bytes, .. }) = outcome else { panic!("{outcome:?}") };
+        assert_eq!((&bytes[..], budget.used), (message, 0));
+        bytes
+    }
+
+    #[test]
+    fn the_buffer_of_a_message_that_is_no_longer_used_serves_for_the_next() {
+        let (mut defrag, mut budget) = (Defrag::default(), DefragBudget::new(1 << 30, 1 << 30));
+        let message = message(1 << 20);
+        let first = whole(&mut defrag, &mut budget, &message);
+        let at = first.as_ptr();
+        assert_eq!(budget.held(), message.len());
+        // In use, also by a part.
+        let part = first.slice(1000..1010);
+        drop(first);
+        let second = whole(&mut defrag, &mut budget, &message);
+        assert_ne!(second.as_ptr(), at);
+        drop((part, second));
+        assert_eq!(whole(&mut defrag, &mut budget, &message).as_ptr(), at);
+        assert_eq!(budget.held(), 2 * message.len());
+        budget.idle();
+        assert_eq!(budget.held(), 0);
+    }
+
+    #[test]
+    fn buffers_that_are_kept_have_bounds() {
+        let (mut defrag, mut budget) = (Defrag::default(), DefragBudget::new(1 << 30, 1 << 30));
+        for len in [1_000, 100_000, 200_000, 1 << 20, 3 << 20, 4 << 20, 7 << 20, 17 << 20, 1 << 20] {
+            let kept = whole(&mut defrag, &mut budget, &message(len));
+            assert!(budget.held() <= SPARE_BYTES);
+            drop(kept);
+        }
+        assert!(budget.held() > 1 << 20);
+        budget.set_bytes(1 << 20);
+        assert_eq!(budget.held(), 0, "the memory is needed elsewhere");
+    }
+
+    #[test]
+    fn no_message_holds_more_than_twice_its_size() {
+        let (mut defrag, mut budget) = (Defrag::default(), DefragBudget::new(1 << 30, 1 << 30));
+        let large = whole(&mut defrag, &mut budget, &message(4 << 20));
+        assert!(budget.held() > 4 << 20);
+        let at = large.as_ptr() as usize..large.as_ptr() as usize + large.len();
+        drop(large);
+        let small = whole(&mut defrag, &mut budget, &message(1 << 20));
+        assert!(!at.contains(&(small.as_ptr() as usize)));
+        // One that claims 4 MiB and ends before.
+        let cut = &message(4 << 20)[..200_000];
+        assert!(!at.contains(&(whole(&mut defrag, &mut budget, cut).as_ptr() as usize)));
     }
 
     #[test]

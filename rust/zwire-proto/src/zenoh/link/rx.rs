@@ -140,7 +140,8 @@ impl LinkRx {
 
     /// The receiver for a member of a multicast group, with the sequence numbers of its JOIN.
     pub(crate) fn of_member(params: &LinkParams, join: &Join, config: RxConfig, now: Now) -> Self {
-        let mut rx = Self { shm: true, ..Self::new(params, config, now) };
+        let budget = DefragBudget::new(config.max_message_size, config.reassembly_bytes).without_spares();
+        let mut rx = Self { shm: true, budget, ..Self::new(params, config, now) };
         rx.set_windows(join, |window, next, mask| *window = SnWindow::new(next, mask));
         rx
     }
@@ -248,7 +249,8 @@ impl LinkRx {
                 // Its bytes extend to the end of the batch.
                 TransportMessage::Fragment(head) => self.fragment(head, &r.rest(), out)?,
                 TransportMessage::Close(close) => return Ok(Progress::Closed(close.reason)),
-                TransportMessage::KeepAlive => {}
+                // It has sent nothing for a while.
+                TransportMessage::KeepAlive => self.budget.idle(),
                 _ => self.stats.ignored += 1,
             }
         }
@@ -371,14 +373,20 @@ impl LinkRx {
 
     /// Changes the bound on memory for incomplete messages. A message that exceeds it is dropped with
     /// its next fragment.
-    pub const fn set_reassembly_bytes(&mut self, bytes: usize) {
-        self.budget.bytes = bytes;
+    pub fn set_reassembly_bytes(&mut self, bytes: usize) {
+        self.budget.set_bytes(bytes);
     }
 
-    /// Memory held for incomplete messages.
+    /// Memory held for incomplete messages, and for the next ones.
     #[must_use]
     pub const fn reassembling(&self) -> usize {
-        self.budget.used
+        self.budget.held()
+    }
+
+    /// Memory held for incomplete messages alone.
+    #[must_use]
+    pub const fn incomplete(&self) -> usize {
+        self.budget.used()
     }
 
     /// Counters.
@@ -392,7 +400,7 @@ impl fmt::Debug for LinkRx {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LinkRx")
             .field("deadline", &self.deadline)
-            .field("reassembling", &self.budget.used)
+            .field("reassembling", &self.budget.held())
             .field("stats", &self.stats)
             .finish_non_exhaustive()
     }

@@ -185,6 +185,10 @@ proptest! {
         while wire.transmit(100_000) {}
         prop_assert!(wire.tx.is_idle());
         prop_assert_eq!(wire.tx.queued_total(), 0);
+        // A KEEP_ALIVE says that buffers for the next messages are not needed.
+        wire.now = Now::at(wire.now.mono + Duration::from_secs(3));
+        wire.tx.handle_timeout(wire.now);
+        while wire.transmit(100_000) {}
         prop_assert_eq!(wire.rx.reassembling(), 0);
         prop_assert_eq!(sent.len(), wire.received.len());
         for channel in (0..8).flat_map(|priority| [(priority, 0), (priority, 1)]) {
