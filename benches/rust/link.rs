@@ -36,6 +36,7 @@ fn params() -> LinkParams {
         streamed: true,
         user: None,
         region_name: None,
+        lending: None,
     }
 }
 

@@ -189,7 +189,9 @@ fn what_we_write_on_the_transport_layer() {
         // eclipse-zenoh built without shared memory skips its extensions, and truncates Patch to eight
         // bits.
         match &mut message {
-            TransportMessage::Init(init) => (init.ext.shm, init.ext.patch) = (None, init.ext.patch & 0xff),
+            TransportMessage::Init(init) => {
+                (init.ext.shm, init.ext.lending, init.ext.patch) = (None, None, init.ext.patch & 0xff);
+            }
             TransportMessage::Open(open) => {
                 open.ext.shm = None;
                 // The proof belongs to the SYN, the acceptance to the ACK; zwire decodes both in

@@ -171,6 +171,19 @@ fn main() -> io::Result<()> {
     let steps =
         steps.iter().map(|(what, whom, piece)| [&[*what, *whom, piece.len() as u8][..], piece].concat());
     write("discovery", "script", &steps.collect::<Vec<_>>().concat().repeat(3))?;
+    // Messages of the channel of shared memory, payloads in slices, and steps of a lender.
+    for (name, hex) in [
+        ("hello", "0107070707070707070707070707070707"),
+        ("ring", "038020"),
+        ("segment", "040380808002"),
+        ("mapped", "0503"),
+        ("retired", "0703"),
+        ("loan", "01020707018020a08d06"),
+        ("slices", "0300026162020707018020a08d060103bbb301"),
+        ("steps", "80c0800000404141 81e080"),
+    ] {
+        write("lending", name, &unhex(&hex.replace(' ', "")))?;
+    }
     // Script for a hub and a client: each message preceded by an operation byte and its length.
     let mut script = vec![0x0c, 0];
     for example in examples("zre")? {

@@ -37,8 +37,8 @@ impl<'a> Reader<'a> {
         Self { rest: buf.get(offset..).unwrap_or_default(), ..Self::new(buf) }
     }
 
-    /// Accepts payloads of shared memory, as a dissector of other nodes' sessions must. A session of zwire
-    /// never negotiates them.
+    /// Accepts payloads of shared memory, as a dissector of other nodes' sessions must, and a link whose ends have agreed
+    /// on lending.
     #[must_use]
     pub const fn with_shared_memory(mut self) -> Self {
         self.shm = true;

@@ -32,6 +32,7 @@ mod gossip;
 mod group;
 mod intercept;
 mod keyexpr;
+mod lending;
 mod node;
 mod zmtp;
 
@@ -41,6 +42,7 @@ pub use gossip::zre_gossip;
 pub use group::group;
 pub use intercept::{access, intercept};
 pub use keyexpr::keyexpr;
+pub use lending::lending;
 pub use node::zenoh_node;
 pub use zmtp::zmtp;
 
@@ -298,7 +300,7 @@ mod tests {
     }
 
     mutated_seeds_hold! {
-        scouting transport network advanced access discovery group intercept zenoh_node zmtp zre zre_beacon zre_gossip zre_log
+        scouting transport network advanced access discovery group intercept lending zenoh_node zmtp zre zre_beacon zre_gossip zre_log
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 pub const MAX_MESSAGE: usize = 1024;
 
 /// Most descriptors of a message; the kernel closes further ones.
-const MAX_FDS: usize = 2;
+pub const MAX_FDS: usize = 6;
 
 /// Connections that wait to be accepted; a caller beyond them tries again.
 const BACKLOG: i32 = 128;
@@ -77,6 +77,12 @@ pub struct Received {
     pub fds: Vec<OwnedFd>,
 }
 
+impl From<OwnedFd> for Channel {
+    fn from(fd: OwnedFd) -> Self {
+        Self(fd)
+    }
+}
+
 impl Channel {
     /// Connects to the door with this name. Never waits.
     ///
@@ -92,7 +98,7 @@ impl Channel {
     ///
     /// # Errors
     /// The system refuses to tell.
-    pub fn peer_uid(&self) -> io::Result<u32> {
+    fn peer_uid(&self) -> io::Result<u32> {
         // Not by `rustix`: a process of another namespace has the id 0, which its type excludes.
         let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
         #[allow(clippy::cast_possible_truncation, reason = "twelve bytes")]
@@ -108,6 +114,16 @@ impl Channel {
             )
         };
         if result == 0 { Ok(found.uid) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Whether that process belongs to the effective user of this one.
+    ///
+    /// # Errors
+    /// The system refuses to tell.
+    pub fn is_of_this_user(&self) -> io::Result<bool> {
+        // SAFETY: the call has no arguments and cannot fail.
+        let own = unsafe { libc::geteuid() };
+        Ok(self.peer_uid()? == own)
     }
 
     /// Sends a message of 1 to [`MAX_MESSAGE`] bytes, with descriptors.
@@ -127,6 +143,12 @@ impl Channel {
         Ok(())
     }
 
+    /// Says that nothing more will be sent: the other side sees the end, and may still send.
+    pub fn half_close(&self) {
+        // It fails if the other side is gone, which then knows.
+        let _ = net::shutdown(&self.0, net::Shutdown::Write);
+    }
+
     /// Receives a message.
     ///
     /// # Errors
@@ -142,6 +164,10 @@ impl Channel {
             if let RecvAncillaryMessage::ScmRights(rights) = message {
                 fds.extend(rights);
             }
+        }
+        // With fewer than the most, this process has no room for them.
+        if found.flags.contains(ReturnFlags::CTRUNC) && fds.len() < MAX_FDS {
+            return Err(Errno::MFILE.into());
         }
         if found.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a message of the channel is too long"));
@@ -165,7 +191,7 @@ impl AsRawFd for Channel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Pool, View};
+    use crate::{Place, Pool, View};
 
     fn pair(name: &str) -> (Channel, Channel) {
         let name = format!("zwire test {} {name}", std::process::id());
@@ -182,12 +208,12 @@ mod tests {
         let mut chunk = pool.allocate(1000).unwrap();
         chunk.as_mut_slice().fill(7);
         let bytes = chunk.freeze();
-        let place = pool.place(&bytes).unwrap();
-        near.send(b"segment", &[place.segment.fd()]).unwrap();
+        let place = Place::of(&bytes).unwrap();
+        near.send(b"segment", &[place.memory.fd()]).unwrap();
         let mut buf = [0; MAX_MESSAGE];
         let Received { len, mut fds } = far.receive(&mut buf).unwrap();
         assert_eq!((&buf[..len], fds.len()), (&b"segment"[..], 1));
-        let view = View::open(fds.remove(0), place.segment.size() as u64).unwrap();
+        let view = View::open(fds.remove(0), place.memory.size() as u64, Vec::new()).unwrap();
         assert_eq!(view.bytes(place.offset..place.offset + 1000).unwrap(), &bytes[..]);
         // Memory that is written now is seen there at once.
         drop(bytes);
@@ -200,6 +226,7 @@ mod tests {
         let (near, far) = pair("user");
         let own = rustix::fs::fstat(std::fs::File::open("/proc/self").unwrap()).unwrap().st_uid;
         assert_eq!((near.peer_uid().unwrap(), far.peer_uid().unwrap()), (own, own));
+        assert!(near.is_of_this_user().unwrap() && far.is_of_this_user().unwrap());
     }
 
     #[test]
@@ -212,6 +239,33 @@ mod tests {
         assert_eq!(near.receive(&mut buf).unwrap().len, 4);
         assert_eq!(near.receive(&mut buf).unwrap().len, 0);
         assert_eq!(near.send(b"x", &[]).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn a_channel_that_a_view_keeps_does_not_end_with_its_owner() {
+        let (near, far) = pair("keep");
+        let pool = Pool::new(1 << 20);
+        let place = Place::of(pool.allocate(10).unwrap().as_slice()).unwrap();
+        let kept = Channel::from(far.0.try_clone().unwrap());
+        let fd = place.memory.fd().try_clone_to_owned().unwrap();
+        let view = View::open(fd, place.memory.size() as u64, vec![std::sync::Arc::new(kept)]).unwrap();
+        assert_eq!(view.memory().keepers().len(), 1);
+        drop(far);
+        let mut buf = [0; MAX_MESSAGE];
+        assert_eq!(near.receive(&mut buf).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(view);
+        assert_eq!(near.receive(&mut buf).unwrap().len, 0);
+    }
+
+    #[test]
+    fn half_of_a_channel_ends() {
+        let (near, far) = pair("half");
+        let mut buf = [0; MAX_MESSAGE];
+        near.half_close();
+        assert_eq!(far.receive(&mut buf).unwrap().len, 0);
+        far.send(b"still", &[]).unwrap();
+        assert_eq!(near.receive(&mut buf).unwrap().len, 5);
+        assert!(near.send(b"x", &[]).is_err());
     }
 
     #[test]

@@ -13,11 +13,12 @@
 mod channel;
 mod mapping;
 mod pool;
+mod process;
 mod ring;
 mod segment;
 
-pub use channel::{Channel, Door, MAX_MESSAGE, Received};
-pub use mapping::SegmentError;
-pub use pool::{Chunk, Place, Pool};
+pub use channel::{Channel, Door, MAX_FDS, MAX_MESSAGE, Received};
+pub use mapping::{Memory, Place, SegmentError, WeakMemory};
+pub use pool::{Chunk, Pool};
 pub use ring::{ReturnRing, Returns};
 pub use segment::{Segment, View};

@@ -1,16 +1,29 @@
 //! [`Mapping`]: a sealed file in memory, mapped by the process that has made it or by one that has received it.
 
-use core::ptr::NonNull;
+use crate::{channel::Channel, process::generation};
+use core::{
+    fmt,
+    ptr::NonNull,
+    sync::atomic::{AtomicPtr, AtomicU64, Ordering},
+};
+use parking_lot::RwLock;
 use rustix::{
     fd::{AsFd, BorrowedFd, OwnedFd},
     fs::{self, FallocateFlags, MemfdFlags, SealFlags},
     io::Errno,
     mm::{self, MapFlags, ProtFlags},
 };
-use std::io;
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Weak},
+};
 
 /// Unit of the size of files; larger pages are multiples of it.
 pub(crate) const PAGE: usize = 4096;
+
+/// Type of the file system of memfds without huge pages.
+const TMPFS_MAGIC: fs::FsWord = 0x0102_1994;
 
 pub(crate) const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
@@ -33,6 +46,14 @@ pub enum SegmentError {
         /// Seals of the file.
         found: u32,
     },
+    /// Pages are missing, or it is no file in plain memory: reading it could raise SIGBUS.
+    #[error("the shared segment has {found} bytes in memory, and {expected} are needed")]
+    Sparse {
+        /// Size of the file in bytes.
+        expected: u64,
+        /// Bytes for which there is memory; 0 for other files than those of tmpfs.
+        found: u64,
+    },
     /// The system refuses it.
     #[error("the shared segment cannot be mapped: {0}")]
     Io(#[from] io::Error),
@@ -44,12 +65,159 @@ impl From<Errno> for SegmentError {
     }
 }
 
+/// A segment of this process or of another one, to be passed on to a third one. Clones are the same segment.
+#[derive(Clone)]
+pub struct Memory(Arc<Mapping>);
+
+impl Memory {
+    /// Memory that [`Place::of`] finds.
+    pub(crate) fn new(mapping: Mapping) -> Self {
+        let memory = Self(Arc::new(mapping));
+        registry().known.write().insert(memory.address(), (memory.size(), memory.downgrade()));
+        memory
+    }
+
+    /// The first byte.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.0.start()
+    }
+
+    /// Address of the first byte.
+    pub(crate) fn address(&self) -> usize {
+        self.0.start().as_ptr() as usize
+    }
+
+    /// Channels that a third process has to keep open, as this one does, as long as it maps the segment: their other ends
+    /// have lent it.
+    #[must_use]
+    pub fn keepers(&self) -> &[Arc<Channel>] {
+        &self.0.keepers
+    }
+
+    /// Number of the segment, which no other one of this process has or had.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// Number of bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.0.size()
+    }
+
+    /// The descriptor to pass on.
+    #[must_use]
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.0.fd()
+    }
+
+    /// A reference that does not keep the segment.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakMemory {
+        WeakMemory(Arc::downgrade(&self.0))
+    }
+}
+
+/// Segments of a process and its views of those of others: size and segment, by the address of the first byte.
+struct Registry {
+    generation: u32,
+    known: RwLock<BTreeMap<usize, (usize, WeakMemory)>>,
+}
+
+/// That of this process. A forked child makes its own, and leaks the inherited one, whose lock is in the state in which
+/// threads of the parent have left it, and whose segments the parent manages.
+static REGISTRY: AtomicPtr<Registry> = AtomicPtr::new(core::ptr::null_mut());
+
+fn registry() -> &'static Registry {
+    loop {
+        let current = REGISTRY.load(Ordering::Acquire);
+        // SAFETY: the pointer comes from `Box::into_raw` below, and what it points to is never freed.
+        if let Some(registry) = unsafe { current.as_ref() }
+            && registry.generation == generation()
+        {
+            return registry;
+        }
+        let fresh = Box::new(Registry { generation: generation(), known: RwLock::default() });
+        let fresh = Box::into_raw(fresh);
+        if REGISTRY.compare_exchange(current, fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // SAFETY: it was not published, so this is its only owner.
+            drop(unsafe { Box::from_raw(fresh) });
+        }
+    }
+}
+
+/// Where bytes are in shared memory.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The segment.
+    pub memory: Memory,
+    /// Offset of the first byte in it.
+    pub offset: usize,
+}
+
+impl Place {
+    /// The place of bytes in a chunk of any pool of this process, or in a view. Memory of the parent of a forked child
+    /// has none.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        let at = bytes.as_ptr() as usize;
+        let (start, memory) = {
+            let known = registry().known.read();
+            let (start, (size, memory)) = known.range(..=at).next_back()?;
+            if (at - start).checked_add(bytes.len())? > *size {
+                return None;
+            }
+            (*start, memory.upgrade()?)
+        };
+        // The lock is released: this may be the last reference to the segment, which takes it when it is dropped.
+        Some(Self { memory, offset: at - start })
+    }
+}
+
+/// Reference to a segment that does not keep it.
+#[derive(Clone)]
+pub struct WeakMemory(Weak<Mapping>);
+
+impl WeakMemory {
+    /// Whether neither its pool nor a chunk of the segment is left.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.0.strong_count() == 0
+    }
+
+    /// The segment, if it still exists.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Memory> {
+        self.0.upgrade().map(Memory)
+    }
+}
+
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Memory({} bytes)", self.size())
+    }
+}
+
+impl fmt::Debug for WeakMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WeakMemory(gone: {})", self.is_gone())
+    }
+}
+
 /// A shared mapping of a whole file.
 pub(crate) struct Mapping {
+    id: u64,
+    /// Of the process that has mapped it.
+    generation: u32,
     start: NonNull<u8>,
     size: usize,
     fd: OwnedFd,
+    /// Channels that stay open as long as the mapping exists.
+    keepers: Vec<Arc<Channel>>,
 }
+
+static LAST_ID: AtomicU64 = AtomicU64::new(0);
 
 // SAFETY: the mapping is not bound to a thread; access to its bytes is the business of its users.
 unsafe impl Send for Mapping {}
@@ -76,8 +244,14 @@ impl Mapping {
         if !found.contains(seals) {
             return Err(SegmentError::Seals { expected: seals.bits(), found: found.bits() });
         }
-        // Sealed: the size that is read now is the size for ever.
-        let found = u64::try_from(fs::fstat(&fd)?.st_size).unwrap_or(0);
+        // Sealed: the size that is read now is the size for ever, and pages that exist stay.
+        let status = fs::fstat(&fd)?;
+        let found = u64::try_from(status.st_size).unwrap_or(0);
+        let plain = fs::fstatfs(&fd)?.f_type == TMPFS_MAGIC;
+        let pages = if plain { u64::try_from(status.st_blocks).unwrap_or(0).saturating_mul(512) } else { 0 };
+        if pages < found {
+            return Err(SegmentError::Sparse { expected: found, found: pages });
+        }
         match usize::try_from(found) {
             Ok(whole) if found == size && whole > 0 && whole.is_multiple_of(PAGE) => {
                 Ok(Self::new(fd, whole, protection)?)
@@ -92,7 +266,9 @@ impl Mapping {
             let flags = MapFlags::SHARED | MapFlags::NORESERVE;
             mm::mmap(core::ptr::null_mut(), size, protection, flags, &fd, 0)?
         };
-        NonNull::new(start.cast()).map(|start| Self { start, size, fd }).ok_or(Errno::NOMEM)
+        let id = LAST_ID.fetch_add(1, Ordering::Relaxed);
+        let start = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
+        Ok(Self { id, generation: generation(), start, size, fd, keepers: Vec::new() })
     }
 
     /// The first byte.
@@ -108,10 +284,24 @@ impl Mapping {
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+
+    pub(crate) fn keep(mut self, keepers: Vec<Arc<Channel>>) -> Self {
+        self.keepers = keepers;
+        self
+    }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        // A forked child has another registry.
+        if self.generation == generation() {
+            let mut known = registry().known.write();
+            // The address may have been used by a mapping that is no segment.
+            let address = self.start.as_ptr() as usize;
+            if known.get(&address).is_some_and(|(_, memory)| memory.is_gone()) {
+                known.remove(&address);
+            }
+        }
         // SAFETY: the range was mapped by `new`, and all references into it borrow from `self`.
         let result = unsafe { mm::munmap(self.start.as_ptr().cast(), self.size) };
         debug_assert!(result.is_ok(), "munmap fails for wrong ranges only");

@@ -1,6 +1,10 @@
 //! [`Pool`]: chunks of the segments of this process.
 
-use crate::segment::Segment;
+use crate::{
+    mapping::{Memory, PAGE},
+    process::generation,
+    segment::Segment,
+};
 use bytes::Bytes;
 use core::fmt;
 use parking_lot::Mutex;
@@ -22,6 +26,8 @@ pub struct Pool(Arc<Shared>);
 
 struct Shared {
     bound: usize,
+    /// Of the process that has made the pool. A child has its memory, and must not manage it.
+    generation: u32,
     slabs: Mutex<Slabs>,
 }
 
@@ -31,11 +37,13 @@ struct Slabs {
     by_start: BTreeMap<usize, Slab>,
     /// Size of all segments.
     bytes: usize,
+    /// Size of all chunks.
+    lent: usize,
 }
 
 /// A segment and its unused parts.
 struct Slab {
-    segment: Arc<Segment>,
+    segment: Segment,
     /// Unused parts: offset and length. Neighbours are joined.
     free: BTreeMap<usize, usize>,
 }
@@ -43,7 +51,7 @@ struct Slab {
 impl Slab {
     fn new(segment: Segment) -> Self {
         let free = BTreeMap::from([(0, segment.size())]);
-        Self { segment: Arc::new(segment), free }
+        Self { segment, free }
     }
 
     /// Takes the first part that is long enough: memory that was used a moment ago is still in the caches.
@@ -75,20 +83,12 @@ impl Slab {
     }
 }
 
-/// Where bytes are in shared memory.
-#[derive(Clone)]
-pub struct Place {
-    /// The segment.
-    pub segment: Arc<Segment>,
-    /// Offset of the first byte in it.
-    pub offset: usize,
-}
-
 impl Pool {
-    /// A pool with segments of `bound` bytes together at most. The first one is made when it is needed.
+    /// A pool with segments of `bound` bytes together at most, rounded up to whole pages. The first one is made when it is needed.
     #[must_use]
     pub fn new(bound: usize) -> Self {
-        Self(Arc::new(Shared { bound, slabs: Mutex::default() }))
+        let bound = bound.max(1).checked_next_multiple_of(PAGE).unwrap_or(bound);
+        Self(Arc::new(Shared { bound, generation: generation(), slabs: Mutex::default() }))
     }
 
     /// A chunk of `len` bytes, with any contents; `None` if all is on loan, or the system has no memory.
@@ -97,25 +97,23 @@ impl Pool {
     #[must_use]
     pub fn allocate(&self, len: usize) -> Option<Chunk> {
         let room = len.max(1).checked_next_multiple_of(ALIGN)?;
+        if !self.0.is_here() {
+            return None;
+        }
         let mut slabs = self.0.slabs.lock();
-        let found =
-            slabs.by_start.values_mut().find_map(|slab| Some((slab.segment.clone(), slab.take(room)?)));
-        let (segment, offset) = match found {
+        let known = |slab: &mut Slab| Some((slab.segment.memory().clone(), slab.take(room)?));
+        let (memory, offset) = match slabs.by_start.values_mut().find_map(known) {
             Some(found) => found,
             None => slabs.grow(room, self.0.bound)?,
         };
-        Some(Chunk { pool: Arc::downgrade(&self.0), segment, offset, room, len })
+        slabs.lent += room;
+        Some(Chunk { pool: Arc::downgrade(&self.0), memory, offset, room, len })
     }
 
-    /// Where bytes are, if they are those of a frozen chunk or of a part of one.
+    /// Bytes that are left of the bound: a chunk of that size may not find them in one piece.
     #[must_use]
-    pub fn place(&self, bytes: &[u8]) -> Option<Place> {
-        let at = bytes.as_ptr() as usize;
-        let slabs = self.0.slabs.lock();
-        let (start, slab) = slabs.by_start.range(..=at).next_back()?;
-        let offset = at - start;
-        let inside = offset.checked_add(bytes.len()).is_some_and(|end| end <= slab.segment.size());
-        inside.then(|| Place { segment: slab.segment.clone(), offset })
+    pub fn available(&self) -> usize {
+        if self.0.is_here() { self.0.bound.saturating_sub(self.0.slabs.lock().lent) } else { 0 }
     }
 
     /// Size of all segments in bytes.
@@ -125,10 +123,16 @@ impl Pool {
     }
 }
 
+impl Shared {
+    fn is_here(&self) -> bool {
+        self.generation == generation()
+    }
+}
+
 impl Slabs {
     #[cold]
-    fn grow(&mut self, room: usize, bound: usize) -> Option<(Arc<Segment>, usize)> {
-        let size = room.max(SEGMENT.min(bound)).checked_next_multiple_of(4096)?;
+    fn grow(&mut self, room: usize, bound: usize) -> Option<(Memory, usize)> {
+        let size = room.max(SEGMENT.min(bound)).checked_next_multiple_of(PAGE)?;
         if size > bound {
             return None;
         }
@@ -138,17 +142,17 @@ impl Slabs {
             self.bytes -= gone.segment.size();
         }
         let mut slab = Slab::new(Segment::create(size).ok()?);
-        let (segment, offset) = (slab.segment.clone(), slab.take(room)?);
-        self.bytes += segment.size();
-        self.by_start.insert(segment.mapping().start().as_ptr() as usize, slab);
-        Some((segment, offset))
+        let (memory, offset) = (slab.segment.memory().clone(), slab.take(room)?);
+        self.bytes += memory.size();
+        self.by_start.insert(memory.address(), slab);
+        Some((memory, offset))
     }
 }
 
 /// A part of a segment that one owner writes to.
 pub struct Chunk {
     pool: Weak<Shared>,
-    segment: Arc<Segment>,
+    memory: Memory,
     offset: usize,
     room: usize,
     len: usize,
@@ -172,7 +176,7 @@ impl Chunk {
 
     fn start(&self) -> *mut u8 {
         // SAFETY: the offset is inside of the mapping.
-        unsafe { self.segment.mapping().start().as_ptr().add(self.offset) }
+        unsafe { self.memory.start().as_ptr().add(self.offset) }
     }
 
     /// The bytes, unchangeable from now on. The memory returns to the pool with the last clone.
@@ -184,9 +188,11 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        let Some(shared) = self.pool.upgrade() else { return };
-        let start = self.segment.mapping().start().as_ptr() as usize;
-        if let Some(slab) = shared.slabs.lock().by_start.get_mut(&start) {
+        // Not in a child: the lock is in the state in which another thread of the parent has left it.
+        let Some(shared) = self.pool.upgrade().filter(|shared| shared.is_here()) else { return };
+        let mut slabs = shared.slabs.lock();
+        slabs.lent -= self.room;
+        if let Some(slab) = slabs.by_start.get_mut(&self.memory.address()) {
             slab.give_back(self.offset, self.room);
         }
     }
@@ -215,6 +221,7 @@ impl fmt::Debug for Chunk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Place;
     use proptest::prelude::*;
 
     const MIB: usize = 1 << 20;
@@ -230,7 +237,10 @@ mod tests {
         assert!(pool.allocate(3 * MIB).is_none(), "a part is on loan");
         drop(part);
         assert_eq!(pool.allocate(3 * MIB).unwrap().freeze().as_ptr(), at);
-        assert_eq!(pool.reserved(), 4 * MIB);
+        assert_eq!((pool.reserved(), pool.available()), (4 * MIB, 4 * MIB));
+        let small = pool.allocate(1).unwrap();
+        assert_eq!(pool.available(), 4 * MIB - ALIGN);
+        drop(small);
     }
 
     #[test]
@@ -252,6 +262,16 @@ mod tests {
     }
 
     #[test]
+    fn a_small_bound_is_whole_pages() {
+        let pool = Pool::new(5000);
+        assert_eq!(pool.available(), 2 * PAGE);
+        let chunk = pool.allocate(5000).unwrap();
+        assert!(pool.allocate(5000).is_none());
+        drop(chunk);
+        assert!(pool.allocate(8192).is_some());
+    }
+
+    #[test]
     fn chunks_of_a_pool_that_is_gone_stay_readable() {
         let pool = Pool::new(4 * MIB);
         let mut chunk = pool.allocate(4).unwrap();
@@ -264,11 +284,21 @@ mod tests {
     fn other_memory_has_no_place() {
         let pool = Pool::new(4 * MIB);
         let bytes = pool.allocate(100).unwrap().freeze();
-        assert_eq!(pool.place(&bytes).unwrap().offset, 0);
-        assert_eq!(pool.place(&bytes.slice(7..9)).unwrap().offset, 7);
-        assert!(pool.place(&[0; 100]).is_none());
-        assert!(Pool::new(MIB).place(&bytes).is_none());
-        assert!(pool.place(b"static").is_none());
+        assert_eq!(Place::of(&bytes).unwrap().offset, 0);
+        assert_eq!(Place::of(&bytes.slice(7..9)).unwrap().offset, 7);
+        assert!(Place::of(&[0; 100]).is_none());
+        assert!(Place::of(b"static").is_none());
+    }
+
+    #[test]
+    fn a_segment_is_gone_with_its_pool_and_its_chunks() {
+        let pool = Pool::new(4 * MIB);
+        let chunk = pool.allocate(MIB).unwrap();
+        let memory = Place::of(chunk.as_slice()).unwrap().memory.downgrade();
+        drop(pool);
+        assert!(!memory.is_gone());
+        drop(chunk);
+        assert!(memory.is_gone() && memory.upgrade().is_none());
     }
 
     proptest! {

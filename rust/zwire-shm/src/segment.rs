@@ -1,20 +1,19 @@
 //! [`Segment`]: memory of this process that others may read; [`View`]: memory of another process, for reading.
 
-use crate::mapping::{Mapping, SegmentError};
-use core::ops::Range;
-use rustix::{
-    fd::{BorrowedFd, OwnedFd},
-    fs::SealFlags,
-    mm::ProtFlags,
+use crate::{
+    channel::Channel,
+    mapping::{Mapping, Memory, SegmentError},
 };
-use std::io;
+use core::ops::Range;
+use rustix::{fd::OwnedFd, fs::SealFlags, mm::ProtFlags};
+use std::{io, sync::Arc};
 
 /// Seals of a segment: its size and these seals are final, and only the process that has made it writes to it.
 const SEALS: SealFlags =
     SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
 /// Memory that this process writes to and that others map for reading only.
-pub struct Segment(Mapping);
+pub struct Segment(Memory);
 
 impl Segment {
     /// Makes a segment of at least `len` bytes, zeroed. Its memory is reserved: a full system is an error here, and
@@ -23,42 +22,40 @@ impl Segment {
     /// # Errors
     /// The system has no memory, no descriptors, or no sealing of future writes (Linux 5.1).
     pub fn create(len: usize) -> io::Result<Self> {
-        Mapping::create(len, SEALS).map(Self)
+        Ok(Self(Memory::new(Mapping::create(len, SEALS)?)))
     }
 
     /// Number of bytes, a multiple of the size of a page.
     #[must_use]
-    pub const fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.0.size()
     }
 
-    /// The descriptor to pass to other processes.
+    /// The segment, to pass its descriptor to other processes.
     #[must_use]
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.0.fd()
-    }
-
-    pub(crate) const fn mapping(&self) -> &Mapping {
+    pub const fn memory(&self) -> &Memory {
         &self.0
     }
 }
 
-/// Memory of another process, mapped for reading only.
-pub struct View(Mapping);
+/// Memory of another process, mapped for reading only. Clones are the same memory.
+#[derive(Clone, Debug)]
+pub struct View(Memory);
 
 impl View {
-    /// Maps a segment of another process that has `size` bytes according to its sender.
+    /// Maps a segment of another process that has `size` bytes according to its sender. `keepers` stay open as long as
+    /// the segment is mapped.
     ///
     /// # Errors
     /// The file has another size, or seals are missing without which its sender could make it shorter (reading would
     /// raise SIGBUS) or others could write to it.
-    pub fn open(fd: OwnedFd, size: u64) -> Result<Self, SegmentError> {
-        Mapping::open(fd, size, SEALS, ProtFlags::READ).map(Self)
+    pub fn open(fd: OwnedFd, size: u64, keepers: Vec<Arc<Channel>>) -> Result<Self, SegmentError> {
+        Ok(Self(Memory::new(Mapping::open(fd, size, SEALS, ProtFlags::READ)?.keep(keepers))))
     }
 
     /// Number of bytes.
     #[must_use]
-    pub const fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.0.size()
     }
 
@@ -75,21 +72,22 @@ impl View {
         Some(unsafe { core::slice::from_raw_parts(self.0.start().as_ptr().add(range.start), len) })
     }
 
-    /// The descriptor, to pass it on to a third process.
+    /// The segment, to pass its descriptor on to a third process.
     #[must_use]
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.0.fd()
+    pub const fn memory(&self) -> &Memory {
+        &self.0
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mapping::{PAGE, READ_WRITE, memfd};
+    use crate::mapping::{PAGE, Place, READ_WRITE, memfd};
     use rustix::{fs, io::Errno};
 
     fn view(segment: &Segment) -> View {
-        View::open(segment.fd().try_clone_to_owned().unwrap(), segment.size() as u64).unwrap()
+        View::open(segment.memory().fd().try_clone_to_owned().unwrap(), segment.size() as u64, Vec::new())
+            .unwrap()
     }
 
     #[test]
@@ -98,9 +96,32 @@ mod tests {
         let mut chunk = pool.allocate(5).unwrap();
         chunk.as_mut_slice().copy_from_slice(b"hello");
         let bytes = chunk.freeze();
-        let found = pool.place(&bytes).unwrap();
-        let view = view(&found.segment);
+        let found = Place::of(&bytes).unwrap();
+        let fd = found.memory.fd().try_clone_to_owned().unwrap();
+        let view = View::open(fd, found.memory.size() as u64, Vec::new()).unwrap();
         assert_eq!(view.bytes(found.offset..found.offset + 5), Some(&b"hello"[..]));
+        // A third process gets the same memory.
+        assert_eq!(view.memory().size(), found.memory.size());
+        let fd = view.memory().fd().try_clone_to_owned().unwrap();
+        let again = View::open(fd, view.size() as u64, Vec::new()).unwrap();
+        assert_eq!(again.bytes(found.offset..found.offset + 5), Some(&b"hello"[..]));
+    }
+
+    #[test]
+    fn bytes_of_a_view_are_found_as_long_as_it_exists() {
+        let segment = Segment::create(PAGE).unwrap();
+        let view = view(&segment);
+        let bytes = view.bytes(10..20).unwrap();
+        let found = Place::of(bytes).unwrap();
+        assert_eq!((found.memory.id(), found.offset), (view.memory().id(), 10));
+        assert_ne!(found.memory.id(), segment.memory().id());
+        drop(found);
+        // SAFETY: only the address is used once the view is gone.
+        let dangling: &'static [u8] = unsafe { core::slice::from_raw_parts(bytes.as_ptr(), bytes.len()) };
+        let id = view.memory().id();
+        drop(view);
+        // Another test may have mapped a segment there.
+        assert!(Place::of(dangling).is_none_or(|place| place.memory.id() != id));
     }
 
     #[test]
@@ -119,24 +140,35 @@ mod tests {
     #[test]
     fn files_that_could_shrink_or_change_are_refused() {
         let bare = memfd(PAGE).unwrap();
-        let refused = View::open(bare.try_clone().unwrap(), PAGE as u64);
+        let refused = View::open(bare.try_clone().unwrap(), PAGE as u64, Vec::new());
         assert!(matches!(refused, Err(SegmentError::Seals { .. })));
         fs::fcntl_add_seals(&bare, SealFlags::GROW | SealFlags::FUTURE_WRITE).unwrap();
-        assert!(matches!(View::open(bare, PAGE as u64), Err(SegmentError::Seals { .. })));
+        assert!(matches!(View::open(bare, PAGE as u64, Vec::new()), Err(SegmentError::Seals { .. })));
         let segment = Segment::create(PAGE).unwrap();
         for said in [0, 1, PAGE as u64 - 1, PAGE as u64 + 1, u64::MAX] {
-            let refused = View::open(segment.fd().try_clone_to_owned().unwrap(), said);
+            let refused = View::open(segment.memory().fd().try_clone_to_owned().unwrap(), said, Vec::new());
             assert!(matches!(refused, Err(SegmentError::Size { expected, .. }) if expected == said));
         }
         // No file in memory at all.
         let plain = std::fs::File::open("/dev/null").unwrap();
-        assert!(matches!(View::open(plain.into(), 1), Err(SegmentError::Io(_))));
+        assert!(matches!(View::open(plain.into(), 1, Vec::new()), Err(SegmentError::Io(_))));
+    }
+
+    #[test]
+    fn files_without_pages_are_refused() {
+        let flags = fs::MemfdFlags::CLOEXEC | fs::MemfdFlags::ALLOW_SEALING;
+        let sparse = fs::memfd_create("sparse", flags).unwrap();
+        fs::ftruncate(&sparse, 4 * PAGE as u64).unwrap();
+        fs::fallocate(&sparse, fs::FallocateFlags::empty(), 0, PAGE as u64).unwrap();
+        fs::fcntl_add_seals(&sparse, SEALS).unwrap();
+        let refused = View::open(sparse, 4 * PAGE as u64, Vec::new());
+        assert!(matches!(refused, Err(SegmentError::Sparse { expected: 16_384, found: 4096 })));
     }
 
     #[test]
     fn a_receiver_can_neither_truncate_nor_write() {
         let segment = Segment::create(PAGE).unwrap();
-        let fd = segment.fd();
+        let fd = segment.memory().fd();
         assert_eq!(fs::ftruncate(fd, 0), Err(Errno::PERM));
         assert_eq!(fs::ftruncate(fd, 2 * PAGE as u64), Err(Errno::PERM));
         assert_eq!(rustix::io::pwrite(fd, b"x", 0), Err(Errno::PERM));

@@ -321,19 +321,13 @@ fn size() -> impl Strategy<Value = Option<(Resolution, u16)>> {
 fn init() -> BoxedStrategy<Init> {
     let qos = of(prop_oneof![Just(QosOffer::Plain), number().prop_map(QosOffer::Link)]);
     let flags = any::<(bool, bool)>();
-    let blobs = (of(bytes()), of(bytes()), of(bytes()));
-    let ext = (qos, blobs, flags, number(), of(text())).prop_map(
-        |(qos, (shm, auth, multilink), (low_latency, compression), patch, region_name)| InitExt {
-            qos,
-            shm,
-            auth,
-            multilink,
-            low_latency,
-            compression,
-            patch,
-            region_name,
-        },
-    );
+    let blobs = (of(bytes()), of(bytes()), of(bytes()), of(bytes()));
+    let ext =
+        (qos, blobs, flags, number(), of(text())).prop_map(
+            |(qos, (shm, auth, multilink, lending), (low_latency, compression), patch, region_name)| {
+                InitExt { qos, shm, auth, multilink, low_latency, compression, patch, region_name, lending }
+            },
+        );
     (any::<u8>(), whatami(), zid(), size(), of(bytes()), ext)
         .prop_map(|(version, whatami, zid, size, cookie, ext)| Init {
             version,

@@ -98,6 +98,7 @@ impl GroupConfig {
             streamed: false,
             user: None,
             region_name: None,
+            lending: None,
         }
     }
 

@@ -22,7 +22,11 @@ mod opener;
 pub use acceptor::Acceptor;
 pub use opener::Opener;
 
-use super::{Credentials, LinkError, LinkParams, QosLink, Remote, compression, sn};
+use super::{
+    Credentials, LinkError, LinkParams, QosLink, Remote, compression,
+    lending::{LendingOffer, LendingTerms},
+    sn,
+};
 use crate::{
     Text,
     buf::Reader,
@@ -71,6 +75,8 @@ pub struct HandshakeConfig {
     pub expected: Option<ZenohId>,
     /// Credentials of an opener.
     pub credentials: Option<Credentials>,
+    /// Offer to lend memory, with a door on the side of an acceptor.
+    pub lending: Option<LendingOffer>,
 }
 
 impl HandshakeConfig {
@@ -91,6 +97,7 @@ impl HandshakeConfig {
             streamed: true,
             expected: None,
             credentials: None,
+            lending: None,
         }
     }
 
@@ -142,6 +149,7 @@ impl HandshakeConfig {
             streamed: self.streamed,
             user: None,
             region_name: init.ext.region_name.clone(),
+            lending: LendingTerms::of(self.lending, init.ext.lending.as_ref()),
         })
     }
 

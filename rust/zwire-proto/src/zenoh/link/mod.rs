@@ -25,6 +25,7 @@ pub mod defrag;
 mod framer;
 mod handshake;
 mod lane;
+pub mod lending;
 mod qos_link;
 mod rx;
 mod sn;
@@ -49,6 +50,7 @@ use super::{
 };
 use crate::error::DecodeError;
 use core::time::Duration;
+use lending::LendingTerms;
 use thiserror::Error;
 
 /// Result of a handshake.
@@ -85,6 +87,8 @@ pub struct LinkParams {
     pub user: Option<crate::Text>,
     /// The name of the peer's region.
     pub region_name: Option<crate::Text>,
+    /// Agreement to lend memory.
+    pub lending: Option<LendingTerms>,
 }
 
 impl LinkParams {

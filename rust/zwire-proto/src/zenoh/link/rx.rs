@@ -74,7 +74,7 @@ pub struct LinkRx {
     /// Whether fragments carry First and Drop.
     marks: bool,
     sn_mask: u32,
-    /// Whether payloads in shared memory are decoded. Links negotiate them, and groups do not.
+    /// Whether payloads in shared memory are decoded. Links agree on lending, and groups agree on nothing.
     shm: bool,
     channels: Vec<[Channel; 2]>,
     budget: DefragBudget,
@@ -127,7 +127,7 @@ impl LinkRx {
             low_latency: params.low_latency,
             marks: params.patch >= 1,
             sn_mask,
-            shm: false,
+            shm: params.lending.is_some(),
             channels: (0..priorities).map(|_| [channel(), channel()]).collect(),
             budget: DefragBudget::new(config.max_message_size, config.reassembly_bytes),
             decompressor: params.compression.then(|| Decompressor::new(params.max_batch())),
@@ -263,7 +263,7 @@ impl LinkRx {
         batch: &Bytes,
         out: &mut Vec<(NetworkMessage, Reliability)>,
     ) -> Result<Progress, LinkError> {
-        let mut reader = BatchReader::low_latency(batch);
+        let mut reader = BatchReader::of(self.reader(Reader::new(batch))).bare();
         while let Some(item) = reader.next_item()? {
             let message = match item {
                 BatchItem::Network(message) => {

@@ -12,7 +12,8 @@
 //! |  batch_size   |   if S; u16 little-endian
 //! ~    cookie     ~   if A; <u8;z16>
 //! ~  extensions   ~   if Z: QoS 0x01 or QoSLink 0x21, Shm 0x42, Auth 0x43, MultiLink 0x44,
-//! ~               ~         LowLatency 0x05, Compression 0x06, Patch 0x27, RegionName 0x48
+//! ~               ~         LowLatency 0x05, Compression 0x06, Patch 0x27, RegionName 0x48,
+//! ~               ~         Lending 0x4f of zwire
 //! +---------------+
 //! ```
 
@@ -39,6 +40,8 @@ pub(super) const LOW_LATENCY: u8 = 0x05;
 pub(super) const COMPRESSION: u8 = 0x06;
 const PATCH: u8 = 0x27;
 const REGION_NAME: u8 = 0x48;
+/// Not of the protocol: nodes other than zwire skip it.
+const LENDING: u8 = 0x4f;
 
 /// Offer of QoS: with or without a range for this link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +72,8 @@ pub struct InitExt {
     pub patch: u64,
     /// RegionName; 1..32 bytes when valid.
     pub region_name: Option<Text>,
+    /// Lending of memory between nodes of zwire, opaque here.
+    pub lending: Option<Bytes>,
 }
 
 /// First and second message of a session.
@@ -119,6 +124,7 @@ impl Init {
                 COMPRESSION => ext.compression = true,
                 PATCH => ext.patch = r.vle("INIT Patch")?,
                 REGION_NAME => ext.region_name = Some(r.text(u64::from(u32::MAX), "INIT RegionName")?),
+                LENDING => ext.lending = Some(r.zbytes(u64::from(u32::MAX), "INIT Lending")?),
                 _ => skip_unknown(id, r, "INIT extension")?,
             }
         }
@@ -135,7 +141,8 @@ impl Init {
                 + usize::from(ext.low_latency)
                 + usize::from(ext.compression)
                 + usize::from(ext.patch != 0)
-                + usize::from(ext.region_name.is_some()),
+                + usize::from(ext.region_name.is_some())
+                + usize::from(ext.lending.is_some()),
         );
         let s = if self.size.is_some() { S } else { 0 };
         let a = if self.cookie.is_some() { A } else { 0 };
@@ -166,6 +173,9 @@ impl Init {
         }
         if let Some(name) = &ext.region_name {
             chain.zbuf(sink, REGION_NAME, name.as_bytes());
+        }
+        if let Some(lending) = &ext.lending {
+            chain.zbuf(sink, LENDING, lending);
         }
     }
 }
@@ -218,8 +228,10 @@ mod tests {
             compression: true,
             patch: 1,
             region_name: Some(Text::from_static("r")),
+            lending: Some(Bytes::from_static(b"l")),
         };
-        check("81 09 00 01 81 c2 01 73 c3 01 61 c4 01 6d 85 86 a7 01 48 01 72", Init { ext, ..minimal() });
+        let chain = "81 c2 01 73 c3 01 61 c4 01 6d 85 86 a7 01 c8 01 72 4f 01 6c";
+        check(&format!("81 09 00 01 {chain}"), Init { ext, ..minimal() });
         let ext = InitExt { qos: Some(QosOffer::Link(0x8280e)), ..InitExt::default() };
         check("81 09 00 01 21 8ed020", Init { ext, ..minimal() });
     }

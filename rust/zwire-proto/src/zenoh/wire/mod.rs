@@ -60,9 +60,10 @@ pub use request::{QueryTarget, Request};
 pub use response::{ResponderId, Response, ResponseBody};
 pub use response_final::ResponseFinal;
 pub use scout::{Hello, Scout};
+pub use shm::{LoanDescription, PayloadSlice};
 pub use wire_expr::{Mapping, WireExpr};
 
-use super::{Qos, Reliability};
+use super::{Payload, Qos, Reliability};
 use crate::{
     buf::{Gather, Reader, Sink},
     error::{DecodeErrorKind, Result},
@@ -176,6 +177,37 @@ impl NetworkMessage {
             }) => put.shm,
             Self::Request(Request { query: Query { body: Some(body), .. }, .. }) => body.shm,
             _ => false,
+        }
+    }
+
+    /// Payload that may be in shared memory: that of a PUT or a QUERY body.
+    #[must_use]
+    #[inline]
+    pub const fn shareable(&self) -> Option<&Payload> {
+        match self {
+            Self::Push(Push { body: PushBody::Put(put), .. })
+            | Self::Response(Response {
+                body: ResponseBody::Reply(Reply { body: PushBody::Put(put), .. }),
+                ..
+            }) => Some(&put.payload),
+            Self::Request(Request { query: Query { body: Some(body), .. }, .. }) => Some(&body.payload),
+            _ => None,
+        }
+    }
+
+    /// Replaces the payload of [`Self::shareable`] and says whether the new one is in sliced form. A message without
+    /// such a payload stays as it is.
+    pub fn replace_shareable(&mut self, new: Payload, sliced: bool) {
+        match self {
+            Self::Push(Push { body: PushBody::Put(put), .. })
+            | Self::Response(Response {
+                body: ResponseBody::Reply(Reply { body: PushBody::Put(put), .. }),
+                ..
+            }) => (put.payload, put.shm) = (new, sliced),
+            Self::Request(Request { query: Query { body: Some(body), .. }, .. }) => {
+                (body.payload, body.shm) = (new, sliced);
+            }
+            _ => {}
         }
     }
 

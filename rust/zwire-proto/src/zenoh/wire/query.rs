@@ -237,8 +237,8 @@ mod tests {
         let body = request.query.body.unwrap();
         assert!(body.shm);
         assert_eq!(body.payload, unhex("01 01 07 a01ff4b1010000"));
-        let bytes = unhex("1c 01 00 83 84 43 a21f 00 01 02 07 a01ff4b1010000");
+        let bytes = unhex("1c 01 00 83 84 43 a21f 00 01 03 07 a01ff4b1010000");
         let error = NetworkMessage::decode(&mut Reader::new(&bytes).with_shared_memory()).unwrap_err();
-        assert_eq!(error.kind, DecodeErrorKind::UnknownId { id: 2 });
+        assert_eq!(error.kind, DecodeErrorKind::UnknownId { id: 3 });
     }
 }

@@ -176,6 +176,8 @@ impl Acceptor {
             compression: config.compression() && init.ext.compression,
             patch: u64::from(patch),
             region_name: config.region_name.clone(),
+            // Only an answer: a node that has not offered it need not hear of doors.
+            lending: params.lending.and(config.lending).map(|offer| offer.encode()),
             ..InitExt::default()
         };
         Ok((params, ext))

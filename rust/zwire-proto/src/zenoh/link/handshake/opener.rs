@@ -40,6 +40,7 @@ impl Opener {
             compression: config.compression(),
             patch: u64::from(PATCH),
             region_name: config.region_name.clone(),
+            lending: config.lending.map(|offer| offer.encode()),
             ..InitExt::default()
         };
         let size = HandshakeConfig::size(config.resolution, config.batch_size);

@@ -5,7 +5,11 @@ use super::*;
 use crate::{
     Text,
     zenoh::{
-        link::{Credentials, QosLink, handshake::AuthFailure},
+        link::{
+            Credentials, QosLink,
+            handshake::AuthFailure,
+            lending::{ChannelSecret, LendingOffer, LendingTerms},
+        },
         wire::{Init, Resolution, TransportMessage},
     },
 };
@@ -528,6 +532,38 @@ fn both_sides_agree_under_every_configuration() {
         }
     }
     assert_eq!(sessions, 4096);
+}
+
+#[test]
+fn lending_needs_the_offers_of_both() {
+    let offer = |byte, door| LendingOffer { secret: ChannelSecret([byte; 16]), door };
+    let door = ChannelSecret([9; 16]);
+    for bits in 0..4 {
+        let opener = (bits & 1 != 0).then(|| offer(1, None));
+        let acceptor = (bits & 2 != 0).then(|| offer(2, Some(door)));
+        let (opened, accepted) = shake_hands(
+            HandshakeConfig { lending: opener, ..opener_config() },
+            HandshakeConfig { lending: acceptor, ..acceptor_config() },
+        )
+        .unwrap();
+        let (Some(opener), Some(acceptor)) = (opener, acceptor) else {
+            assert_eq!((opened.lending, accepted.lending), (None, None));
+            continue;
+        };
+        let (ours, theirs) = (opener.secret, acceptor.secret);
+        assert_eq!(opened.lending, Some(LendingTerms { ours, theirs, door: Some(door) }));
+        assert_eq!(accepted.lending, Some(LendingTerms { ours: theirs, theirs: ours, door: None }));
+    }
+}
+
+/// A node without lending sees no other bytes than before, and one that offers it says nothing of doors to others.
+#[test]
+fn a_door_is_told_to_nodes_that_have_offered_lending() {
+    let door = Some(ChannelSecret([9; 16]));
+    let lending = Some(LendingOffer { secret: ChannelSecret([2; 16]), door });
+    let config = HandshakeConfig { lending, ..acceptor_config() };
+    let mut acceptor = Acceptor::new(config, hex(COOKIE_33));
+    assert_eq!(syn(&mut acceptor, INIT_SYN), Ok(hex(INIT_ACK)));
 }
 
 #[test]
