@@ -42,8 +42,10 @@ fn hub() -> (Session, SocketAddr) {
     (hub, address)
 }
 
+/// Its payloads cross the link, which shared memory would spare them.
 fn client(address: SocketAddr) -> Session {
-    open(&format!("mode: 'client', connect: {{endpoints: ['tcp/{address}']}}"))
+    let memory = "transport: {shared_memory: {enabled: false}}";
+    open(&format!("mode: 'client', connect: {{endpoints: ['tcp/{address}']}}, {memory}"))
 }
 
 fn put(session: &Session, to: &str, qos: Qos, payload: Vec<u8>) {

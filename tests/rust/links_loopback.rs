@@ -70,7 +70,8 @@ fn each_link_compresses_and_asks_for_passwords() {
 #[test]
 fn low_latency_carries_what_fits_and_counts_the_rest() {
     let scratch = Scratch::new("links-low-latency");
-    let low = "transport: {unicast: {lowlatency: true, qos: {enabled: false}}}";
+    let low =
+        "transport: {unicast: {lowlatency: true, qos: {enabled: false}}, shared_memory: {enabled: false}}";
     for endpoint in endpoints(&scratch) {
         let hub = hub(&endpoint, low);
         let endpoint = &hub.listening()[0];

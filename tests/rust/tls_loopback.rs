@@ -307,7 +307,9 @@ fn an_urgent_message_overtakes_a_bulk_transfer_over_quic() {
     ca.issue("node", |_| ());
     let hub = hub("quic/127.0.0.1:0", &ca.listener("node", ""));
     let address = hub.listening()[0].strip_prefix("quic/").unwrap().parse().unwrap();
-    let sender = client(&format!("quic/{}", slow_path(address)), &ca.connector(""));
+    // The bulk is to cross the link.
+    let settings = ca.connector("").replacen('{', "{shared_memory: {enabled: false}, ", 1);
+    let sender = client(&format!("quic/{}", slow_path(address)), &settings);
     let (_, queue) = hub.declare_subscriber(key("urgent"), Default::default(), Handler::Default).unwrap();
     settled(&sender, &queue, "urgent");
     let bulk = sender.clone();

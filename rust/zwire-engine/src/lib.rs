@@ -33,6 +33,7 @@ pub use zenoh::{
     caller::{Caller, Deferred, Patience},
     connectivity,
     effects::Replies,
+    lending::{PayloadBuffer, SharedPool, is_shared},
     link,
     origins::Origins,
     query::Query,

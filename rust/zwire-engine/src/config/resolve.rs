@@ -8,7 +8,7 @@ use zwire_proto::zenoh::{WhatAmI, intercept::Policy};
 
 use super::{
     Budget, Config, ConfigError, Connect, ConnectRules, Endpoint, EndpointError, LinkOptions, Listen,
-    NodeConfig, Secret, SnResolution, Target, TargetGroup, UserPassword,
+    NodeConfig, Secret, SharedMessage, SnResolution, Target, TargetGroup, UserPassword,
     error::Result,
     intercept,
     reader::{Setting, TreeReader, below, key},
@@ -154,6 +154,19 @@ impl Setting for UserPassword {
         let file: Option<String> = tree.get(&below(path, "dictionary_file"))?;
         let dictionary = file.map(|file| read_dictionary(Path::new(&file))).transpose()?;
         Ok(Self { own, dictionary })
+    }
+}
+
+impl Setting for Vec<SharedMessage> {
+    fn at(tree: &TreeReader<'_>, path: &str) -> Result<Self> {
+        let words: Vec<String> = tree.get(path)?;
+        let message = |word: String| match word.as_str() {
+            "put" => Ok(SharedMessage::Put),
+            "query" => Ok(SharedMessage::Query),
+            "reply" => Ok(SharedMessage::Reply),
+            _ => Err(ConfigError::value(path, "a list of put, query and reply", word)),
+        };
+        words.into_iter().map(message).collect()
     }
 }
 

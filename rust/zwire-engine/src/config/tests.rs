@@ -50,6 +50,7 @@ fn sample(key: &Key) -> Value {
         Kind::Key => json!("a/b"),
         Kind::KeyExprs => json!(["a/**", "b"]),
         Kind::Weights => json!([{"dst_zid": "a1b2", "weight": 30}]),
+        Kind::Words if key.path.ends_with("/messages") => json!(["put"]),
         Kind::Words => json!(["tcp", "udp"]),
         Kind::Networks => json!(["10.0.0.0/8", "fd00::/8"]),
         Kind::Entries(entries) => match entries {
@@ -254,6 +255,12 @@ fn a_fresh_tree_is_that_of_the_reference() {
             "transport/link/tx/threads" => &Value::Null,
             // Plugins of eclipse-zenoh are not loaded here.
             "plugins_loading/search_dirs" => &json!([]),
+            // Its payloads cross the link from 16 KiB on more slowly than through memory, and two of 8 MiB do not fit into
+            // the pool of eclipse-zenoh.
+            "transport/shared_memory/transport_optimization/pool_size"
+            | "transport/shared_memory/transport_optimization/message_size_threshold" => {
+                ours.get(path).unwrap()
+            }
             // eclipse-zenoh shows this branch as null until it has a value.
             "connect/retry" | "listen/retry" => ours.get(path).unwrap(),
             // A mode that the value leaves out has no listeners.

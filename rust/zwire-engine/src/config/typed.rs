@@ -54,6 +54,8 @@ sections! {
         pub multicast: Multicast = "transport/multicast",
         /// Links and batches (`transport/link/*`).
         pub link: LinkConfig = "transport/link",
+        /// Payloads in shared memory (`transport/shared_memory/*`).
+        pub shared_memory: SharedMemory = "transport/shared_memory",
         /// User and password (`transport/auth/usrpwd/*`).
         pub usrpwd: UserPassword = "transport/auth/usrpwd",
         /// The admin space (`adminspace/*`).
@@ -233,6 +235,21 @@ sections! {
         pub ws_origins: Vec<String> = "/zwire/ws/origins",
     }
 
+    /// `transport/shared_memory/*`.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct SharedMemory {
+        /// Whether neighbours on the same host read payloads in the memory of their sender.
+        pub enabled: bool,
+        /// Whether payloads of other memory are copied there.
+        pub implicit: bool = "transport_optimization/enabled",
+        /// Bound of the memory for payloads, in bytes.
+        pub pool_size: usize = "transport_optimization/pool_size",
+        /// Size of the smallest payload that stays there, in bytes.
+        pub threshold: usize = "transport_optimization/message_size_threshold",
+        /// Messages whose payloads are copied there.
+        pub messages: Vec<SharedMessage> = "transport_optimization/messages",
+    }
+
     /// `adminspace/*`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct AdminSpace {
@@ -273,6 +290,17 @@ sections! {
         /// Longest time that a full queue may block the receive loop before messages are dropped.
         pub block_deadline: Duration = "block_deadline_ms",
     }
+}
+
+/// Messages whose payloads may be copied to shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SharedMessage {
+    /// Publications.
+    Put,
+    /// Queries with a payload.
+    Query,
+    /// Replies.
+    Reply,
 }
 
 /// `connect/*`.

@@ -199,7 +199,7 @@ fn root(shared: &SessionShared, with_stats: bool) -> Value {
                 "whatami": whatami.to_string(),
                 "links": ends,
                 "region": region(shared.config.mode, whatami),
-                "shm": false,
+                "shm": links.iter().any(|link| link.lending),
                 "weight": weight(&core, *zid, whatami),
             })
         })
@@ -215,10 +215,8 @@ fn root(shared: &SessionShared, with_stats: bool) -> Value {
         "plugins": null,
     });
     if with_stats && let Some(root) = root.as_object_mut() {
-        let stats: Map<String, Value> = stats::collect(&core, &shared.dials)
-            .into_iter()
-            .map(|(name, value)| (name, value.into()))
-            .collect();
+        let stats: Map<String, Value> =
+            stats::collect(&core, shared).into_iter().map(|(name, value)| (name, value.into())).collect();
         root.insert("stats".into(), stats.into());
     }
     root
@@ -279,7 +277,7 @@ fn dot(graph: &GraphReport) -> String {
 
 fn metrics(shared: &SessionShared, answer: &Answer<'_>, compressed: bool) {
     const SCHEMA: &str = " version=1.0.0; charset=utf-8";
-    let counters = stats::collect(&shared.core.lock(), &shared.dials);
+    let counters = stats::collect(&shared.core.lock(), shared);
     let text = open_metrics(&counters, shared.zid, shared.config.mode);
     let openmetrics = Encoding::APPLICATION_OPENMETRICS_TEXT;
     if !compressed {

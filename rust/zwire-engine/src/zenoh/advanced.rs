@@ -83,6 +83,8 @@ pub(super) struct Publishing {
     pub(super) machine: AdvancedPublisher,
     pub(super) key: KeyExpr,
     pub(super) express: Option<bool>,
+    /// Whether it has a cache.
+    pub(super) cached: bool,
     /// Whether its publications get timestamps from the session's clock.
     pub(super) stamps: bool,
     /// Publisher of its heartbeats.

@@ -1,7 +1,7 @@
 //! Declaring and using advanced publishers and subscribers, and answering from their caches.
 
 use crate::{
-    config::NodeConfig,
+    config::{NodeConfig, SharedMessage},
     error::Error,
     rt::queue::Queue,
     zenoh::{
@@ -11,17 +11,19 @@ use crate::{
         caller::{Caller, Patience},
         core::SessionCore,
         effects::{Effects, Garbage},
+        lending::is_shared,
         query::Query,
         session::{Handler, Session, weight},
         shared::SessionShared,
     },
 };
+use bytes::Bytes;
 use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 use zwire_proto::{
     Now,
     zenoh::{
-        CongestionControl, KeyExpr, Parameters, Priority, Qos, Reliability,
+        CongestionControl, KeyExpr, Parameters, Payload, Priority, Qos, Reliability,
         advanced::{
             AdvancedPublisher, AdvancedSubscriber, Answer, Answered, HeartbeatMode, Miss, PublisherConfig,
             Recovery, SampleSource, Sequencing, SubscriberConfig, keys,
@@ -68,12 +70,13 @@ impl SessionCore {
         true
     }
 
-    /// Publishes with a sequence number and puts the sample into the cache.
+    /// Publishes with a sequence number and puts the sample into the cache. `placed`: the payload to be sent.
     fn publish_advanced(
         &mut self,
         now: Now,
         id: EntityId,
         mut body: PushBody,
+        placed: Payload,
         stamps: Option<Box<Stamps>>,
         effects: &mut Effects,
     ) -> Result<Published, SessionError> {
@@ -88,8 +91,18 @@ impl SessionCore {
         if publishing.stamps && stamp.is_none() {
             *stamp = Some(self.api.new_timestamp(now));
         }
+        if let PushBody::Put(put) = &mut body
+            && publishing.cached
+            && put.payload.parts().iter().any(|part| is_shared(part))
+        {
+            // A cache would keep the pool full.
+            put.payload = Bytes::copy_from_slice(&put.payload).into();
+        }
         if let Some(old) = publishing.machine.publish(now, &mut body) {
             effects.garbage.push(Garbage::Body(old));
+        }
+        if let PushBody::Put(put) = &mut body {
+            put.payload = placed;
         }
         let at = publishing.machine.poll_timeout();
         rearm(&mut self.advanced.deadlines, &mut publishing.armed, id, at);
@@ -245,6 +258,7 @@ impl Session {
                 machine: AdvancedPublisher::new(config),
                 key,
                 express: advanced.express,
+                cached: advanced.cache.is_some(),
                 stamps,
                 heartbeat,
                 parts,
@@ -274,8 +288,13 @@ impl Session {
     ) -> Result<Published, Error> {
         caller.aside(|patience| {
             self.shared().grace(qos, weight(&body), patience)?;
+            let mut placed = match &body {
+                PushBody::Put(put) => put.payload.clone(),
+                PushBody::Del(_) => Payload::new(),
+            };
+            self.shared().lending.place(SharedMessage::Put, &mut placed);
             self.command(patience, |core, now, effects| {
-                Ok(core.publish_advanced(now, publisher, body, stamps, effects)?)
+                Ok(core.publish_advanced(now, publisher, body, placed, stamps, effects)?)
             })
         })
     }

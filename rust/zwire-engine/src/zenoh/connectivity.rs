@@ -30,6 +30,8 @@ pub struct LinkInfo {
     pub mtu: u16,
     /// Whether the link is a byte stream.
     pub streamed: bool,
+    /// Whether both ends have agreed on shared memory.
+    pub lending: bool,
     /// Names of the interfaces that have the local address.
     pub interfaces: Vec<String>,
     /// User name with which the peer has authenticated itself.
@@ -56,6 +58,7 @@ impl LinkInfo {
             group: None,
             mtu: params.batch_size,
             streamed: params.streamed,
+            lending: params.lending.is_some(),
             interfaces: link.addresses.map_or_else(Vec::new, |(local, _)| interfaces_with(local.ip())),
             user: link.auth_identifier().map(str::to_owned),
             priorities: params.qos_link.priorities.or(all),
@@ -267,6 +270,7 @@ mod tests {
             group: None,
             mtu: u16::MAX,
             streamed: true,
+            lending: false,
             interfaces: Vec::new(),
             user: None,
             priorities: None,

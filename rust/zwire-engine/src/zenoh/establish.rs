@@ -3,7 +3,10 @@
 use crate::{
     error::ConnectReason,
     net::{io::Io, tap::TappedConnection, tls_error::TlsFailure},
-    zenoh::contacts::{Contact, Contacts},
+    zenoh::{
+        contacts::{Contact, Contacts},
+        lending::Ticket,
+    },
 };
 use bytes::{Bytes, BytesMut};
 use core::time::Duration;
@@ -25,6 +28,8 @@ pub(crate) struct Established {
     pub(crate) tap: Option<TappedConnection>,
     /// Claim on the only session with that node.
     pub(crate) contact: Contact,
+    /// Of an acceptor: where the channel for shared memory arrives.
+    pub(crate) lending: Option<Ticket>,
 }
 
 /// Handshake batches are small; a longer one grows the buffer up to what the framer allows.
@@ -177,7 +182,7 @@ async fn run(
     };
     tracing::debug!(zid = %params.remote.zid, whatami = %params.remote.whatami, "handshake done");
     let HandshakeWire { io, tap } = wire;
-    Ok(Established { io, params, rest: buf, tap, contact })
+    Ok(Established { io, params, rest: buf, tap, contact, lending: None })
 }
 
 /// Close reason sent to a node that answered a connection which is no longer wanted.

@@ -9,6 +9,7 @@ use crate::{
         core::Side,
         effects::Effects,
         establish::Established,
+        lending,
         link::{Link, LinkEnd, PeerFault},
         reassembly::Share,
         shared::SessionShared,
@@ -36,7 +37,7 @@ const DATAGRAM_BATCH: u16 = 2048;
 /// Makes a link of an established session, registers it with the machines, and starts its tasks. The link
 /// ends when it is closed.
 pub(crate) fn start_link(shared: &Arc<SessionShared>, established: Established) -> io::Result<Arc<Link>> {
-    let Established { io, params, rest, tap, contact } = established;
+    let Established { io, params, rest, tap, contact, lending: ticket } = established;
     let config = &shared.config;
     let policy = link_policy(config);
     // The bound is enforced by the engine, because a blocking message waits outside of the machine.
@@ -97,6 +98,7 @@ pub(crate) fn start_link(shared: &Arc<SessionShared>, established: Established) 
     );
     let weak = Arc::downgrade(shared);
     shared.spawn(link.clone().run_tx());
+    lending::start(shared, &link, ticket);
     shared.spawn(receive(weak, link.clone(), (face, contact, info), rx, framer, rest));
     if let Some(at) = link.io.expires() {
         shared.spawn(end_with_certificate(link.clone(), at));
@@ -185,6 +187,7 @@ async fn deliver(
     end: &mut Option<Option<CloseReason>>,
 ) -> Option<()> {
     link.stats.rx_messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
+    link.borrow(messages);
     link.admit(messages);
     loop {
         let shared = shared.upgrade()?;

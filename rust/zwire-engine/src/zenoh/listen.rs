@@ -7,7 +7,8 @@ use crate::{
     net::io::{Bound, IncomingLink, LinkListener},
     rt::clock,
     zenoh::{
-        establish,
+        establish::{self, Established},
+        lending::Ticket,
         link_task::start_link,
         scouting,
         shared::{Listening, SessionShared},
@@ -24,7 +25,7 @@ use tokio::task::JoinHandle;
 use zwire_proto::zenoh::{
     Remote,
     discovery::Proof,
-    link::{Acceptor, HandshakeError},
+    link::{Acceptor, HandshakeConfig, HandshakeError},
     wire::CloseReason,
 };
 
@@ -141,17 +142,20 @@ async fn accept_one(shared: &Weak<SessionShared>, incoming: IncomingLink) -> Res
     // The limit covers accepting and the handshake together.
     let limit = limit.saturating_sub(clock::mono().saturating_sub(start));
     let no_randomness = |_| ConnectReason::io(io::Error::other("no randomness"));
-    let (tap, acceptor) = {
+    let (tap, acceptor, lending) = {
         let Some(shared) = shared.upgrade() else { return Ok(()) };
         let mut cookie = [0; 32];
         getrandom::fill(&mut cookie).map_err(no_randomness)?;
-        let mut acceptor = Acceptor::new(handshake_config(&shared, &io), Bytes::copy_from_slice(&cookie));
+        let lending = shared.lending.expect(&shared, &io);
+        let offer = lending.as_ref().map(Ticket::offer);
+        let config = HandshakeConfig { lending: offer, ..handshake_config(&shared, &io) };
+        let mut acceptor = Acceptor::new(config, Bytes::copy_from_slice(&cookie));
         if let Some(users) = &shared.users {
             let mut nonce = [0; 8];
             getrandom::fill(&mut nonce).map_err(no_randomness)?;
             acceptor = acceptor.with_users(users.clone(), u64::from_le_bytes(nonce));
         }
-        (tapped(&shared, &io, true)?, acceptor)
+        (tapped(&shared, &io, true)?, acceptor, lending)
     };
     let admit = |remote: &Remote, proof: Proof<'_>| match shared.upgrade() {
         Some(shared) => shared.admit(remote, proof),
@@ -159,6 +163,6 @@ async fn accept_one(shared: &Weak<SessionShared>, incoming: IncomingLink) -> Res
     };
     let established = establish::accept(io, tap, acceptor, limit, admit).await?;
     let Some(shared) = shared.upgrade() else { return Ok(()) };
-    start_link(&shared, established).map_err(ConnectReason::io)?;
+    start_link(&shared, Established { lending, ..established }).map_err(ConnectReason::io)?;
     Ok(())
 }

@@ -12,6 +12,7 @@ pub(crate) mod effects;
 pub(crate) mod establish;
 pub(crate) mod gate;
 pub(crate) mod intercept;
+pub(crate) mod lending;
 pub mod link;
 pub(crate) mod link_settings;
 pub(crate) mod link_task;

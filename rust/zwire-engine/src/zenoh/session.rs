@@ -1,7 +1,7 @@
 //! [`Session`]: the handle that language bindings hold; every method may be called from any thread.
 
 use crate::{
-    config::{self, Budget, Config, Destination, NodeConfig, Target},
+    config::{self, Budget, Config, Destination, NodeConfig, SharedMessage, Target},
     error::Error,
     net::{
         io::{Io, LinkListener, group_of},
@@ -19,6 +19,7 @@ use crate::{
         connectivity::{LinkEvent, LinkInfo, TransportEvent},
         core::{LOCAL, SessionCore, Side},
         effects::{Effects, Replies},
+        lending::PayloadBuffer,
         link::Link,
         listen, multicast,
         origins::Origins,
@@ -30,6 +31,7 @@ use crate::{
         waits::{Awaited, StateWait},
     },
 };
+use bytes::Bytes;
 use core::time::Duration;
 use std::{
     collections::BTreeMap,
@@ -392,6 +394,7 @@ impl Session {
     ) -> Result<Published, Error> {
         let how = (&mut publication.reliability, &mut publication.destination);
         self.overwrite(&publication.key, &mut publication.qos, how);
+        self.shared.lending.place_body(SharedMessage::Put, &mut publication.body);
         let (qos, bytes) = (publication.qos, weight(&publication.body));
         self.send(qos, bytes, caller, |core, now, effects| {
             let (api, mut sink) = core.outwards(now, effects);
@@ -405,10 +408,11 @@ impl Session {
         &self,
         publisher: EntityId,
         qos: Qos,
-        body: PushBody,
+        mut body: PushBody,
         stamps: Option<Box<Stamps>>,
         caller: &mut (impl Caller + ?Sized),
     ) -> Result<Published, Error> {
+        self.shared.lending.place_body(SharedMessage::Put, &mut body);
         self.send(qos, weight(&body), caller, |core, now, effects| {
             let (api, mut sink) = core.outwards(now, effects);
             api.publish_to(now, publisher, body, stamps, &mut sink)
@@ -427,7 +431,11 @@ impl Session {
     ) -> Result<R, Error> {
         let shared = &self.shared;
         shared.check()?;
-        let grace = shared.is_congested() && qos.congestion() == CongestionControl::Drop;
+        let grace = match qos.congestion() {
+            CongestionControl::Drop => shared.is_congested(),
+            CongestionControl::Block => shared.lending.is_tight(bytes),
+            CongestionControl::BlockFirst => false,
+        };
         let core = if grace { None } else { shared.core.try_lock() };
         let Some(core) = core else {
             return caller.aside(|patience| {
@@ -469,7 +477,10 @@ impl Session {
             let mut message = NetworkMessage::Push(Push::new(WireExpr::EMPTY, PushBody::Put(Put::default())));
             let mut key = None;
             let mut next = |key: &mut Option<KeyExpr>, message: &mut NetworkMessage| match message {
-                NetworkMessage::Push(push) => fill(key, &mut push.qos, &mut push.body),
+                NetworkMessage::Push(push) => {
+                    fill(key, &mut push.qos, &mut push.body);
+                    self.shared.lending.place_body(SharedMessage::Put, &mut push.body);
+                }
                 // Not reached: the message stays a `Push`.
                 _ => *key = None,
             };
@@ -497,7 +508,9 @@ impl Session {
                         )?);
                         next(&mut key, &mut message);
                         left -= 1;
-                        if left == 0 || effects.congested || !effects.waits.is_empty() {
+                        let tight = matches!(&message, NetworkMessage::Push(push)
+                            if self.shared.lending.is_tight(weight(&push.body)));
+                        if left == 0 || effects.congested || !effects.waits.is_empty() || tight {
                             break;
                         }
                     }
@@ -511,10 +524,13 @@ impl Session {
     /// Sends a query to queryables.
     pub fn get(
         &self,
-        get: Get,
+        mut get: Get,
         handler: Handler,
         caller: &mut (impl Caller + ?Sized),
     ) -> Result<(GetId, Replies), Error> {
+        if let Some(body) = &mut get.body {
+            self.shared.lending.place(SharedMessage::Query, &mut body.payload);
+        }
         let replies = self.replies(handler);
         caller.aside(|patience| {
             self.command(patience, |core, now, _| {
@@ -665,6 +681,19 @@ impl Session {
         }
     }
 
+    /// A copy of `bytes` for the payload of a message: in shared memory, if a neighbour on this host reads it there.
+    #[must_use]
+    pub fn copy(&self, bytes: &[u8]) -> Bytes {
+        self.shared.lending.copy(bytes)
+    }
+
+    /// Memory for a payload that is written before it is sent, and then not copied. Where the shared memory of the
+    /// session has no room, it is memory of this process alone. `None` if the system has none.
+    #[must_use]
+    pub fn buffer(&self, len: usize) -> Option<PayloadBuffer> {
+        self.shared.lending.buffer(len)
+    }
+
     /// Makes a timestamp that is later than all before it.
     pub fn new_timestamp(&self) -> Result<Timestamp, Error> {
         self.birth().check()?;
@@ -721,13 +750,13 @@ impl Session {
     /// Counters by name.
     #[must_use]
     pub fn stats(&self) -> BTreeMap<String, u64> {
-        crate::zenoh::stats::collect(&self.shared.core.lock(), &self.shared.dials)
+        crate::zenoh::stats::collect(&self.shared.core.lock(), &self.shared)
     }
 
     /// As [`Self::stats`], plus links, consumers and the rate of drops.
     #[must_use]
     pub fn report(&self) -> Report {
-        crate::zenoh::stats::report(&mut self.shared.core.lock(), &self.shared.dials)
+        crate::zenoh::stats::report(&mut self.shared.core.lock(), &self.shared)
     }
 
     /// Closes all links, waits up to [`LINGER`] for queued messages, and ends every queue. Idempotent.

@@ -1,7 +1,7 @@
 //! [`SessionShared`]: everything behind a session: the core and its lock, timers, tasks.
 
 use crate::{
-    config::NodeConfig,
+    config::{NodeConfig, SharedMessage},
     error::Error,
     net::{
         burst::{LastPublication, Moment},
@@ -23,6 +23,7 @@ use crate::{
         core::{NodeSide, SessionCore, Side},
         effects::{Effects, Wait},
         gate::Gate,
+        lending::Lending,
         link::{Link, LinkEnd, PeerFault},
         query::QueryHost,
         reassembly::Pool,
@@ -45,7 +46,7 @@ use zwire_proto::{
         CongestionControl, Qos, Reliability, Remote, Timestamp, WhatAmI, ZenohId,
         discovery::{Binding, ClaimVerdict, Proof},
         node::{FaceId, FaceLimits, GossipConfig, Node, NodeConfig as RoutingConfig, NodeEvent, NodeMode},
-        session::{EntityId, QueryId, QueryReply, Session as Api, SessionConfig},
+        session::{EntityId, QueryId, QueryReply, QueryReplyBody, Session as Api, SessionConfig},
         wire::{CloseReason, NetworkMessage},
     },
 };
@@ -111,6 +112,8 @@ pub(crate) struct SessionShared {
     pub(crate) locators: Mutex<Vec<Text>>,
     /// Nodes that were found.
     pub(crate) dials: Arc<Dials>,
+    /// Shared memory with neighbours on this host.
+    pub(crate) lending: Arc<Lending>,
     /// Called for each node that a neighbour tells of.
     on_gossip: OnGossip,
     me: Weak<Self>,
@@ -177,6 +180,8 @@ impl SessionShared {
             SessionShared {
                 birth: Birth::here(),
                 zid,
+                // A capture is to hold the payloads.
+                lending: Lending::new(&config.shared_memory, tap.is_none()),
                 config,
                 runtime,
                 tap,
@@ -447,13 +452,21 @@ impl SessionShared {
         self.congested.load(Ordering::Acquire)
     }
 
-    /// The grace of droppable messages: where a link is full they wait a moment (`wait_before_drop`), and
+    /// The grace of messages before they are sent: one that blocks waits for room in shared memory.
+    ///
+    /// One that is droppable: where a link is full they wait a moment (`wait_before_drop`), and
     /// longer where they would be cut into fragments. A link that stays full is waited for once and then
     /// left alone, so that one which has stopped costs the others no more than that.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] to a caller that must not wait.
     pub(crate) fn grace(&self, qos: Qos, bytes: usize, patience: &Patience<'_>) -> Result<(), Error> {
+        if qos.congestion() == CongestionControl::Block && self.lending.is_tight(bytes) {
+            if matches!(patience, Patience::Defer(_)) {
+                return Err(Error::WouldBlock);
+            }
+            self.lending.wait_room(bytes);
+        }
         // A forked child must not wait for a lock that its parent may have held; it is told so next.
         if qos.congestion() != CongestionControl::Drop || !self.is_congested() || !self.birth.is_here() {
             return Ok(());
@@ -546,7 +559,10 @@ impl QueryHost for SessionShared {
         Self::check(self)
     }
 
-    fn reply(&self, query: QueryId, reply: QueryReply, patience: &mut Patience<'_>) -> Result<(), Error> {
+    fn reply(&self, query: QueryId, mut reply: QueryReply, patience: &mut Patience<'_>) -> Result<(), Error> {
+        if let QueryReplyBody::Sample { body, .. } = &mut reply.body {
+            self.lending.place_body(SharedMessage::Reply, body);
+        }
         let mut effects = Effects::default();
         self.with_core(&mut effects, |core, now, _| core.api.reply(now, query, reply))?;
         self.wait(&mut effects, patience)

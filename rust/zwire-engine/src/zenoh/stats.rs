@@ -1,13 +1,13 @@
 //! Statistics: by name, by link, by consumer. They are collected on demand; messages only touch the
 //! counters of their link and queue.
 
-pub use crate::zenoh::totals::ConsumerKind;
+pub use crate::zenoh::{lending::LendingState, totals::ConsumerKind};
 use crate::{
     rt::{clock, queue::QueueStats},
     zenoh::{
-        contacts::Dials,
         core::{SessionCore, Side},
         link::{LaneReport, Link, LinkEnd},
+        shared::SessionShared,
         totals::LinkTotals,
     },
 };
@@ -22,7 +22,7 @@ macro_rules! named {
     };
 }
 
-pub(crate) fn collect(core: &SessionCore, dials: &Dials) -> BTreeMap<String, u64> {
+pub(crate) fn collect(core: &SessionCore, shared: &SessionShared) -> BTreeMap<String, u64> {
     let mut out = BTreeMap::new();
     let mut add = |name: &str, value: u64| *out.entry(name.to_owned()).or_default() += value;
     let stats = core.api.stats();
@@ -47,7 +47,8 @@ pub(crate) fn collect(core: &SessionCore, dials: &Dials) -> BTreeMap<String, u64
             unknown_requests, ignored, matching_waits
         );
     }
-    add("gossip.refused", dials.refused());
+    add("gossip.refused", shared.dials.refused());
+    shared.lending.stats.each(&mut add);
     let mut links = core.past.links;
     for link in core.links() {
         links.add(&link);
@@ -117,14 +118,17 @@ pub struct LinkReport {
     /// Time since the link came up.
     pub age: Duration,
     /// Bytes written, network messages queued, write calls, messages dropped, bytes read, network messages
-    /// received, messages dropped because their payload is in memory of the sender.
-    pub counters: [(&'static str, u64); 7],
+    /// received, messages dropped because their payload is in memory of the sender, messages whose payload is on loan,
+    /// and borrowed.
+    pub counters: [(&'static str, u64); LinkTotals::NAMES.len()],
+    /// Whether payloads stay in shared memory, and why not.
+    pub lending: LendingState,
     /// Lanes by falling priority; a single one if the link has no priorities.
     pub lanes: Vec<LaneReport>,
 }
 
-pub(crate) fn report(core: &mut SessionCore, dials: &Dials) -> Report {
-    let counters = collect(core, dials);
+pub(crate) fn report(core: &mut SessionCore, shared: &SessionShared) -> Report {
+    let counters = collect(core, shared);
     let drops = counters.get(DROPS).copied().unwrap_or(0);
     let (drop_rate, drop_rate_seconds) = core.past.rate.look(clock::mono(), drops);
     let links = core.links().iter().map(|link| link_report(link)).collect();
@@ -152,6 +156,7 @@ fn link_report(link: &Link) -> LinkReport {
         dst: link.peer.clone(),
         age: link.age(),
         counters: totals.named(),
+        lending: link.lending_state(),
         lanes: link.lanes(),
     }
 }

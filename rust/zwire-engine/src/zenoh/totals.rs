@@ -15,14 +15,34 @@ use std::collections::VecDeque;
 pub(crate) struct LinkTotals([u64; Self::NAMES.len()]);
 
 impl LinkTotals {
-    const NAMES: [&'static str; 7] =
-        ["tx_bytes", "tx_messages", "tx_writes", "tx_dropped", "rx_bytes", "rx_messages", "rx_shm_failed"];
+    pub(super) const NAMES: [&'static str; 10] = [
+        "tx_bytes",
+        "tx_messages",
+        "tx_writes",
+        "tx_dropped",
+        "rx_bytes",
+        "rx_messages",
+        "rx_shm_failed",
+        "tx_lent",
+        "tx_unlent",
+        "rx_borrowed",
+    ];
 
     pub(super) fn add(&mut self, link: &Link) {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let sum = |lanes: &[AtomicU64]| lanes.iter().map(get).sum::<u64>();
-        let LinkStats { tx_bytes, tx_messages, tx_writes, tx_dropped, rx_bytes, rx_messages, rx_shm_failed } =
-            &link.stats;
+        let LinkStats {
+            tx_bytes,
+            tx_messages,
+            tx_writes,
+            tx_dropped,
+            rx_bytes,
+            rx_messages,
+            rx_shm_failed,
+            tx_lent,
+            tx_unlent,
+            rx_borrowed,
+        } = &link.stats;
         let more = [
             get(tx_bytes),
             sum(tx_messages),
@@ -31,6 +51,9 @@ impl LinkTotals {
             get(rx_bytes),
             get(rx_messages),
             get(rx_shm_failed),
+            get(tx_lent),
+            get(tx_unlent),
+            get(rx_borrowed),
         ];
         self.0.iter_mut().zip(more).for_each(|(total, more)| *total += more);
     }

@@ -92,6 +92,11 @@ async fn connect(
     // priority range and the reliability of the connecting side.
     let LinkOptions { priorities, reliability, .. } = target.options;
     let qos_link = QosLink { priorities, reliability };
-    let config = HandshakeConfig { expected, qos_link, ..handshake_config(shared, &io) };
+    let config = HandshakeConfig {
+        expected,
+        qos_link,
+        lending: shared.lending.offer(&io),
+        ..handshake_config(shared, &io)
+    };
     establish::open(io, tap, Opener::new(config), limit, &shared.contacts).await
 }

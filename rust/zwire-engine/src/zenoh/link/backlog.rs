@@ -48,6 +48,11 @@ impl LinkBacklog {
         }
     }
 
+    /// Whether messages of this reliability may be lost on their way.
+    pub(super) fn is_lossy(&self, reliability: Reliability) -> bool {
+        reliability == Reliability::BestEffort && self.best_effort().is_some()
+    }
+
     /// Bytes that wait in a lane.
     pub(super) fn queued(&self, lane: Priority) -> usize {
         self.machine.queued_bytes(lane) + self.best_effort().map_or(0, |machine| machine.queued_bytes(lane))

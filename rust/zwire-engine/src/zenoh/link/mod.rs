@@ -18,7 +18,10 @@ use crate::{
         tap::TappedConnection,
     },
     rt::{clock, watch::Watch},
-    zenoh::intercept::Guard,
+    zenoh::{
+        intercept::Guard,
+        lending::{Lend, LendingFailure, LinkLending},
+    },
 };
 pub use end::{LinkEnd, PeerFault};
 
@@ -87,6 +90,12 @@ pub struct LinkStats {
     pub rx_messages: AtomicU64,
     /// Network messages dropped because their payload is in memory of the sender that this node cannot read.
     pub rx_shm_failed: AtomicU64,
+    /// Network messages queued whose payload is on loan.
+    pub tx_lent: AtomicU64,
+    /// Network messages with a large payload that crossed the link although it lends.
+    pub tx_unlent: AtomicU64,
+    /// Network messages received whose payload is borrowed.
+    pub rx_borrowed: AtomicU64,
 }
 
 /// Traffic and queue of one lane of a link.
@@ -141,6 +150,8 @@ pub struct Link {
     pub(crate) tap: Option<TappedConnection>,
     /// Set before the first message.
     guard: OnceLock<Guard>,
+    /// Set when both sides have tried to open a channel.
+    pub(crate) lending: OnceLock<Result<Arc<LinkLending>, LendingFailure>>,
 }
 
 /// Local policy of a link.
@@ -198,6 +209,7 @@ impl Link {
             end_told: AtomicBool::new(false),
             tap,
             guard: OnceLock::new(),
+            lending: OnceLock::new(),
         }))
     }
 
@@ -295,8 +307,16 @@ impl Link {
         } else {
             self.refresh_lane(lane);
         }
-        if tx.backlog.sender(reliability).push(message, reliability).is_err() {
+        let lent = if tx.backlog.is_lossy(reliability) { None } else { self.lend(message) };
+        let sent = lent.as_ref().map_or(message, |(message, _)| message);
+        if tx.backlog.sender(reliability).push(sent, reliability).is_err() {
+            if let Some((message, lending)) = lent {
+                lending.take_back(&message);
+            }
             return self.drop_one(lane);
+        }
+        if lent.is_some() {
+            self.stats.tx_lent.fetch_add(1, Ordering::Relaxed);
         }
         let full = tx.backlog.queued(lane) >= self.policy.lane_bytes[lane as usize];
         let gathered = collect.is_some_and(|moment| self.gathers(&mut tx, moment));
@@ -310,6 +330,25 @@ impl Link {
             (false, false) if gathered => PushOutcome::Gathered,
             (false, false) => PushOutcome::Queued,
         }
+    }
+
+    /// The message with its payload on loan, if the link lends.
+    #[inline]
+    fn lend(&self, message: &NetworkMessage) -> Option<(NetworkMessage, &LinkLending)> {
+        let lending = self.lending.get()?.as_ref().ok()?;
+        match lending.lend(message) {
+            Lend::Small => None,
+            Lend::Lent(lent) => Some((lent, lending)),
+            Lend::Unlent => {
+                self.stats.tx_unlent.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+        }
+    }
+
+    /// Records whether the link lends. The first call counts.
+    pub(crate) fn set_lending(&self, lending: Result<Arc<LinkLending>, LendingFailure>) {
+        let _ = self.lending.set(lending);
     }
 
     fn drop_one(&self, lane: Priority) -> PushOutcome {

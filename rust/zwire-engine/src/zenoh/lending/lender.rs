@@ -1,0 +1,380 @@
+//! [`Lending`]: the pool of a session; [`Loans`]: what a link has on loan.
+
+use super::{LendingStats, buffer::PayloadBuffer, channel::LinkLending, door::Doors};
+use crate::{
+    config::{SharedMemory, SharedMessage},
+    net::io::Io,
+    rt::{
+        clock,
+        runtime::{Birth, PerProcess},
+    },
+};
+use bytes::Bytes;
+use core::{
+    sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+    time::Duration,
+};
+use parking_lot::Mutex;
+use std::{
+    os::fd::AsFd,
+    sync::{Arc, Weak},
+};
+use zwire_proto::zenoh::{
+    Payload,
+    link::lending::{ChannelMessage, Lender, MAX_LOANS, SegmentState},
+    wire::{LoanDescription, NetworkMessage, PayloadSlice, PushBody},
+};
+use zwire_shm::{Channel, Chunk, MAX_FDS, Memory, Place, Pool, ReturnRing, WeakMemory};
+
+/// Links of this process that lend. Each may have chunks of any pool on loan. A forked child does not see those of its
+/// parent, whose returns it would take.
+static LENDING: PerProcess<Mutex<Vec<Weak<LinkLending>>>> = PerProcess::new();
+
+/// Ends all loans that borrowers have returned to this process.
+pub(super) fn collect() {
+    let links = LENDING.get(Mutex::default).lock();
+    links.iter().filter_map(Weak::upgrade).for_each(|link| link.take_returns());
+}
+
+/// A chunk of a pool, if need be one that borrowers have returned.
+pub(super) fn allocate_in(pool: &Pool, len: usize) -> Option<Chunk> {
+    pool.allocate(len).or_else(|| {
+        collect();
+        pool.allocate(len)
+    })
+}
+
+/// Lending of one session.
+pub(crate) struct Lending {
+    settings: SharedMemory,
+    pool: Pool,
+    pub(super) doors: Doors,
+    /// Number of links that lend; without one nothing is placed in the pool.
+    partners: AtomicUsize,
+    /// A link has no room for a payload like the last one.
+    tight: AtomicBool,
+    /// Payloads that are not to wait for room, because the last wait was in vain.
+    weary: AtomicU32,
+    birth: Birth,
+    pub(crate) stats: LendingStats,
+}
+
+impl Lending {
+    /// `allowed`: whether it is offered at all, if the settings want it.
+    pub(crate) fn new(settings: &SharedMemory, allowed: bool) -> Arc<Self> {
+        Arc::new(Self {
+            pool: Pool::new(settings.pool_size),
+            settings: SharedMemory { enabled: settings.enabled && allowed, ..settings.clone() },
+            doors: Doors::default(),
+            partners: AtomicUsize::new(0),
+            tight: AtomicBool::new(false),
+            weary: AtomicU32::new(0),
+            birth: Birth::here(),
+            stats: LendingStats::default(),
+        })
+    }
+
+    /// Whether lending is offered on a connection: it loses nothing, and its other end is in this network namespace.
+    pub(super) fn is_offered(&self, io: &Io) -> bool {
+        if !self.settings.enabled || !io.is_reliable() {
+            return false;
+        }
+        match io.ends().map(|ends| ends.addresses) {
+            Ok(Some((local, peer))) => {
+                let (local, peer) = (local.ip().to_canonical(), peer.ip().to_canonical());
+                local == peer || local.is_loopback() && peer.is_loopback()
+            }
+            Ok(None) => matches!(io, Io::Unix(_)),
+            Err(_) => false,
+        }
+    }
+
+    /// Places the payload of a publication or reply in the pool; see [`Self::place`].
+    #[inline]
+    pub(crate) fn place_body(&self, kind: SharedMessage, body: &mut PushBody) {
+        if let PushBody::Put(put) = body {
+            self.place(kind, &mut put.payload);
+        }
+    }
+
+    /// Copies a payload into the pool if a link lends, the payload is large, and the pool has room. Payloads that are
+    /// there already stay as they are.
+    #[inline]
+    pub(crate) fn place(&self, kind: SharedMessage, payload: &mut Payload) {
+        if self.is_wanted(payload.len()) && self.settings.messages.contains(&kind) {
+            self.place_large(payload);
+        }
+    }
+
+    /// Whether payloads of this size are to be placed in the pool.
+    #[inline]
+    fn is_wanted(&self, len: usize) -> bool {
+        self.partners.load(Ordering::Relaxed) > 0 && len >= self.settings.threshold && self.settings.implicit
+    }
+
+    #[inline(never)]
+    fn place_large(&self, payload: &mut Payload) {
+        let parts = payload.parts();
+        let large = || parts.iter().filter(|part| parts.len() == 1 || part.len() >= self.settings.threshold);
+        if self.birth.is_here() && large().next().is_some() && large().all(|part| Place::of(part).is_some()) {
+            return;
+        }
+        let Some(mut chunk) = self.allocate(payload.len()) else { return };
+        let mut room = chunk.as_mut_slice();
+        for part in payload.parts() {
+            let (own, rest) = room.split_at_mut(part.len());
+            own.copy_from_slice(part);
+            room = rest;
+        }
+        *payload = chunk.freeze().into();
+    }
+
+    /// A copy of `bytes` for a publication: in the pool, if [`Self::place`] would put it there.
+    pub(crate) fn copy(&self, bytes: &[u8]) -> Bytes {
+        let wanted = self.is_wanted(bytes.len()) && self.settings.messages.contains(&SharedMessage::Put);
+        match wanted.then(|| self.allocate(bytes.len())).flatten() {
+            Some(mut chunk) => {
+                chunk.as_mut_slice().copy_from_slice(bytes);
+                chunk.freeze()
+            }
+            None => Bytes::copy_from_slice(bytes),
+        }
+    }
+
+    /// Memory for a payload that is written before it is sent: in the pool, as far as it has room.
+    pub(crate) fn buffer(&self, len: usize) -> Option<PayloadBuffer> {
+        let chunk = if self.settings.enabled { self.allocate(len) } else { None };
+        chunk.map(PayloadBuffer::shared).or_else(|| PayloadBuffer::private(len))
+    }
+
+    /// A chunk of the pool. A forked child gets none: it has locks in the state in which threads of its parent have left
+    /// them.
+    fn allocate(&self, len: usize) -> Option<Chunk> {
+        if !self.birth.is_here() {
+            return None;
+        }
+        let chunk = allocate_in(&self.pool, len);
+        if chunk.is_none() {
+            self.stats.pool_full.fetch_add(1, Ordering::Relaxed);
+        }
+        chunk
+    }
+
+    /// Whether a payload of that size should [wait for room](Self::wait_room) before it is sent.
+    #[inline]
+    pub(crate) fn is_tight(&self, len: usize) -> bool {
+        self.tight.load(Ordering::Relaxed) && len >= self.settings.threshold
+    }
+
+    pub(super) fn set_tight(&self) {
+        self.tight.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until borrowers have returned so much that a payload of `len` bytes can be lent, but not longer than it would
+    /// take over the link. After a wait in vain, for a borrower that keeps what it has, the next payloads do not wait.
+    pub(crate) fn wait_room(&self, len: usize) {
+        /// Payloads that do not wait after one that has waited in vain.
+        const WEARY: u32 = 16;
+        /// Time of a link for a byte: 2 GB/s, the rate of loopback.
+        const NANOS_PER_BYTE: f64 = 0.5;
+        const LEAST: Duration = Duration::from_micros(200);
+        const MOST: Duration = Duration::from_millis(10);
+        const LOOK: Duration = Duration::from_micros(50);
+        let weary = self.weary.load(Ordering::Relaxed);
+        if weary > 0 || !self.birth.is_here() {
+            self.weary.store(weary.saturating_sub(1), Ordering::Relaxed);
+            return;
+        }
+        #[allow(clippy::cast_precision_loss, reason = "a time needs no more")]
+        let limit = Duration::from_secs_f64(len as f64 * NANOS_PER_BYTE / 1e9).clamp(LEAST, MOST);
+        let end = clock::mono() + limit;
+        loop {
+            let links: Vec<_> = {
+                let known = LENDING.get(Mutex::default).lock();
+                known.iter().filter_map(Weak::upgrade).collect()
+            };
+            if links.iter().all(|link| !link.is_of(self) || link.has_room(len)) {
+                return self.tight.store(false, Ordering::Relaxed);
+            }
+            if clock::mono() >= end {
+                return self.weary.store(WEARY, Ordering::Relaxed);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Smallest payload that is lent.
+    pub(super) const fn threshold(&self) -> usize {
+        self.settings.threshold
+    }
+
+    /// Most bytes that one link has on loan: a slow receiver leaves half of the pool to the others.
+    pub(super) const fn share(&self) -> usize {
+        self.settings.pool_size / 2
+    }
+}
+
+/// Has [`collect`] look at the returns of a link.
+pub(super) fn add(link: &Arc<LinkLending>) {
+    let mut links = LENDING.get(Mutex::default).lock();
+    links.retain(|known| known.strong_count() > 0);
+    links.push(Arc::downgrade(link));
+}
+
+/// A link that lends, as [`Lending`] counts them.
+pub(super) struct Partner(Arc<Lending>);
+
+impl Partner {
+    pub(super) fn new(lending: &Arc<Lending>) -> Self {
+        lending.partners.fetch_add(1, Ordering::Relaxed);
+        Self(lending.clone())
+    }
+}
+
+impl Drop for Partner {
+    fn drop(&mut self) {
+        self.0.partners.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What one link has on loan.
+#[derive(Default)]
+pub(super) struct Loans {
+    lender: Lender<u64, WeakMemory, Bytes>,
+    /// Bytes on loan.
+    bytes: usize,
+    ring: Option<ReturnRing>,
+    ring_told: bool,
+    /// The borrower takes nothing more.
+    over: bool,
+}
+
+impl Loans {
+    /// The message with its payload on loan, if a part of it can be lent. The first loan is always granted; others only
+    /// up to `share` bytes.
+    pub(super) fn lend(
+        &mut self,
+        message: &NetworkMessage,
+        share: usize,
+        channel: &Channel,
+    ) -> Option<NetworkMessage> {
+        self.take_returns();
+        if self.over || message.is_in_shared_memory() {
+            return None;
+        }
+        let payload = message.shareable()?;
+        let parts = payload.parts();
+        if self.is_full(payload.len(), share) || parts.len() > PayloadSlice::MOST {
+            return None;
+        }
+        let mut slices = Vec::with_capacity(parts.len());
+        let mut some = false;
+        for part in parts {
+            let loan = self.lend_part(part, channel);
+            some |= loan.is_some();
+            slices.push(loan.map_or_else(|| PayloadSlice::Raw(part.clone()), PayloadSlice::Loan));
+        }
+        some.then(|| {
+            let mut message = message.clone();
+            message.replace_shareable(PayloadSlice::encode_all(&slices), true);
+            message
+        })
+    }
+
+    fn lend_part(&mut self, part: &Bytes, channel: &Channel) -> Option<LoanDescription> {
+        if part.is_empty() {
+            return None;
+        }
+        let place = Place::of(part)?;
+        let memory = &place.memory;
+        // A third process has to keep the channels of all before it.
+        if memory.keepers().len() >= MAX_FDS {
+            return None;
+        }
+        let segment = match self.lender.segment(memory.id(), || memory.downgrade()) {
+            SegmentState::Mapped(number) => number,
+            SegmentState::Unusable | SegmentState::TooMany => return None,
+            SegmentState::New(number) => {
+                if self.announce(number, memory, channel).is_none() {
+                    self.lender.forget(&memory.id());
+                }
+                return None;
+            }
+        };
+        let loan = self.lender.lend(part.clone())?;
+        self.bytes += part.len();
+        Some(LoanDescription { loan, segment, offset: place.offset as u64, len: part.len() as u64 })
+    }
+
+    /// Passes a segment to the borrower, and before the first one the ring. `None`: the borrower does not read, or the
+    /// system has no descriptors; the next payload tries again.
+    #[cold]
+    fn announce(&mut self, segment: u32, memory: &Memory, channel: &Channel) -> Option<()> {
+        if !self.ring_told {
+            let ring = match &self.ring {
+                Some(ring) => ring,
+                None => self.ring.insert(ReturnRing::create(MAX_LOANS).ok()?),
+            };
+            let message = ChannelMessage::Ring { size: ring.size() as u64 };
+            channel.send(&message.encode(), &[ring.fd()]).ok()?;
+            self.ring_told = true;
+        }
+        let message = ChannelMessage::Segment { segment, size: memory.size() as u64 };
+        let mut files = vec![memory.fd()];
+        files.extend(memory.keepers().iter().map(|channel| channel.as_fd()));
+        channel.send(&message.encode(), &files).ok()
+    }
+
+    /// Ends the loans that the borrower has returned.
+    pub(super) fn take_returns(&mut self) {
+        let Some(ring) = &mut self.ring else { return };
+        // A borrower that never stops writing must not keep this thread.
+        for _ in 0..MAX_LOANS {
+            let Some(number) = ring.take() else { break };
+            self.bytes -= self.lender.end(number).map_or(0, |held| held.len());
+        }
+    }
+
+    /// Segments that are given up, of which the borrower is to be told.
+    pub(super) fn retire(&mut self) -> Vec<u32> {
+        self.lender.retire(WeakMemory::is_gone)
+    }
+
+    /// Ends the loans of a message that was not sent.
+    #[cold]
+    pub(super) fn take_back(&mut self, message: &NetworkMessage) {
+        let slices = message.shareable().map(|payload| PayloadSlice::decode_all(payload));
+        for slice in slices.into_iter().flatten().flatten() {
+            if let PayloadSlice::Loan(description) = slice {
+                self.bytes -= self.lender.end(description.loan).map_or(0, |held| held.len());
+            }
+        }
+    }
+
+    pub(super) fn handle_mapped(&mut self, segment: u32) {
+        self.lender.handle_mapped(segment);
+    }
+
+    /// Whether `len` more bytes on loan exceed a bound.
+    pub(super) fn is_full(&self, len: usize, share: usize) -> bool {
+        !self.over && (self.lender.loans() >= MAX_LOANS || self.bytes > 0 && self.bytes + len > share)
+    }
+
+    /// Whether nothing is on loan.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lender.loans() == 0
+    }
+
+    /// Lends nothing more.
+    pub(super) fn stop(&mut self) {
+        self.over = true;
+    }
+
+    /// Ends all loans: the borrower is gone.
+    pub(super) fn end(&mut self) {
+        self.over = true;
+        self.ring = None;
+        self.bytes = 0;
+        drop(self.lender.end_all());
+    }
+}

@@ -1,0 +1,167 @@
+//! Lending of payloads in shared memory to neighbours on the same host (`link::lending`).
+//!
+//! [`Lending`] belongs to a session: the pool that large payloads are placed in, and the door by which neighbours
+//! connect channels. [`LinkLending`] belongs to a link: the loans of both sides.
+
+use crate::zenoh::link::Link;
+use core::sync::atomic::{AtomicU64, Ordering};
+use zwire_proto::zenoh::{Reliability, wire::NetworkMessage};
+
+#[cfg(not(target_os = "linux"))]
+mod absent;
+#[cfg(target_os = "linux")]
+mod borrower;
+mod buffer;
+#[cfg(target_os = "linux")]
+mod channel;
+#[cfg(target_os = "linux")]
+mod door;
+#[cfg(target_os = "linux")]
+mod lender;
+
+pub use buffer::{PayloadBuffer, SharedPool, is_shared};
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) use absent::{Lending, LinkLending, Ticket, start};
+#[cfg(target_os = "linux")]
+pub(crate) use {
+    channel::{LinkLending, start},
+    door::Ticket,
+    lender::Lending,
+};
+
+/// Reason for which a link does not lend although both sides have offered it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LendingFailure {
+    /// The door of the other side is out of reach: another network namespace.
+    Unreachable,
+    /// The process at the other end belongs to another user.
+    User,
+    /// The other side does not answer.
+    TimedOut,
+    /// The system has no memory or no descriptors.
+    System,
+    /// The other side breaks the rules of the channel.
+    Protocol,
+}
+
+impl LendingFailure {
+    /// All reasons.
+    pub const ALL: [Self; 5] = [Self::Unreachable, Self::User, Self::TimedOut, Self::System, Self::Protocol];
+
+    /// Short name of the reason, for programs.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::User => "user",
+            Self::TimedOut => "timed_out",
+            Self::System => "system",
+            Self::Protocol => "protocol",
+        }
+    }
+}
+
+/// Outcome of lending a message.
+#[allow(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
+pub(crate) enum Lend {
+    /// It has no payload, or a small one.
+    Small,
+    /// With its payload on loan.
+    Lent(NetworkMessage),
+    /// Its payload crosses the link: the borrower has much on loan, or does not know the segment yet.
+    Unlent,
+}
+
+/// State of lending on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LendingState {
+    /// One side does not offer it, or they are not on the same host.
+    Off,
+    /// Both sides offer it, and the channel is being opened.
+    Opening,
+    /// Payloads are lent.
+    On,
+    /// The channel could not be opened, or has ended.
+    Failed(LendingFailure),
+}
+
+impl LendingState {
+    /// Short name of the state, for programs.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Opening => "opening",
+            Self::On => "on",
+            Self::Failed(failure) => failure.word(),
+        }
+    }
+}
+
+/// Counters of the lending of a session.
+#[derive(Debug, Default)]
+pub(crate) struct LendingStats {
+    /// Payloads that were not placed, because the pool was full.
+    pub(crate) pool_full: AtomicU64,
+    /// Links that could not lend, by [`LendingFailure`].
+    pub(crate) failed: [AtomicU64; LendingFailure::ALL.len()],
+}
+
+impl LendingStats {
+    /// Calls `add` with the name and value of each counter.
+    pub(crate) fn each(&self, mut add: impl FnMut(&str, u64)) {
+        add("lending.pool_full", self.pool_full.load(Ordering::Relaxed));
+        for (failure, count) in LendingFailure::ALL.iter().zip(&self.failed) {
+            add(&format!("lending.failed.{}", failure.word()), count.load(Ordering::Relaxed));
+        }
+    }
+}
+
+impl Link {
+    /// State of lending on this link.
+    #[must_use]
+    pub fn lending_state(&self) -> LendingState {
+        match (self.params.lending, self.lending.get()) {
+            (None, _) => LendingState::Off,
+            (Some(_), None) => LendingState::Opening,
+            (Some(_), Some(Ok(lending))) => lending.state(),
+            (Some(_), Some(Err(failure))) => LendingState::Failed(*failure),
+        }
+    }
+
+    /// Replaces descriptions of loans by the bytes. Messages whose payload cannot be read are removed and counted.
+    #[inline]
+    pub(crate) fn borrow(&self, messages: &mut Vec<(NetworkMessage, Reliability)>) {
+        if self.params.lending.is_some() && messages.iter().any(|(message, _)| message.is_in_shared_memory())
+        {
+            self.borrow_some(messages);
+        }
+    }
+
+    #[inline(never)]
+    fn borrow_some(&self, messages: &mut Vec<(NetworkMessage, Reliability)>) {
+        let lending = self.lending.get().and_then(|lending| lending.as_ref().ok());
+        let mut borrowed = 0;
+        let before = messages.len();
+        messages.retain_mut(|(message, _)| {
+            if !message.is_in_shared_memory() {
+                return true;
+            }
+            let Some(payload) = message.shareable().and_then(|payload| lending?.borrow(payload)) else {
+                return false;
+            };
+            message.replace_shareable(payload, false);
+            borrowed += 1;
+            true
+        });
+        let failed = (before - messages.len()) as u64;
+        if failed > 0 && self.stats.rx_shm_failed.fetch_add(failed, Ordering::Relaxed) == 0 {
+            tracing::warn!(
+                peer = self.peer, zid = %self.params.remote.zid,
+                "a payload in shared memory cannot be read: the message is dropped"
+            );
+        }
+        self.stats.rx_borrowed.fetch_add(borrowed, Ordering::Relaxed);
+    }
+}
