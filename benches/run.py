@@ -29,6 +29,7 @@ AREAS = [
     "pubsub",
     "aio",
     "roundtrip",
+    "shm",
     "links",
     "fan",
     "zmtp",

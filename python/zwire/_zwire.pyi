@@ -37,7 +37,6 @@ from zwire.zenoh._enums import (
     SetIntersectionLevel,
     WhatAmI,
 )
-from zwire.zenoh.shm import ZShm
 from zwire.zre._delivery import Delivery
 
 __all__ = [
@@ -75,6 +74,7 @@ __all__ = [
     "LinkEventsListener",
     "Liveliness",
     "LivelinessToken",
+    "Loan",
     "LogCollector",
     "LogRecord",
     "LogSender",
@@ -102,6 +102,7 @@ __all__ = [
     "Selector",
     "Session",
     "SessionInfo",
+    "SharedPool",
     "Shout",
     "Shouted",
     "Silent",
@@ -131,6 +132,7 @@ __all__ = [
     "WhatAmIMatcher",
     "Whisper",
     "ZBytes",
+    "ZShm",
     "ZenohId",
     "ZmtpEvent",
     "ZmtpSocket",
@@ -175,7 +177,7 @@ _IntoKeyExpr: TypeAlias = KeyExpr | str
 _IntoEncoding: TypeAlias = Encoding | str
 _IntoParameters: TypeAlias = Parameters | dict[str, str] | str
 _IntoTimestampId: TypeAlias = Buffer | TimestampId
-_IntoZBytes: TypeAlias = Buffer | str | Sequence[Buffer]
+_IntoZBytes: TypeAlias = Buffer | str | ZShm | Sequence[Buffer]
 _Change: TypeAlias = Literal["connected", "reconnected", "disconnected"]
 _EndReason: TypeAlias = Literal[
     "closed", "closed-by-peer", "lost", "io", "silent", "protocol", "unresponsive"
@@ -586,6 +588,24 @@ class AdvancedPublisher:
     def congestion_control(self) -> CongestionControl: ...
     @property
     def priority(self) -> Priority: ...
+    def loan(self, shape: int | Sequence[int], dtype: object = None) -> Loan:
+        """Take memory for a payload: it is written in place, then sent by ``put`` without a copy.
+
+        Processes of this host read it in place. Without room in the shared memory of the session it is memory
+        of this process, and sent as any other payload.
+
+        Args:
+            shape: The number of bytes, or with ``dtype`` the shape of an array.
+            dtype: A type of NumPy for the items of ``loan.array``.
+
+        Returns:
+            The memory, with undefined contents.
+
+        Raises:
+            MemoryError: The system has no memory.
+            UsageError: The session was inherited over a fork.
+        """
+
     def put(
         self,
         payload: _IntoZBytes,
@@ -867,6 +887,24 @@ class Publisher:
     def priority(self) -> Priority: ...
     @property
     def reliability(self) -> Reliability: ...
+    def loan(self, shape: int | Sequence[int], dtype: object = None) -> Loan:
+        """Take memory for a payload: it is written in place, then sent by ``put`` without a copy.
+
+        Processes of this host read it in place. Without room in the shared memory of the session it is memory
+        of this process, and sent as any other payload.
+
+        Args:
+            shape: The number of bytes, or with ``dtype`` the shape of an array.
+            dtype: A type of NumPy for the items of ``loan.array``.
+
+        Returns:
+            The memory, with undefined contents.
+
+        Raises:
+            MemoryError: The system has no memory.
+            UsageError: The session was inherited over a fork.
+        """
+
     def put(
         self,
         payload: _IntoZBytes,
@@ -1992,6 +2030,24 @@ class Session:
         Source: zenoh-behaviour 3.2 and 2.8.
         """
 
+    def loan(self, shape: int | Sequence[int], dtype: object = None) -> Loan:
+        """Take memory for a payload: it is written in place, then sent by ``put`` without a copy.
+
+        Processes of this host read it in place. Without room in the shared memory of the session it is memory
+        of this process, and sent as any other payload.
+
+        Args:
+            shape: The number of bytes, or with ``dtype`` the shape of an array.
+            dtype: A type of NumPy for the items of ``loan.array``.
+
+        Returns:
+            The memory, with undefined contents.
+
+        Raises:
+            MemoryError: The system has no memory.
+            UsageError: The session was inherited over a fork.
+        """
+
     def put_batch(
         self,
         batch: _ArrowArray,
@@ -2833,6 +2889,71 @@ class ZBytes:
     def __buffer__(self, flags: int, /) -> memoryview: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
+
+@final
+class Loan:
+    """Memory for one payload, which is written in place and sent without a copy.
+
+    A writable buffer until it is sent, a read-only one afterwards. It can be sent again, unchanged. A loan
+    that is dropped without being sent is free again.
+    """
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether processes of this host read it in place; without room there it is sent as bytes."""
+
+    @property
+    def sent(self) -> bool:
+        """Whether it was sent, and can only be read."""
+
+    @property
+    def array(self) -> Any:
+        """The memory as a NumPy array: of the shape and type of the loan, or of bytes.
+
+        Sending the loan makes the array read-only. A slice of it that exists alone, or a ``memoryview`` of
+        the loan, makes ``put`` raise ``BufferError``.
+        """
+
+    def __len__(self) -> int: ...
+    def __bytes__(self) -> bytes: ...
+    @overload
+    def __getitem__(self, index: int, /) -> int: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> memoryview: ...
+    @overload
+    def __setitem__(self, index: int, value: int, /) -> None: ...
+    @overload
+    def __setitem__(self, index: slice, value: Buffer, /) -> None: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+@final
+class SharedPool:
+    """Shared memory of a program, beside that of its sessions."""
+
+    def __new__(cls, size: int) -> Self: ...
+    @property
+    def available(self) -> int:
+        """Bytes that are left."""
+
+    def collect(self) -> None:
+        """Take back what receivers have returned."""
+
+    def allocate(self, len: int) -> Loan | None:
+        """Take memory for a payload; ``None`` without room."""
+
+@final
+class ZShm:
+    """A payload in shared memory."""
+
+    def is_valid(self) -> bool:
+        """Return whether the bytes are those that were sent: always, as long as this object exists."""
+
+    def __bytes__(self) -> bytes: ...
+    def __len__(self) -> int: ...
 
 @final
 class ZenohId:

@@ -71,7 +71,7 @@ def _place(name: str) -> tuple[str, _Labels]:
     """Return family and labels of a number in a session's statistics."""
     if name == "session.dropped.consolidation_overflow":
         return "session.consolidation_overflow", ()
-    for prefix in ("session.dropped", "links.ended"):
+    for prefix in ("session.dropped", "links.ended", "lending.failed"):
         if name.startswith(prefix + "."):
             return prefix, (("reason", name.removeprefix(prefix + ".")),)
     # No name is a prefix of another one.
@@ -81,6 +81,7 @@ def _place(name: str) -> tuple[str, _Labels]:
 _REASONS = {
     "session.dropped": "Messages that went no further, by reason.",
     "links.ended": "Links that have ended, by reason.",
+    "lending.failed": "Links without shared memory although both ends are on one host, by reason.",
 }
 # No rates: monitoring systems compute them from the counters.
 _PLACES = {name: _place(name) for name in SESSION if not name.startswith("drops.")}
@@ -98,6 +99,19 @@ _LINK = {
         "counter",
         "messages",
         "Network messages dropped, because their payload is in shared memory of the sender.",
+    ),
+    "tx_lent": Stat(
+        "counter", "messages", "Network messages queued whose payload the other end reads in shared memory."
+    ),
+    "tx_unlent": Stat(
+        "counter",
+        "messages",
+        "Network messages with a large payload that crossed a link although it lends.",
+    ),
+    "rx_borrowed": Stat(
+        "counter",
+        "messages",
+        "Network messages that came from a link and whose payload is read in shared memory of the sender.",
     ),
 }
 _LANE = {

@@ -74,6 +74,17 @@ class LinkStats(TypedDict):
     """Network messages received."""
     rx_shm_failed: int
     """Network messages that were dropped, because their payload is in shared memory of the sender."""
+    tx_lent: int
+    """Network messages queued whose payload the other end reads in shared memory."""
+    tx_unlent: int
+    """Network messages with a large payload that crossed the link although it lends: the other end has much
+    on loan, or does not know the memory yet."""
+    rx_borrowed: int
+    """Network messages received whose payload is read in shared memory of the other end."""
+    lending: Literal["off", "opening", "on", "unreachable", "user", "timed_out", "system", "protocol"]
+    """Whether payloads may stay in shared memory. ``off``: another host, another implementation, or
+    configured; ``unreachable``: another network namespace; ``user``: a process of another user;
+    ``timed_out``, ``system`` and ``protocol``: the channel beside the link failed."""
     lanes: dict[str, LaneStats]
     """Lanes by name of the priority, ``control`` to ``background``; ``data`` alone for a link without
     priorities."""
@@ -155,6 +166,15 @@ SessionStats = TypedDict(
         "link.rx_bytes": int,
         "link.rx_messages": int,
         "link.rx_shm_failed": int,
+        "link.tx_lent": int,
+        "link.tx_unlent": int,
+        "link.rx_borrowed": int,
+        "lending.pool_full": int,
+        "lending.failed.unreachable": int,
+        "lending.failed.user": int,
+        "lending.failed.timed_out": int,
+        "lending.failed.system": int,
+        "lending.failed.protocol": int,
         "links": int,
         "links.reconnected": int,
         "links.ended.closed": int,
@@ -250,8 +270,39 @@ SESSION: dict[str, Stat] = {
     "link.rx_bytes": Stat("counter", "bytes", "Bytes read from links."),
     "link.rx_messages": _messages("Network messages that came from links."),
     "link.rx_shm_failed": _messages(
-        "Network messages dropped, because their payload is in shared memory of the sender, a member of a"
-        " multicast group."
+        "Network messages dropped, because their payload is in shared memory that cannot be read."
+    ),
+    "link.tx_lent": _messages("Network messages queued whose payload the other end reads in shared memory."),
+    "link.tx_unlent": _messages(
+        "Network messages with a large payload that crossed a link although it lends: the other end has much"
+        " on loan, or does not know the memory yet."
+    ),
+    "link.rx_borrowed": _messages(
+        "Network messages that came from links and whose payload is read in shared memory of the sender."
+    ),
+    "lending.pool_full": Stat(
+        "counter",
+        "payloads",
+        "Payloads that went over links because the shared memory of the session was full.",
+    ),
+    "lending.failed.unreachable": Stat(
+        "counter",
+        "links",
+        "Links without shared memory, because the other end is in another network namespace.",
+    ),
+    "lending.failed.user": Stat(
+        "counter", "links", "Links without shared memory, because the other end belongs to another user."
+    ),
+    "lending.failed.timed_out": Stat(
+        "counter", "links", "Links without shared memory, because the other end has not answered."
+    ),
+    "lending.failed.system": Stat(
+        "counter", "links", "Links without shared memory, because the system has no memory or no descriptors."
+    ),
+    "lending.failed.protocol": Stat(
+        "counter",
+        "links",
+        "Links without shared memory, because the other end has broken the rules of lending.",
     ),
     "links": Stat("gauge", "links", "Open links."),
     "links.reconnected": Stat(

@@ -254,5 +254,9 @@ ON_PURPOSE = [
         "lines on standard output, after `init_log_from_env_or` or `try_init_log_from_env`",
         "Python's `logging`; those two write lines to standard error as well",
     ),
-    ("`zenoh.shm`", "shared memory of processes", "every name; `NotSupported` where memory would be shared"),
+    (
+        "`zenoh.shm`",
+        "shared memory with other processes of eclipse-zenoh",
+        "every name; memory is shared with other processes of zwire, never revoked, and read without a copy",
+    ),
 ]

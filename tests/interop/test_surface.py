@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 import zenoh as theirs
 
-from zwire.errors import NotSupported
-
 MODULES = ["", "handlers", "ext", "shm"]
 
 
@@ -217,17 +215,27 @@ def test_modules_are_there_without_a_further_import():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=20)
 
 
-def test_shared_memory_says_why_there_is_none():
-    shm = ours("shm")
+@pytest.mark.parametrize("shm", [theirs.shm, ours("shm")])
+def test_buffers_of_shared_memory_behave_the_same(shm):
     layout = shm.MemoryLayout(64, shm.AllocAlignment.ALIGN_8_BYTE)
     assert (layout.size, layout.alignment.get_alignment_value()) == (64, 8)
-    assert shm.AllocAlignment(3).align_size(9) == theirs.shm.AllocAlignment(3).align_size(9) == 16
-    shm.GarbageCollect(shm.BlockOn(), shm.Defragment(), safe=False)
-    for use in (lambda: shm.ShmProvider.default_backend(layout), shm.ZShm, shm.ZShmMut, shm.ShmProvider):
-        with pytest.raises(NotSupported, match="no shared memory between processes yet") as caught:
-            use()
-        assert isinstance(caught.value, ours("ZError"))
-    with pytest.raises(ours("ZError")):
+    assert shm.AllocAlignment(3).align_size(9) == 16
+    provider = shm.ShmProvider.default_backend(shm.MemoryLayout(65_536, shm.AllocAlignment.ALIGN_1_BYTE))
+    policy = shm.GarbageCollect(shm.Defragment(), shm.Deallocate(), safe=False)
+    buffer = provider.alloc((64, shm.AllocAlignment.ALIGN_8_BYTE), shm.BlockOn(policy))
+    buffer[:] = b"a" * 64
+    buffer[1] = ord("b")
+    buffer[2:4] = b"cd"
+    assert bytes(buffer) == b"abcd" + b"a" * 60
+    assert str(buffer) == "abcd" + "a" * 60
+    assert provider.available <= 65_536 - 64
+    assert isinstance(provider.garbage_collect(), int)
+    with pytest.raises((ValueError, TypeError)):
+        buffer[0:2] = b"too long"
+    for cls in (shm.ZShm, shm.ZShmMut, shm.ShmProvider):
+        with pytest.raises(TypeError):
+            cls()
+    with pytest.raises((theirs.ZError, ours("ZError"))):
         shm.AllocAlignment(64)
     with pytest.raises(TypeError):
         shm.BlockOn(1)

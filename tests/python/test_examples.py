@@ -124,6 +124,15 @@ def test_round_trips(example):
     assert re.fullmatch(r"64 bytes: median \d+ us, best \d+ us", line)
 
 
+def test_camera_frames(tmp_path):
+    plot = tmp_path / "latency.png"
+    with Example("camera", "-n", "20", "--rate", "30", "--plot", str(plot)) as camera:
+        shown = camera.rest()
+    pattern = r"(shared memory|link alone): \d+ frames, median [\d.]+ ms, p99.9 [\d.]+ ms"
+    assert [bool(re.fullmatch(pattern, line)) for line in shown] == [True, True], shown
+    assert plot.stat().st_size > 1000
+
+
 @pytest.mark.parametrize("batch", [1, 500])
 def test_throughput(example, batch):
     subscriber = example("throughput_sub", "-n", "2000")

@@ -32,6 +32,7 @@ INNER = {
     "Inbox",
     "Pending",
     "PutSummary",
+    "SharedPool",
     "SpoolAnswer",
     "SpoolAppender",
     "SpoolReceiver",
@@ -87,7 +88,14 @@ def test_everything_compiled_is_wrapped():
     exported = set(_zwire.__all__)
     assert len(exported) > 30, "the guard has not found the exports"
     assert exported >= INNER
-    wrapped = {*zenoh.__all__, *zenoh.handlers.__all__, *ext.__all__, *capture.__all__, *zre.__all__}
+    wrapped = {
+        *zenoh.__all__,
+        *zenoh.handlers.__all__,
+        *zenoh.shm.__all__,
+        *ext.__all__,
+        *capture.__all__,
+        *zre.__all__,
+    }
     assert exported - INNER - wrapped == set()
 
 

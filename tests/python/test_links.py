@@ -34,7 +34,8 @@ def sockets(src, dst):
             if not str(entry.readlink()).startswith("socket:"):
                 continue
             copy = socket.socket(fileno=os.dup(int(entry.name)))
-            with contextlib.suppress(OSError):
+            # Those of shared memory have no such ends.
+            with contextlib.suppress(OSError, IndexError):
                 pair = tuple("{}:{}".format(*end[:2]) for end in (copy.getsockname(), copy.getpeername()))
                 if pair in wanted and pair not in found:
                     found[pair] = copy

@@ -133,7 +133,8 @@ def test_a_node_that_comes_back_is_counted(hub):
     for _ in range(3):
         client(hub, id="a1b2").close()
         eventually(lambda: hub.stats()["links"] == 0)
-    assert hub.stats()["links.reconnected"] == 2
+    # The router may see the end of the last link before it has counted its begin.
+    eventually(lambda: hub.stats()["links.reconnected"] == 2)
     assert hub.stats()["links.ended.closed_by_peer"] == 3
 
 

@@ -10,10 +10,13 @@ from zwire.aio._sender import Sender, finish
 
 TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from zwire import _zwire
     from zwire._zwire import (
         CancellationToken,
         Encoding,
+        Loan,
         Reply,
         SourceInfo,
         Timestamp,
@@ -45,6 +48,10 @@ class Outlet(Entity, Sender):
     def priority(self) -> Priority:
         """The priority of its publications."""
         return self._inner.priority
+
+    def loan(self, shape: int | Sequence[int], dtype: object = None) -> Loan:
+        """Take memory for a payload that is written in place and sent without a copy."""
+        return self._inner.loan(shape, dtype)
 
 
 class Publisher(Matched, Outlet):

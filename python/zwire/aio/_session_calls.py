@@ -19,6 +19,7 @@ from zwire.aio._sender import Sender, finish
 TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     import weakref
+    from collections.abc import Sequence
     from typing import Any
 
     from zwire import _zwire
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         KeyExpr,
         Link,
         LinkEvent,
+        Loan,
         PutSummary,
         QueryConsolidation,
         Reply,
@@ -89,6 +91,10 @@ class SessionCalls(Sender):
     def listening(self) -> list[str]:
         """Return the endpoints on which this node listens."""
         return self._inner.listening()
+
+    def loan(self, shape: int | Sequence[int], dtype: object = None) -> Loan:
+        """Take memory for a payload that is written in place and sent without a copy."""
+        return self._inner.loan(shape, dtype)
 
     async def declare_keyexpr(self, key_expr: _IntoKeyExpr) -> KeyExpr:
         """Declare a key expression, so that publications on it are shorter on the wire."""

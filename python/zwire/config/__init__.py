@@ -23,7 +23,7 @@ from zwire.config._entries import (
     Qos,
     Rate,
 )
-from zwire.config._link import Batching, Congestion, Link, Multicast, QueueSizes, Tls
+from zwire.config._link import Batching, Congestion, Link, Multicast, QueueSizes, SharedMemory, Tls
 from zwire.config._session import (
     AccessControl,
     AdminSpace,
@@ -66,6 +66,7 @@ __all__ = [
     "Retry",
     "Scouting",
     "SessionConfig",
+    "SharedMemory",
     "Timeouts",
     "Timestamping",
     "Tls",

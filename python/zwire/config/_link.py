@@ -127,6 +127,29 @@ class Tls:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SharedMemory:
+    """Payloads that nodes of zwire on one host read in the memory of their sender."""
+
+    enabled: bool = key("enabled", default=True)
+    """Whether it is offered to nodes on this host. Default true. Both sides need it."""
+
+    implicit: bool = key("transport_optimization/enabled", default=True)
+    """Whether large payloads are copied there. Default true. Those of ``loan`` are there in any case."""
+
+    pool_size: int = key("transport_optimization/pool_size", 67108864)
+    """Bound of the memory of a session. Bytes, 1 to 1099511627776; default 67108864. A payload that finds
+    no room crosses the link."""
+
+    threshold: int = key("transport_optimization/message_size_threshold", 16384)
+    """Size of the smallest payload there. Bytes, 1 to 1099511627776; default 16384."""
+
+    messages: Sequence[Literal["put", "query", "reply"]] = key(
+        "transport_optimization/messages", ("put", "query", "reply")
+    )
+    """Messages whose payloads are copied there. Default all three."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Multicast:
     """Groups of nodes that send by UDP multicast. All members of a group need the same settings."""
 

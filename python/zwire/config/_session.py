@@ -20,7 +20,7 @@ from zwire.config._entries import (  # noqa: TC001 - as above
     PublicationQos,
 )
 from zwire.config._keys import Json, freeze, key, shown, tree
-from zwire.config._link import Link
+from zwire.config._link import Link, SharedMemory
 
 Role: TypeAlias = Literal["router", "peer", "client"]
 
@@ -307,6 +307,9 @@ class SessionConfig:
 
     link: Link = key("transport", Link())
     """The settings of links."""
+
+    shared_memory: SharedMemory = key("transport/shared_memory", SharedMemory())
+    """Payloads in shared memory."""
 
     timestamping: Timestamping = key("timestamping", Timestamping())
     """Time stamps of publications."""

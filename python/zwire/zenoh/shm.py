@@ -1,15 +1,18 @@
 """Memory that processes on one machine share, with the names of ``zenoh.shm``.
 
-Shared memory is not implemented. Sizes, alignments and policies can be created and inspected as there;
-:class:`ShmProvider`, which would allocate, raises :class:`~zwire.errors.NotSupported`. A peer with shared
-memory sends its payloads over the link: the handshake tells it to.
+A buffer of a :class:`ShmProvider` is written in place and then sent: processes of zwire on the same host read
+it there, others get its bytes over the link. Programs need no provider: sessions place large payloads in
+shared memory by themselves, and ``publisher.loan()`` gives memory to write to.
 """
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, final
 
-from zwire.errors import InvalidValue, NotSupported
+from zwire._zwire import Loan, SharedPool, ZShm
+from zwire._zwire import Loan as ZShmMut
+from zwire.errors import InvalidValue, ZwireError
 
 __all__ = [
     "AllocAlignment",
@@ -18,13 +21,18 @@ __all__ = [
     "Defragment",
     "GarbageCollect",
     "JustAlloc",
+    "Loan",
     "MemoryLayout",
     "ShmProvider",
     "ZShm",
     "ZShmMut",
 ]
 
-_REASON = "there is no shared memory between processes yet: payloads go through the link, give bytes instead"
+# Alignment of every buffer, in bytes.
+_ALIGNMENT = 64
+
+# Seconds between two looks for memory that receivers have returned.
+_POLL = 0.001
 
 # A size has 64 bits.
 _MAX_POW = 63
@@ -88,16 +96,21 @@ AllocAlignment.ALIGN_8_BYTE = AllocAlignment(3)
 
 
 class _Policy:
-    """A policy for allocation when shared memory is short; without shared memory it has no effect."""
+    """A policy for allocation when shared memory is short."""
+
+    waits: bool = False
+    """Whether the policy, or one within it, waits for room."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
 
-def _checked(*policies: _Policy) -> None:
+def _checked(*policies: _Policy) -> bool:
+    """Check the types of policies, and return whether one of them waits."""
     for policy in policies:
         if not isinstance(policy, _Policy):
             raise TypeError(f"expected a policy, not {type(policy).__name__}")
+    return any(policy.waits for policy in policies)
 
 
 @final
@@ -116,19 +129,23 @@ class BlockOn(_Policy):
     def __new__(cls, inner_policy: _AllocPolicy = _JUST_ALLOC) -> Self:
         """Check the policy."""
         _checked(inner_policy)
-        return super().__new__(cls)
+        made = super().__new__(cls)
+        made.waits = True
+        return made
 
 
 @final
 class Deallocate(_Policy):
-    """Revoke buffers from their users until allocation succeeds."""
+    """Where the inner policy fails: use the other policy. Buffers in use are never revoked."""
 
     def __new__(
         cls, inner_policy: _AllocPolicy = _JUST_ALLOC, alt_policy: _AllocPolicy = _JUST_ALLOC
     ) -> Self:
         """Check the policies."""
-        _checked(inner_policy, alt_policy)
-        return super().__new__(cls)
+        waits = _checked(inner_policy, alt_policy)
+        made = super().__new__(cls)
+        made.waits = waits
+        return made
 
 
 @final
@@ -139,24 +156,28 @@ class Defragment(_Policy):
         cls, inner_policy: _AllocPolicy = _JUST_ALLOC, alt_policy: _AllocPolicy = _JUST_ALLOC
     ) -> Self:
         """Check the policies."""
-        _checked(inner_policy, alt_policy)
-        return super().__new__(cls)
+        waits = _checked(inner_policy, alt_policy)
+        made = super().__new__(cls)
+        made.waits = waits
+        return made
 
 
 @final
 class GarbageCollect(_Policy):
-    """Where the inner policy fails: free unreferenced buffers, then use the other policy."""
+    """Where the inner policy fails: collect returned buffers, then use the other policy."""
 
     def __new__(
         cls,
         inner_policy: _AllocPolicy = _JUST_ALLOC,
         alt_policy: _AllocPolicy = _JUST_ALLOC,
         *,
-        safe: bool = True,  # noqa: ARG004 - kept for the signature
+        safe: bool = True,  # noqa: ARG004 - kept for the signature: it is always safe
     ) -> Self:
         """Check the policies."""
-        _checked(inner_policy, alt_policy)
-        return super().__new__(cls)
+        waits = _checked(inner_policy, alt_policy)
+        made = super().__new__(cls)
+        made.waits = waits
+        return made
 
 
 @final
@@ -205,77 +226,104 @@ class MemoryLayout:
         return f"MemoryLayout({self._size}, {self._alignment!r})"
 
 
-class _Absent:
-    """Base of types that cannot exist without shared memory."""
+@final
+class ShmProvider:
+    """A provider of shared memory, of which no other process can take a part.
+
+    Made by :meth:`default_backend`. Sessions have memory of their own, which ``publisher.loan()`` and
+    ``session.loan()`` give without a provider.
+    """
+
+    _pool: SharedPool
+    _size: int
 
     def __new__(cls) -> Self:
-        """Raise ``NotSupported``."""
-        raise NotSupported(_REASON)
-
-
-class _Buffer(_Absent):
-    """Bytes in shared memory."""
-
-    def __bytes__(self) -> bytes:
-        """Raise ``NotSupported``."""
-        raise NotSupported(_REASON)
-
-    def __str__(self) -> str:
-        """Raise ``NotSupported``."""
-        raise NotSupported(_REASON)
-
-
-@final
-class ShmProvider(_Absent):
-    """A provider of shared memory; making one raises :class:`~zwire.errors.NotSupported`."""
-
-    @classmethod
-    def default_backend(cls, layout: _IntoMemoryLayout) -> Self:  # noqa: ARG003 - kept for the signature
         """Raise an error.
 
         Raises:
-            NotSupported: Always.
+            TypeError: Always.
         """
-        raise NotSupported(_REASON)
+        raise TypeError("a provider is made by ShmProvider.default_backend(size)")
 
-    def alloc(self, layout: _IntoMemoryLayout, policy: _AllocPolicy = _JUST_ALLOC) -> ZShmMut:  # noqa: ARG002
-        """Raise ``NotSupported``."""
-        raise NotSupported(_REASON)
+    @classmethod
+    def default_backend(cls, layout: _IntoMemoryLayout) -> Self:
+        """Make a provider of so many bytes.
+
+        The memory is taken from the system with the first buffers. It has no name in the file system, and is
+        given back when the provider and all of its buffers are dropped, here and in other processes.
+
+        Args:
+            layout: Size in bytes, with or without an alignment.
+
+        Raises:
+            InvalidValue: The size is not positive, or no multiple of the alignment.
+        """
+        size = _layout(layout).size
+        made = super().__new__(cls)
+        made._pool, made._size = SharedPool(size), size
+        return made
+
+    def alloc(self, layout: _IntoMemoryLayout, policy: _AllocPolicy = _JUST_ALLOC) -> ZShmMut:
+        """Take a buffer, with undefined contents.
+
+        Args:
+            layout: Size in bytes, with or without an alignment. Every buffer is aligned to 64 bytes.
+            policy: What to do without room. Buffers that receivers have returned are collected in any case,
+                and buffers in use are never revoked: :class:`BlockOn` waits, the others differ by name only.
+
+        Raises:
+            InvalidValue: The size is not positive, or the alignment is above 64 bytes.
+            ZError: There is no room, or never will be.
+        """
+        layout = _layout(layout)
+        if layout.alignment.get_alignment_value() > _ALIGNMENT:
+            raise InvalidValue(f"buffers are aligned to {_ALIGNMENT} bytes, not to {layout.alignment!r}")
+        while True:
+            buffer = self._pool.allocate(layout.size)
+            if buffer is not None:
+                return buffer
+            if layout.size > self._size or not policy.waits:
+                raise ZwireError(
+                    f"no shared memory for {layout.size} bytes: {self.available} of {self._size} are left"
+                )
+            time.sleep(_POLL)
 
     def defragment(self) -> None:
-        """Raise ``NotSupported``."""
-        raise NotSupported(_REASON)
+        """Join free memory; here neighbours are joined as soon as they are free."""
 
     def garbage_collect(self) -> int:
-        """Raise ``NotSupported``."""
-        raise NotSupported(_REASON)
+        """Collect buffers that receivers have returned.
+
+        Returns:
+            Bytes that are free.
+        """
+        self._pool.collect()
+        return self.available
 
     def garbage_collect_unsafe(self) -> int:
-        """Raise ``NotSupported``."""
-        raise NotSupported(_REASON)
+        """Collect as :meth:`garbage_collect` does: buffers in use are never revoked."""
+        return self.garbage_collect()
 
     @property
     def available(self) -> int:
-        """Raise ``NotSupported``."""
-        raise NotSupported(_REASON)
+        """Bytes that are free."""
+        return self._pool.available
+
+    def __repr__(self) -> str:
+        """Return the size and what is free."""
+        return f"<ShmProvider of {self._size} bytes, {self.available} free>"
 
 
-@final
-class ZShm(_Buffer):
-    """A buffer in shared memory; making one raises :class:`~zwire.errors.NotSupported`."""
-
-    def is_valid(self) -> bool:
-        """Raise ``NotSupported``."""
-        raise NotSupported(_REASON)
-
-
-@final
-class ZShmMut(_Buffer):
-    """A writable buffer in shared memory; making one raises an error, too."""
-
-    def __setitem__(self, item: int | slice, value: int | bytes | bytearray) -> None:
-        """Raise ``NotSupported``."""
-        raise NotSupported(_REASON)
+def _layout(layout: _IntoMemoryLayout) -> MemoryLayout:
+    match layout:
+        case MemoryLayout():
+            return layout
+        case (int() as size, AllocAlignment() as alignment):
+            return MemoryLayout(size, alignment)
+        case int():
+            return MemoryLayout(layout)
+    expected = "a size, a size with an alignment, or a layout"
+    raise TypeError(f"expected {expected}, not {type(layout).__name__}")
 
 
 if TYPE_CHECKING:

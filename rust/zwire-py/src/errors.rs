@@ -386,6 +386,13 @@ pub(crate) fn out_of_range(what: &str) -> PyErr {
     PyIndexError::new_err(format!("{what} index out of range"))
 }
 
+/// Error of sending memory to which views can still write.
+pub(crate) fn exported() -> PyErr {
+    PyBufferError::new_err(
+        "a memoryview or a slice of the loan still exists and could change what was sent: release it first",
+    )
+}
+
 /// Error for a writable view of a read-only object.
 pub(crate) fn read_only() -> PyErr {
     PyBufferError::new_err("the object is read-only")

@@ -64,6 +64,7 @@ mod _zwire {
             },
             keyexpr::PyKeyExpr,
             liveliness::{Liveliness, LivelinessToken},
+            loan::{Loan, SharedPool, ZShm},
             matcher::PyWhatAmIMatcher,
             publisher::{AdvancedPublisher, MatchingListener, MatchingStatus, Publisher},
             put_batch::{PutSummary, put_batch},

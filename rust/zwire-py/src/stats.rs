@@ -57,6 +57,7 @@ fn link<'py>(py: Python<'py>, link: &LinkReport) -> PyResult<Bound<'py, PyDict>>
         lanes.set_item(word(lane.lane), of)?;
     }
     dict.set_item("lanes", lanes)?;
+    dict.set_item("lending", link.lending.word())?;
     Ok(dict)
 }
 

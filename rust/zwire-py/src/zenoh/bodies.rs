@@ -6,6 +6,7 @@ use crate::{
 };
 use core::num::NonZeroU32;
 use pyo3::prelude::*;
+use zwire_engine::Session as Engine;
 use zwire_proto::{
     Text,
     zenoh::{
@@ -29,8 +30,9 @@ pub(crate) fn qos(
     )
 }
 
-/// Body of a put, with the `default` encoding if none is given.
+/// Body of a put, with the `default` encoding if none is given. `engine`: the session that sends it.
 pub(crate) fn put_body(
+    engine: Option<&Engine>,
     payload: &Bound<'_, PyAny>,
     encoding: Option<&Bound<'_, PyAny>>,
     default: Encoding,
@@ -43,7 +45,10 @@ pub(crate) fn put_body(
         encoding: encoding::extract_option(encoding)?.unwrap_or(default),
         source_info: sample::source_info(source_info)?.map(Box::new),
         attachment: zbytes::attachment(attachment)?,
-        payload: zbytes::payload(payload, "payload")?,
+        payload: match engine {
+            Some(engine) => zbytes::payload_for(engine, payload)?,
+            None => zbytes::payload(payload, "payload")?,
+        },
         ..Put::default()
     }))
 }

@@ -58,11 +58,13 @@ pub(crate) struct Transport {
     whatami: WhatAmI,
     qos: bool,
     multicast: bool,
+    shm: bool,
 }
 
 impl Transport {
     pub(crate) const fn of(link: &LinkInfo) -> Self {
-        Self { zid: link.zid, whatami: link.whatami, qos: link.qos, multicast: link.group.is_some() }
+        let LinkInfo { zid, whatami, qos, ref group, lending, .. } = *link;
+        Self { zid, whatami, qos, multicast: group.is_some(), shm: lending }
     }
 }
 
@@ -75,8 +77,8 @@ attributes! { Transport, |this|
     is_qos: bool = this.qos;
     /// Whether it is a multicast group.
     is_multicast: bool = this.multicast;
-    /// Whether messages use shared memory: not supported, always False.
-    is_shm: bool = false;
+    /// Whether both ends have agreed on shared memory for large payloads.
+    is_shm: bool = this.shm;
 }
 
 #[pymethods]

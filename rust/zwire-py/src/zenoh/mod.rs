@@ -11,6 +11,7 @@ pub(crate) mod info;
 pub(crate) mod keyexpr;
 pub(crate) mod listener;
 pub(crate) mod liveliness;
+pub(crate) mod loan;
 pub(crate) mod matcher;
 pub(crate) mod open_query;
 pub(crate) mod publisher;

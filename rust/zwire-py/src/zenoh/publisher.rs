@@ -9,6 +9,7 @@ use crate::{
         enums,
         handle::Handle,
         listener::Listener,
+        loan::Loan,
         stamps,
     },
 };
@@ -94,10 +95,11 @@ macro_rules! matching {
 }
 pub(crate) use matching;
 
-/// Attributes and publications of a publisher: the command of the engine, the argument `source_info` if it takes one,
+/// Attributes and publications of a publisher: the command of the engine, whether payloads are copied to shared memory at
+/// once, which a cache would fill, the argument `source_info` if it takes one,
 /// and the signatures to be shown.
 macro_rules! publisher {
-    ($class:ident, $publish:ident, $($source:ident)?, $put:literal, $delete:literal) => {
+    ($class:ident, $publish:ident, $places:literal, $($source:ident)?, $put:literal, $delete:literal) => {
         attributes! { $class, |this|
             /// Default encoding of its values.
             encoding: PyEncoding = PyEncoding(this.encoding.clone());
@@ -130,8 +132,21 @@ macro_rules! publisher {
                 _turn: Option<&Bound<'_, Turn>>,
             ) -> PyResult<()> {
                 let (default, source) = (slf.get().encoding.clone(), None$(.or($source))?);
-                let body = put_body(payload, encoding, default, attachment, timestamp, source)?;
+                let engine = &slf.as_super().get().declared.session.0.engine;
+                let body = put_body($places.then_some(engine), payload, encoding, default, attachment, timestamp, source)?;
                 Self::publish(slf, py, body, timestamp_instrumentation, _turn)
+            }
+
+            /// Memory for a payload that is written in place and then sent by `put` without a copy: `loan(nbytes)`,
+            /// or `loan(shape, dtype)` for a NumPy array.
+            #[pyo3(signature = (shape, dtype=None))]
+            fn loan(
+                slf: &Bound<'_, Self>,
+                py: Python<'_>,
+                shape: &Bound<'_, PyAny>,
+                dtype: Option<&Bound<'_, PyAny>>,
+            ) -> PyResult<Loan> {
+                Loan::of_session(slf.as_super().get().declared.session.look(py)?, shape, dtype)
             }
 
             /// Publishes a deletion.
@@ -192,7 +207,7 @@ attributes! { Publisher, |this|
 matching! { Publisher, "Whether there are subscribers for its publications." }
 
 publisher! {
-    Publisher, publish, source_info,
+    Publisher, publish, true, source_info,
     "($self, payload, *, encoding=None, attachment=None, timestamp=None, timestamp_instrumentation=None, \
         source_info=None)",
     "($self, *, attachment=None, timestamp=None, timestamp_instrumentation=None, source_info=None)"
@@ -208,7 +223,7 @@ pub(crate) struct AdvancedPublisher {
 }
 
 publisher! {
-    AdvancedPublisher, publish_advanced, ,
+    AdvancedPublisher, publish_advanced, false, ,
     "($self, payload, *, encoding=None, attachment=None, timestamp=None, timestamp_instrumentation=None)",
     "($self, *, attachment=None, timestamp=None, timestamp_instrumentation=None)"
 }

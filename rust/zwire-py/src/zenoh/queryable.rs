@@ -172,7 +172,7 @@ impl Query {
     ) -> PyResult<()> {
         let _ = (congestion_control, priority);
         let key = keyexpr::extract(key_expr)?;
-        let body = put_body(payload, encoding, Encoding::DEFAULT, attachment, timestamp, None)?;
+        let body = put_body(None, payload, encoding, Encoding::DEFAULT, attachment, timestamp, None)?;
         self.send(py, QueryReplyBody::Sample { key, body }, express, _turn)
     }
 

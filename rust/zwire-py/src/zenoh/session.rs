@@ -15,6 +15,7 @@ use crate::{
         info::SessionInfo,
         keyexpr::{self, PyKeyExpr},
         liveliness::Liveliness,
+        loan::Loan,
         publisher::Publisher,
         querier::Querier,
         queryable::Queryable,
@@ -232,7 +233,15 @@ impl Session {
     ) -> PyResult<()> {
         let publication = Publication {
             key: keyexpr::extract(key_expr)?,
-            body: put_body(payload, encoding, Encoding::DEFAULT, attachment, timestamp, source_info)?,
+            body: put_body(
+                Some(&self.0.0.engine),
+                payload,
+                encoding,
+                Encoding::DEFAULT,
+                attachment,
+                timestamp,
+                source_info,
+            )?,
             qos: qos(Qos::DEFAULT, congestion_control, priority, express),
             reliability: Reliability::Reliable,
             destination: locality(allowed_destination),
@@ -263,6 +272,18 @@ impl Session {
         express: Option<bool>,
     ) -> PyResult<crate::zenoh::put_batch::PutSummary> {
         crate::zenoh::put_batch::put_batch(py, self, batch, key_expr, congestion_control, priority, express)
+    }
+
+    /// Memory for a payload that is written in place and then sent by `put` without a copy: `loan(nbytes)`, or
+    /// `loan(shape, dtype)` for a NumPy array.
+    #[pyo3(signature = (shape, dtype=None))]
+    fn loan(
+        &self,
+        py: Python<'_>,
+        shape: &Bound<'_, PyAny>,
+        dtype: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Loan> {
+        Loan::of_session(self.0.look(py)?, shape, dtype)
     }
 
     /// Publishes a deletion.

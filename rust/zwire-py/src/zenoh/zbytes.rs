@@ -1,6 +1,9 @@
 //! `ZBytes`: a payload as a read-only buffer, and conversion of Python objects to payloads.
 
-use crate::errors;
+use crate::{
+    errors,
+    zenoh::loan::{Loan, ZShm},
+};
 use bytes::Bytes;
 use core::{ffi::c_int, str};
 use pyo3::{
@@ -11,6 +14,8 @@ use pyo3::{
     pybacked::PyBackedBytes,
     types::{PyByteArray, PyBytes, PyList, PyMemoryView, PySlice, PyString, PyTuple},
 };
+use std::borrow::Cow;
+use zwire_engine::Session as Engine;
 use zwire_proto::zenoh::{Payload, PayloadParts};
 
 /// Size from which on a `bytes` object is kept alive instead of being copied.
@@ -56,6 +61,9 @@ pub(crate) fn payload(obj: &Bound<'_, PyAny>, name: &str) -> PyResult<Payload> {
     if obj.is_exact_instance_of::<PyList>() || obj.is_exact_instance_of::<PyTuple>() {
         return several(obj, name);
     }
+    if let Some(sent) = loan(obj)? {
+        return Ok(sent);
+    }
     match one(obj)? {
         Some(payload) => Ok(payload),
         // A subclass that is not a buffer either.
@@ -64,6 +72,35 @@ pub(crate) fn payload(obj: &Bound<'_, PyAny>, name: &str) -> PyResult<Payload> {
             Err(errors::wrong_type("bytes, a buffer, a str or ZBytes, or a list or tuple of buffers", obj))
         }
     }
+}
+
+/// Extracts a payload to be sent by a session: as [`payload`], but what has to be copied is copied to the shared memory
+/// of the session where it has readers.
+#[inline]
+pub(crate) fn payload_for(engine: &Engine, obj: &Bound<'_, PyAny>) -> PyResult<Payload> {
+    let of_buffer = |content: Content<'_>| match content {
+        Content::Borrowed(bytes) => engine.copy(bytes).into(),
+        Content::Kept(payload) => payload,
+    };
+    if let Some(sent) = loan(obj)? {
+        return Ok(sent);
+    }
+    let found = if is_buffer(obj) { read(obj, of_buffer)? } else { None };
+    // Text, lists and errors are the business of `payload`.
+    found.map_or_else(|| payload(obj, "payload"), Ok)
+}
+
+/// The payload of a loan, to which nothing is written from now on.
+fn loan(obj: &Bound<'_, PyAny>) -> PyResult<Option<Payload>> {
+    match obj.cast_exact::<Loan>() {
+        Ok(loan) => Ok(Some(loan.get().payload(obj.py())?.into())),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Whether an object is neither text nor a list or tuple.
+fn is_buffer(obj: &Bound<'_, PyAny>) -> bool {
+    !(obj.is_instance_of::<PyString>() || obj.is_instance_of::<PyList>() || obj.is_instance_of::<PyTuple>())
 }
 
 /// Extracts an optional attachment: as [`payload`], in one piece.
@@ -85,6 +122,10 @@ fn several(list: &Bound<'_, PyAny>, name: &str) -> PyResult<Payload> {
     let mut parts = PayloadParts::default();
     for (at, item) in list.try_iter()?.enumerate() {
         let item = item?;
+        if let Some(sent) = loan(&item)? {
+            sent.parts().iter().for_each(|part| parts.push(part.clone()));
+            continue;
+        }
         match read(&item, |content| content.append_to(&mut parts)) {
             Ok(Some(())) => {}
             Ok(None) => return Err(errors::wrong_item(name, at, "bytes, a buffer or ZBytes", &item)),
@@ -137,6 +178,9 @@ fn read<R>(obj: &Bound<'_, PyAny>, take: impl FnOnce(Content<'_>) -> R) -> PyRes
     if let Ok(zbytes) = obj.cast::<PyZBytes>() {
         return Ok(Some(take(Content::Kept(zbytes.get().0.clone()))));
     }
+    if let Ok(shm) = obj.cast::<ZShm>() {
+        return Ok(Some(take(Content::Kept(shm.get().0.clone().into()))));
+    }
     if let Ok(array) = obj.cast::<PyByteArray>() {
         return Ok(Some(take(Content::Kept(Bytes::from(array.to_vec()).into()))));
     }
@@ -162,9 +206,19 @@ fn read<R>(obj: &Bound<'_, PyAny>, take: impl FnOnce(Content<'_>) -> R) -> PyRes
 }
 
 impl PyZBytes {
-    fn text(&self, py: Python<'_>) -> PyResult<&str> {
-        str::from_utf8(&self.0).map_err(|error| errors::not_utf8(py, &self.0, error))
+    fn text(&self, py: Python<'_>) -> PyResult<Cow<'_, str>> {
+        text(py, &self.0)
     }
+}
+
+/// Bytes as text. Those of another process are copied first: it could change them after the check.
+pub(crate) fn text<'a>(py: Python<'_>, bytes: &'a Bytes) -> PyResult<Cow<'a, str>> {
+    if !zwire_engine::is_shared(bytes) {
+        let text = str::from_utf8(bytes).map_err(|error| errors::not_utf8(py, bytes, error))?;
+        return Ok(Cow::Borrowed(text));
+    }
+    let text = String::from_utf8(bytes.to_vec());
+    text.map(Cow::Owned).map_err(|error| errors::not_utf8(py, error.as_bytes(), error.utf8_error()))
 }
 
 pickled! { PyZBytes, |this, py| (PyBytes::new(py, &this.0),) }
@@ -176,9 +230,9 @@ methods! { PyZBytes, |this, py|
     ///
     /// Raises:
     ///     UnicodeDecodeError: It is not UTF-8.
-    to_string: PyResult<&str> = this.text(py);
-    /// Payload in shared memory: not supported, always None.
-    as_shm: Py<PyAny> = py.None();
+    to_string: PyResult<Cow<'_, str>> = this.text(py);
+    /// The payload as memory that processes share, or None if it is not.
+    as_shm: Option<ZShm> = zwire_engine::is_shared(&this.0).then(|| ZShm((*this.0).clone()));
 }
 
 #[pymethods]
@@ -193,7 +247,7 @@ impl PyZBytes {
         PyBytes::new(py, &self.0)
     }
 
-    fn __str__(&self, py: Python<'_>) -> PyResult<&str> {
+    fn __str__(&self, py: Python<'_>) -> PyResult<Cow<'_, str>> {
         self.text(py)
     }
 
