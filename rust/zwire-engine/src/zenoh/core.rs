@@ -528,6 +528,10 @@ fn send(
             effects.gathered = true;
             return None;
         }
+        PushOutcome::Urgent => {
+            effects.settle_later(link, Urgency::Now);
+            return None;
+        }
         PushOutcome::Queued => {}
         PushOutcome::Full => effects.congested |= !link.is_weary(message.qos().priority()),
         PushOutcome::Over => {

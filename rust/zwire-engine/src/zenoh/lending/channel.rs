@@ -82,22 +82,32 @@ impl LinkLending {
         if len < self.lending.threshold() {
             return Lend::Small;
         }
-        self.lend_large(message).map_or(Lend::Unlent, Lend::Lent)
+        self.lend_large(message)
     }
 
     #[inline(never)]
-    fn lend_large(&self, message: &NetworkMessage) -> Option<NetworkMessage> {
+    fn lend_large(&self, message: &NetworkMessage) -> Lend {
+        /// Bytes after which a batch of descriptions is sent, although it has room for thousands more: the borrower
+        /// reads the first ones while the next ones are written.
+        const AT_ONCE: usize = 4 << 20;
+        let share = self.lending.share();
+        let len = message.shareable().map_or(0, Payload::len);
         let mut loans = self.loans.lock();
         let idle = loans.is_empty();
-        let lent = loans.lend(message, self.lending.share(), &self.channel);
+        let lent = loans.lend(message, share, &self.channel);
         if idle && lent.is_some() {
             self.begun.notify_one();
         }
-        let len = message.shareable().map_or(0, Payload::len);
-        if loans.is_full(len, self.lending.share()) {
+        let full = loans.is_full(len, share);
+        if full {
             self.lending.set_tight();
         }
-        lent
+        let Some(message) = lent else { return Lend::Unlent };
+        let urgent = full || loans.unsent(len) >= AT_ONCE;
+        if urgent {
+            loans.sent();
+        }
+        Lend::Lent { message, urgent }
     }
 
     /// Whether a payload of that size can be lent, as far as the bounds are concerned.

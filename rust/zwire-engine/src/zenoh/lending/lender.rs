@@ -243,6 +243,8 @@ pub(super) struct Loans {
     lender: Lender<u64, WeakMemory, Bytes>,
     /// Bytes on loan.
     bytes: usize,
+    /// Bytes lent since the link was last told to write.
+    unsent: usize,
     ring: Option<ReturnRing>,
     ring_told: bool,
     /// The borrower takes nothing more.
@@ -358,6 +360,16 @@ impl Loans {
     /// Whether `len` more bytes on loan exceed a bound.
     pub(super) fn is_full(&self, len: usize, share: usize) -> bool {
         !self.over && (self.lender.loans() >= MAX_LOANS || self.bytes > 0 && self.bytes + len > share)
+    }
+
+    /// Bytes lent since [`Self::sent`], with `len` more.
+    pub(super) fn unsent(&mut self, len: usize) -> usize {
+        self.unsent += len;
+        self.unsent
+    }
+
+    pub(super) fn sent(&mut self) {
+        self.unsent = 0;
     }
 
     /// Whether nothing is on loan.

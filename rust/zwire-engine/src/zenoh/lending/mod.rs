@@ -67,8 +67,8 @@ impl LendingFailure {
 pub(crate) enum Lend {
     /// It has no payload, or a small one.
     Small,
-    /// With its payload on loan.
-    Lent(NetworkMessage),
+    /// With its payload on loan; `urgent`, if the borrower has to hear of it before more can be lent.
+    Lent { message: NetworkMessage, urgent: bool },
     /// Its payload crosses the link: the borrower has much on loan, or does not know the segment yet.
     Unlent,
 }

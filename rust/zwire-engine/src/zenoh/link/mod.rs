@@ -63,6 +63,8 @@ pub enum PushOutcome {
     Queued,
     /// Queued behind messages whose flush is already scheduled; the caller need not flush.
     Gathered,
+    /// Queued, and to be written now: what it has on loan is much.
+    Urgent,
     /// Refused by the policy of the node. Nothing is queued.
     Refused,
     /// Queued, and its lane is over the bound: wait before the next.
@@ -308,18 +310,19 @@ impl Link {
             self.refresh_lane(lane);
         }
         let lent = if tx.backlog.is_lossy(reliability) { None } else { self.lend(message) };
-        let sent = lent.as_ref().map_or(message, |(message, _)| message);
+        let sent = lent.as_ref().map_or(message, |lent| &lent.message);
         if tx.backlog.sender(reliability).push(sent, reliability).is_err() {
-            if let Some((message, lending)) = lent {
-                lending.take_back(&message);
+            if let Some(lent) = lent {
+                lent.lending.take_back(&lent.message);
             }
             return self.drop_one(lane);
         }
-        if lent.is_some() {
+        let urgent = lent.is_some_and(|lent| {
             self.stats.tx_lent.fetch_add(1, Ordering::Relaxed);
-        }
+            lent.urgent
+        });
         let full = tx.backlog.queued(lane) >= self.policy.lane_bytes[lane as usize];
-        let gathered = collect.is_some_and(|moment| self.gathers(&mut tx, moment));
+        let gathered = !urgent && collect.is_some_and(|moment| self.gathers(&mut tx, moment));
         // With the lock there is no other writer, and nothing has to be atomic about adding.
         let count = &self.stats.tx_messages[lane as usize];
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -327,6 +330,7 @@ impl Link {
         match (over, full) {
             (true, _) => PushOutcome::Over,
             (false, true) => PushOutcome::Full,
+            (false, false) if urgent => PushOutcome::Urgent,
             (false, false) if gathered => PushOutcome::Gathered,
             (false, false) => PushOutcome::Queued,
         }
@@ -334,11 +338,11 @@ impl Link {
 
     /// The message with its payload on loan, if the link lends.
     #[inline]
-    fn lend(&self, message: &NetworkMessage) -> Option<(NetworkMessage, &LinkLending)> {
+    fn lend(&self, message: &NetworkMessage) -> Option<LentMessage<'_>> {
         let lending = self.lending.get()?.as_ref().ok()?;
         match lending.lend(message) {
             Lend::Small => None,
-            Lend::Lent(lent) => Some((lent, lending)),
+            Lend::Lent { message, urgent } => Some(LentMessage { message, urgent, lending }),
             Lend::Unlent => {
                 self.stats.tx_unlent.fetch_add(1, Ordering::Relaxed);
                 None
@@ -512,6 +516,13 @@ impl Link {
             notified.await;
         }
     }
+}
+
+/// Message whose payload is on loan.
+struct LentMessage<'a> {
+    message: NetworkMessage,
+    urgent: bool,
+    lending: &'a LinkLending,
 }
 
 /// Whether a message is no part of a burst.
