@@ -20,7 +20,7 @@ SHAPE = (1080, 1920, 3)
 
 def config(mode: str, *, shared: bool, **endpoints: list[str]) -> zenoh.Config:
     """Return the configuration of one side."""
-    made = {f"{what}/endpoints": where for what, where in endpoints.items()}
+    made: dict[str, Any] = {f"{what}/endpoints": where for what, where in endpoints.items()}
     made |= {"mode": mode, "scouting/multicast/enabled": False, "transport/shared_memory/enabled": shared}
     return zenoh.Config(made)
 
@@ -58,7 +58,7 @@ def latencies(report: Connection, *, shared: bool, rate: float, count: int) -> N
                 payload = frames.recv(timeout=2 if found else 30).payload
             except zenoh.ZError:
                 break  # the ring has dropped some
-            frame = np.frombuffer(payload, "uint8").reshape(SHAPE)
+            frame = np.frombuffer(memoryview(payload), "uint8").reshape(SHAPE)
             sent = int.from_bytes(payload[:8], "little")
             found.append((time.monotonic_ns() - sent) / 1e6)
             del frame

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import assert_type
 
-from zwire.config import Credentials, SessionConfig, Timeouts
+from zwire.config import Credentials, SessionConfig, SharedMemory, Timeouts
 from zwire.zenoh import Config, open
 
 
@@ -13,6 +13,7 @@ def typed() -> None:
         connect="tcp/127.0.0.1:7447",
         timeouts=Timeouts(lease_ms=5000),
         credentials=Credentials(),
+        shared_memory=SharedMemory(pool_size=1 << 20, messages=["put"]),
     )
     open(config)
     assert_type(Config(config), Config)

@@ -42,6 +42,28 @@ def publishing(session: zenoh.Session) -> None:
     session.declare_publisher("a", 5)  # type: ignore[call-arg, arg-type]  # pyright: ignore[reportCallIssue]
 
 
+def shared_memory(session: zenoh.Session, publisher: zenoh.Publisher) -> None:
+    loan = publisher.loan((1080, 1920, 3), "uint8")
+    assert_type(loan, zenoh.shm.Loan)
+    assert_type(session.loan(100).nbytes, int)
+    loan[0] = 1
+    loan[1:3] = b"ab"
+    assert_type(loan[0], int)
+    assert_type(loan[0:4], memoryview)
+    publisher.put(loan)
+    provider = zenoh.shm.ShmProvider.default_backend(1 << 20)
+    buffer = provider.alloc((64, zenoh.shm.AllocAlignment.ALIGN_8_BYTE), zenoh.shm.BlockOn())
+    assert_type(buffer, zenoh.shm.ZShmMut)
+    session.put("a", buffer)
+    assert_type(zenoh.ZBytes(b"x").as_shm(), zenoh.shm.ZShm | None)
+    assert_type(
+        session.stats()["per_link"][0]["lending"],
+        Literal["off", "opening", "on", "unreachable", "user", "timed_out", "system", "protocol"],
+    )
+    session.loan("x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    loan[0] = b"x"  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
 def receiving(session: zenoh.Session) -> None:
     subscriber = session.declare_subscriber("a/**")
     assert_type(subscriber, zenoh.Subscriber[Handler[Sample]])

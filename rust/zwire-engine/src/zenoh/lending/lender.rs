@@ -179,7 +179,10 @@ impl Lending {
         const NANOS_PER_BYTE: f64 = 0.5;
         const LEAST: Duration = Duration::from_micros(200);
         const MOST: Duration = Duration::from_millis(10);
+        /// Pauses between looks at what was returned: short at first, when one borrower has to go on, and longer where many
+        /// share few processors.
         const LOOK: Duration = Duration::from_micros(50);
+        const LONGEST_LOOK: Duration = Duration::from_micros(500);
         let weary = self.weary.load(Ordering::Relaxed);
         if weary > 0 || !self.birth.is_here() {
             self.weary.store(weary.saturating_sub(1), Ordering::Relaxed);
@@ -188,6 +191,7 @@ impl Lending {
         #[allow(clippy::cast_precision_loss, reason = "a time needs no more")]
         let limit = Duration::from_secs_f64(len as f64 * NANOS_PER_BYTE / 1e9).clamp(LEAST, MOST);
         let end = clock::mono() + limit;
+        let mut look = LOOK;
         loop {
             let links: Vec<_> = {
                 let known = LENDING.get(Mutex::default).lock();
@@ -199,7 +203,8 @@ impl Lending {
             if clock::mono() >= end {
                 return self.weary.store(WEARY, Ordering::Relaxed);
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(look);
+            look = (2 * look).min(LONGEST_LOOK);
         }
     }
 
