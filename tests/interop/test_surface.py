@@ -145,6 +145,7 @@ def test_it_is_here(name):
 SPECIAL = {"__eq__", "__ge__", "__hash__", "__str__", "__repr__", "__bool__", "__len__", "__bytes__"} | {
     "__contains__",
     "__getitem__",
+    "__setitem__",
     "__iter__",
     "__next__",
     "__enter__",
@@ -215,30 +216,45 @@ def test_modules_are_there_without_a_further_import():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=20)
 
 
-@pytest.mark.parametrize("shm", [theirs.shm, ours("shm")])
+@pytest.mark.parametrize("shm", [theirs.shm, ours("shm")], ids=["theirs", "ours"])
 def test_buffers_of_shared_memory_behave_the_same(shm):
-    layout = shm.MemoryLayout(64, shm.AllocAlignment.ALIGN_8_BYTE)
-    assert (layout.size, layout.alignment.get_alignment_value()) == (64, 8)
+    error = (theirs.ZError, ours("ZError"))
+    layout = shm.MemoryLayout((64, shm.AllocAlignment.ALIGN_1_BYTE))
+    assert (layout.size, layout.alignment.get_alignment_value()) == (64, 1)
     assert shm.AllocAlignment(3).align_size(9) == 16
-    provider = shm.ShmProvider.default_backend(shm.MemoryLayout(65_536, shm.AllocAlignment.ALIGN_1_BYTE))
-    policy = shm.GarbageCollect(shm.Defragment(), shm.Deallocate(), safe=False)
-    buffer = provider.alloc((64, shm.AllocAlignment.ALIGN_8_BYTE), shm.BlockOn(policy))
-    buffer[:] = b"a" * 64
-    buffer[1] = ord("b")
-    buffer[2:4] = b"cd"
-    assert bytes(buffer) == b"abcd" + b"a" * 60
-    assert str(buffer) == "abcd" + "a" * 60
-    assert provider.available <= 65_536 - 64
+    provider = shm.ShmProvider.default_backend(65_536)
+    policy = shm.GarbageCollect(shm.Defragment(), shm.Deallocate(5, shm.JustAlloc()), safe=False)
+    kept = []
+    for asked in (64, layout):
+        buffer = provider.alloc(asked, shm.BlockOn(policy))
+        kept.append(buffer)
+        buffer[:] = b"a" * 64
+        buffer[1] = ord("b")
+        buffer[2:4] = b"cd"
+        assert bytes(buffer) == b"abcd" + b"a" * 60
+        assert str(buffer) == "abcd" + "a" * 60
+        with pytest.raises(ValueError, match="different structures"):
+            buffer[0:2] = b"too long"
+    assert provider.available <= 65_536 - 128
     assert isinstance(provider.garbage_collect(), int)
-    with pytest.raises((ValueError, TypeError)):
-        buffer[0:2] = b"too long"
     for cls in (shm.ZShm, shm.ZShmMut, shm.ShmProvider):
         with pytest.raises(TypeError):
             cls()
-    with pytest.raises((theirs.ZError, ours("ZError"))):
-        shm.AllocAlignment(64)
+    for wrong in (
+        lambda: shm.AllocAlignment(64),
+        lambda: provider.alloc(0),
+        lambda: provider.alloc(1 << 20),
+    ):
+        with pytest.raises(error):
+            wrong()
     with pytest.raises(TypeError):
         shm.BlockOn(1)
+    payload = (theirs if shm is theirs.shm else importlib.import_module("zwire.zenoh")).ZBytes(buffer)
+    assert payload.as_shm().is_valid()
+    assert bytes(payload.as_shm()) == bytes(payload)
+    # Consumed there, read-only here.
+    with pytest.raises((*error, TypeError)):
+        buffer[0] = 1
 
 
 def test_a_subclass_of_the_error_is_no_surprise():

@@ -136,13 +136,23 @@ class BlockOn(_Policy):
 
 @final
 class Deallocate(_Policy):
-    """Where the inner policy fails: use the other policy. Buffers in use are never revoked."""
+    """Where the inner policy fails: use the other policy. Buffers in use are never revoked.
+
+    The stubs of eclipse-zenoh have ``Deallocate(inner_policy, alt_policy)``, its module
+    ``Deallocate(limit, inner_policy, alt_policy)``; both are accepted.
+    """
 
     def __new__(
-        cls, inner_policy: _AllocPolicy = _JUST_ALLOC, alt_policy: _AllocPolicy = _JUST_ALLOC
+        cls,
+        inner_policy: _AllocPolicy | int = _JUST_ALLOC,
+        alt_policy: _AllocPolicy = _JUST_ALLOC,
+        third: _AllocPolicy = _JUST_ALLOC,
+        *,
+        limit: int = 0,  # noqa: ARG004 - kept for the signature
     ) -> Self:
         """Check the policies."""
-        waits = _checked(inner_policy, alt_policy)
+        first = _JUST_ALLOC if isinstance(inner_policy, int) else inner_policy
+        waits = _checked(first, alt_policy, third)
         made = super().__new__(cls)
         made.waits = waits
         return made
@@ -191,8 +201,12 @@ class MemoryLayout:
     _size: int
     _alignment: AllocAlignment
 
-    def __new__(cls, size: int, alignment: AllocAlignment = AllocAlignment.ALIGN_1_BYTE) -> Self:
-        """Check the size."""
+    def __new__(
+        cls, size: int | tuple[int, AllocAlignment], alignment: AllocAlignment = AllocAlignment.ALIGN_1_BYTE
+    ) -> Self:
+        """Check the size. A pair of both, as the module of eclipse-zenoh takes it, is accepted as well."""
+        if isinstance(size, tuple):
+            size, alignment = size
         if size <= 0 or size % alignment.get_alignment_value():
             raise InvalidValue(
                 f"a size of {size} is no positive multiple of {alignment.get_alignment_value()}"
