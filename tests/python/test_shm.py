@@ -91,6 +91,10 @@ def warm(near, subscriber, key="x"):
         pass
 
 
+def next_of(subscriber):
+    return subscriber.recv(timeout=10).payload
+
+
 def test_numpy_reads_a_payload_without_a_copy(pair):
     near, subscriber = pair
     frame = np.arange(30_000, dtype="float32").reshape(100, 300)
@@ -318,7 +322,7 @@ def test_a_payload_of_a_sender_that_was_killed_stays_what_it_was(hub):
             feeder = start("feed", hub.listening()[0])
             try:
                 assert feeder.stdout.readline() == "ready\n"
-                nodes.eventually(subscriber.recv(timeout=10).payload.as_shm, "a shared payload")
+                nodes.eventually(lambda: next_of(subscriber).as_shm() is not None, "a shared payload")
                 kept += [subscriber.recv(timeout=10).payload for _ in range(3)]
             finally:
                 end(feeder)
