@@ -210,7 +210,8 @@ impl Node {
     /// Handles `message` of a face.
     ///
     /// # Errors
-    /// An error that closes the connection of the face; see [`FaceError`].
+    /// An error that closes the connection of the face; see [`FaceError`]. The first part of an answer, queued
+    /// for the face before the error, is dropped.
     pub fn handle_message(
         &mut self,
         now: Now,
@@ -222,6 +223,7 @@ impl Node {
         // Of timers and of the session of this process.
         self.tables.take_work();
         let member = self.faces.get(&id).is_some_and(|face| face.region == Region::Members);
+        let queued = self.out.len();
         let result = match message {
             // Replies to these would have no way back.
             NetworkMessage::Request(_) | NetworkMessage::Interest(_) if member => {
@@ -237,6 +239,13 @@ impl Node {
             NetworkMessage::Oam(oam) => self.handle_oam(now, id, &oam),
         };
         self.charge_matching(now, id);
+        if result.is_err() {
+            let mut at = 0;
+            self.out.retain(|(to, ..)| {
+                at += 1;
+                at <= queued || *to != id
+            });
+        }
         result
     }
 

@@ -90,6 +90,26 @@ fn unfinished_queries_are_bounded_and_end_with_their_asker() {
     assert!(world.node.faces.values().all(|face| face.pending.is_empty()));
 }
 
+/// Found by the fuzz target `zenoh_node`: the subscribers of an answer fit, its queryables do not.
+#[test]
+fn a_refused_interest_leaves_no_part_of_its_answer() {
+    let mut refusals = 0;
+    for node_bytes in (0..20_000).step_by(96) {
+        let mut world = bounded(|limits| limits.node_bytes = node_bytes);
+        let declared = (0..10).all(|n| {
+            world.try_says(2, d_sub(n, &format!("s/{n}"))).is_ok()
+                && world.try_says(2, d_qabl(n, &format!("q/{n}"), false, 0)).is_ok()
+        });
+        if declared && world.try_says(1, interest(1, InterestMode::CurrentFuture, "SQ", None)).is_err() {
+            refusals += 1;
+            assert_eq!(world.drain(), Vec::<String>::new(), "{node_bytes}");
+            world.node.handle_face_down(world.now(), FaceId(1));
+            assert!(world.drain().iter().all(|line| !line.starts_with("1:")), "{node_bytes}");
+        }
+    }
+    assert!(refusals > 10, "{refusals}");
+}
+
 #[test]
 fn a_face_that_is_not_there_is_the_drivers_mistake() {
     let mut world = World::hub();
