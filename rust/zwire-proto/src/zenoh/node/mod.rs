@@ -240,11 +240,8 @@ impl Node {
         };
         self.charge_matching(now, id);
         if result.is_err() {
-            let mut at = 0;
-            self.out.retain(|(to, ..)| {
-                at += 1;
-                at <= queued || *to != id
-            });
+            let new = self.out.split_off(queued);
+            self.out.extend(new.into_iter().filter(|(to, ..)| *to != id));
         }
         result
     }
