@@ -286,10 +286,8 @@ async fn accept(inner: Arc<ListenerInner>, listener: Arc<TcpListener>) {
         };
         next += 1;
         let id = next;
-        if inner.state.lock().shaking.len() >= inner.most {
-            // In a box, because most listeners never wait, and each would have the room for it.
-            Box::pin(inner.make_room()).await;
-        }
+        // In a box, because most listeners never wait, and the task of each would have the room for it.
+        Box::pin(inner.make_room()).await;
         // Under the lock, so that the task cannot end before its entry exists.
         let mut state = inner.state.lock();
         if state.connections.len() + state.promised.len() >= inner.config.max_connections {
