@@ -452,11 +452,11 @@ impl SessionShared {
         self.congested.load(Ordering::Acquire)
     }
 
-    /// The grace of messages before they are sent: one that blocks waits for room in shared memory.
+    /// The grace of a message before it is sent. A message that blocks waits for room in shared memory.
     ///
-    /// One that is droppable: where a link is full they wait a moment (`wait_before_drop`), and
-    /// longer where they would be cut into fragments. A link that stays full is waited for once and then
-    /// left alone, so that one which has stopped costs the others no more than that.
+    /// A droppable message waits a moment for a full link (`wait_before_drop`), and longer if it would be cut into
+    /// fragments. A link that stays full is waited for once and then left alone, so that one which has stopped costs the
+    /// others no more than that.
     ///
     /// # Errors
     /// [`Error::WouldBlock`] to a caller that must not wait.

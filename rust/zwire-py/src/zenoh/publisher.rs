@@ -95,9 +95,8 @@ macro_rules! matching {
 }
 pub(crate) use matching;
 
-/// Attributes and publications of a publisher: the command of the engine, whether payloads are copied to shared memory at
-/// once, which a cache would fill, the argument `source_info` if it takes one,
-/// and the signatures to be shown.
+/// Attributes and publications of a publisher: the command of the engine; whether payloads are copied to shared memory at
+/// once (a cache would fill it); the argument `source_info` if it takes one; and the signatures to be shown.
 macro_rules! publisher {
     ($class:ident, $publish:ident, $places:literal, $($source:ident)?, $put:literal, $delete:literal) => {
         attributes! { $class, |this|

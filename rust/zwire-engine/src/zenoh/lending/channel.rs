@@ -82,16 +82,12 @@ impl LinkLending {
         if len < self.lending.threshold() {
             return Lend::Small;
         }
-        self.lend_large(message)
+        self.lend_large(message, len)
     }
 
     #[inline(never)]
-    fn lend_large(&self, message: &NetworkMessage) -> Lend {
-        /// Bytes after which a batch of descriptions is sent, although it has room for thousands more: the borrower
-        /// reads the first ones while the next ones are written.
-        const AT_ONCE: usize = 4 << 20;
+    fn lend_large(&self, message: &NetworkMessage, len: usize) -> Lend {
         let share = self.lending.share();
-        let len = message.shareable().map_or(0, Payload::len);
         let mut loans = self.loans.lock();
         let idle = loans.is_empty();
         let lent = loans.lend(message, share, &self.channel);
@@ -103,11 +99,7 @@ impl LinkLending {
             self.lending.set_tight();
         }
         let Some(message) = lent else { return Lend::Unlent };
-        let urgent = full || loans.unsent(len) >= AT_ONCE;
-        if urgent {
-            loans.sent();
-        }
-        Lend::Lent { message, urgent }
+        Lend::Lent { message, urgent: loans.note_lent(len, full) }
     }
 
     /// Whether a payload of that size can be lent, as far as the bounds are concerned.
@@ -255,7 +247,7 @@ pub(super) async fn receive(
     }
 }
 
-/// Starts lending on a link whose sides have both offered it. `ticket`: that of an acceptor.
+/// Starts lending on a link if both of its sides have offered it. An acceptor passes its `ticket`.
 pub(crate) fn start(shared: &Arc<SessionShared>, link: &Arc<Link>, ticket: Option<Ticket>) {
     if let Some(terms) = link.params.lending {
         // Not a task of the session, which may close before its neighbours have dropped what is on loan.

@@ -26,14 +26,18 @@ use zwire_proto::zenoh::{
 };
 use zwire_shm::{Channel, Chunk, MAX_FDS, Memory, Place, Pool, ReturnRing, WeakMemory};
 
-/// Links of this process that lend. Each may have chunks of any pool on loan. A forked child does not see those of its
-/// parent, whose returns it would take.
+/// Links of this process that lend. Each may have chunks of any pool on loan. A forked child does not see the links of its
+/// parent: it would take loans that borrowers have returned to the parent.
 static LENDING: PerProcess<Mutex<Vec<Weak<LinkLending>>>> = PerProcess::new();
+
+/// The links of [`LENDING`] that still exist. The list is not locked while the caller works on them.
+fn lending_links() -> Vec<Arc<LinkLending>> {
+    LENDING.get(Mutex::default).lock().iter().filter_map(Weak::upgrade).collect()
+}
 
 /// Ends all loans that borrowers have returned to this process.
 pub(super) fn collect() {
-    let links = LENDING.get(Mutex::default).lock();
-    links.iter().filter_map(Weak::upgrade).for_each(|link| link.take_returns());
+    lending_links().iter().for_each(|link| link.take_returns());
 }
 
 /// A chunk of a pool, if need be one that borrowers have returned.
@@ -101,15 +105,18 @@ impl Lending {
     /// there already stay as they are.
     #[inline]
     pub(crate) fn place(&self, kind: SharedMessage, payload: &mut Payload) {
-        if self.is_wanted(payload.len()) && self.settings.messages.contains(&kind) {
+        if self.is_wanted(kind, payload.len()) {
             self.place_large(payload);
         }
     }
 
     /// Whether payloads of this size are to be placed in the pool.
     #[inline]
-    fn is_wanted(&self, len: usize) -> bool {
-        self.partners.load(Ordering::Relaxed) > 0 && len >= self.settings.threshold && self.settings.implicit
+    fn is_wanted(&self, kind: SharedMessage, len: usize) -> bool {
+        self.partners.load(Ordering::Relaxed) > 0
+            && len >= self.settings.threshold
+            && self.settings.implicit
+            && self.settings.messages.contains(&kind)
     }
 
     #[inline(never)]
@@ -131,7 +138,7 @@ impl Lending {
 
     /// A copy of `bytes` for a publication: in the pool, if [`Self::place`] would put it there.
     pub(crate) fn copy(&self, bytes: &[u8]) -> Bytes {
-        let wanted = self.is_wanted(bytes.len()) && self.settings.messages.contains(&SharedMessage::Put);
+        let wanted = self.is_wanted(SharedMessage::Put, bytes.len());
         match wanted.then(|| self.allocate(bytes.len())).flatten() {
             Some(mut chunk) => {
                 chunk.as_mut_slice().copy_from_slice(bytes);
@@ -193,11 +200,7 @@ impl Lending {
         let end = clock::mono() + limit;
         let mut look = LOOK;
         loop {
-            let links: Vec<_> = {
-                let known = LENDING.get(Mutex::default).lock();
-                known.iter().filter_map(Weak::upgrade).collect()
-            };
-            if links.iter().all(|link| !link.is_of(self) || link.has_room(len)) {
+            if lending_links().iter().all(|link| !link.is_of(self) || link.has_room(len)) {
                 return self.tight.store(false, Ordering::Relaxed);
             }
             if clock::mono() >= end {
@@ -367,14 +370,18 @@ impl Loans {
         !self.over && (self.lender.loans() >= MAX_LOANS || self.bytes > 0 && self.bytes + len > share)
     }
 
-    /// Bytes lent since [`Self::sent`], with `len` more.
-    pub(super) fn unsent(&mut self, len: usize) -> usize {
+    /// Counts `len` bytes that were lent. Returns whether the link is to write their descriptions now: if it can lend no
+    /// more, or has much to write.
+    pub(super) fn note_lent(&mut self, len: usize, is_full: bool) -> bool {
+        /// Bytes after which a batch of descriptions is sent, although it has room for thousands more: the borrower
+        /// reads the first ones while the next ones are written.
+        const AT_ONCE: usize = 4 << 20;
         self.unsent += len;
-        self.unsent
-    }
-
-    pub(super) fn sent(&mut self) {
-        self.unsent = 0;
+        let urgent = is_full || self.unsent >= AT_ONCE;
+        if urgent {
+            self.unsent = 0;
+        }
+        urgent
     }
 
     /// Whether nothing is on loan.

@@ -141,7 +141,7 @@ impl Link {
 
     #[inline(never)]
     fn borrow_some(&self, messages: &mut Vec<(NetworkMessage, Reliability)>) {
-        let lending = self.lending.get().and_then(|lending| lending.as_ref().ok());
+        let lending = self.lending();
         let mut borrowed = 0;
         let before = messages.len();
         messages.retain_mut(|(message, _)| {

@@ -310,16 +310,16 @@ impl Link {
             self.refresh_lane(lane);
         }
         let lent = if tx.backlog.is_lossy(reliability) { None } else { self.lend(message) };
-        let sent = lent.as_ref().map_or(message, |lent| &lent.message);
+        let sent = lent.as_ref().map_or(message, |(lent, _)| lent);
         if tx.backlog.sender(reliability).push(sent, reliability).is_err() {
-            if let Some(lent) = lent {
-                lent.lending.take_back(&lent.message);
+            if let Some((lent, _)) = lent {
+                self.lending().inspect(|lending| lending.take_back(&lent));
             }
             return self.drop_one(lane);
         }
-        let urgent = lent.is_some_and(|lent| {
+        let urgent = lent.is_some_and(|(_, urgent)| {
             self.stats.tx_lent.fetch_add(1, Ordering::Relaxed);
-            lent.urgent
+            urgent
         });
         let full = tx.backlog.queued(lane) >= self.policy.lane_bytes[lane as usize];
         let gathered = !urgent && collect.is_some_and(|moment| self.gathers(&mut tx, moment));
@@ -336,13 +336,18 @@ impl Link {
         }
     }
 
-    /// The message with its payload on loan, if the link lends.
+    /// The loans of this link, once it has a channel.
     #[inline]
-    fn lend(&self, message: &NetworkMessage) -> Option<LentMessage<'_>> {
-        let lending = self.lending.get()?.as_ref().ok()?;
-        match lending.lend(message) {
+    pub(crate) fn lending(&self) -> Option<&Arc<LinkLending>> {
+        self.lending.get()?.as_ref().ok()
+    }
+
+    /// The message with its payload on loan, if the link lends, and whether it has to be written now.
+    #[inline]
+    fn lend(&self, message: &NetworkMessage) -> Option<(NetworkMessage, bool)> {
+        match self.lending()?.lend(message) {
             Lend::Small => None,
-            Lend::Lent { message, urgent } => Some(LentMessage { message, urgent, lending }),
+            Lend::Lent { message, urgent } => Some((message, urgent)),
             Lend::Unlent => {
                 self.stats.tx_unlent.fetch_add(1, Ordering::Relaxed);
                 None
@@ -516,13 +521,6 @@ impl Link {
             notified.await;
         }
     }
-}
-
-/// Message whose payload is on loan.
-struct LentMessage<'a> {
-    message: NetworkMessage,
-    urgent: bool,
-    lending: &'a LinkLending,
 }
 
 /// Whether a message is no part of a burst.

@@ -22,8 +22,8 @@ const BELIEVED: usize = 2 << 20;
 /// system clears fresh pages, which takes longer than copying the message.
 const SPARE_FROM: usize = 128 << 10;
 
-/// Bytes of buffers that a link keeps for the next messages: two of 8 MiB and their headers, as camera frames have. They count as memory of
-/// incomplete messages, and go when the peer has nothing to send.
+/// Bytes of buffers that a link keeps for the next messages: two camera frames of 8 MiB and their headers. They count as
+/// memory of incomplete messages, and go when the peer has nothing to send.
 const SPARE_BYTES: usize = (16 << 20) + (64 << 10);
 
 /// The tolerance of a [`Defrag`].
