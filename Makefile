@@ -1,7 +1,7 @@
 # All commands of the project; CI calls the same. `make` without a target lists them.
 #
 # Requires a Rust toolchain, CPython 3.11+ and a JDK 17+ (`make check-tools` prints the missing ones); all other
-# packages are installed into .venv, .venv-old-peer and .tools beside this file.
+# packages are installed into .venv, .venv-peer-* and .tools beside this file.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -13,7 +13,6 @@ SHELL := bash
 PYTHON ?= python3
 VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
-OLD_PEER := $(CURDIR)/.venv-old-peer
 TOOLS := $(CURDIR)/.tools
 ZRE_PEERS := $(TOOLS)/zre
 # Bytecode is written when a module is first imported; most are never imported.
@@ -23,8 +22,9 @@ PIP_LOCKED := $(PIP_INSTALL) --require-hashes --constraint constraints.txt --bui
 # Installs one package of the file into a virtual environment. pip before 26 reads no hashes of constraints.
 pinned = sed -n '/^$(1)==/,/[^\\]$$/p' constraints.txt | $(2)/bin/python $(PIP_INSTALL) --requirement /dev/stdin
 # The oldest release of the 1.x line that the interop tests talk to.
-OLD_PEER_VERSION := 1.0.0
-OLD_PEER_LOCK := tests/interop/old-peer.txt
+# Beside the newest eclipse-zenoh: the first of the 1.x line, and the last with the first generation of shared memory.
+OLD_PEERS := 1.0.0 1.9.0
+OLD_PEERS_INSTALLED := $(OLD_PEERS:%=$(CURDIR)/.venv-peer-%/.installed)
 CARGO_DENY_VERSION := 0.20.2
 # The release lines of PySpark that the guide lists as supported.
 SPARK_VERSIONS ?= 4.0 4.1 4.2 4.3
@@ -49,7 +49,7 @@ LIKE_MATURIN = PYO3_PYTHON="$$(command -v $(BIN)/python || command -v "$(PYTHON)
 # Stops pyright from asking PyPI for a newer version.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 # The interpreter of the old peer for tests; PYSPARK_* below are the interpreters of Spark's driver and workers.
-export ZWIRE_OLD_PEER_PYTHON := $(OLD_PEER)/bin/python
+export ZWIRE_OLD_PEERS := $(CURDIR)/.venv-peer-
 # The folder of czmq and zyre; ZYRE_GIT and CZMQ_GIT set other repositories to build them from.
 export ZWIRE_ZRE_PEERS := $(ZRE_PEERS)
 export PYSPARK_PYTHON := $(BIN)/python
@@ -80,10 +80,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/python $(PIP_LOCKED) --group dev
 	touch $@
 
-$(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION): $(OLD_PEER_LOCK)
+$(CURDIR)/.venv-peer-%/.installed: tests/interop/peer-%.txt
 	@.ci/check-tools "$(PYTHON)" python
-	[ -x $(OLD_PEER)/bin/python ] || "$(PYTHON)" -m venv $(OLD_PEER)
-	$(OLD_PEER)/bin/python $(PIP_INSTALL) --require-hashes --requirement $(OLD_PEER_LOCK)
+	[ -x $(@D)/bin/python ] || "$(PYTHON)" -m venv $(@D)
+	$(@D)/bin/python $(PIP_INSTALL) --require-hashes --requirement $<
 	touch $@
 
 # Keeps pinned versions; UPGRADE=1 takes the newest ones. Not in .venv: its packages may be missing in the file.
@@ -95,7 +95,8 @@ lock: ## Write constraints.txt anew: versions of Python packages and hashes of t
 	[ -x $(TOOLS)/lock/bin/python ] || "$(PYTHON)" -m venv $(TOOLS)/lock
 	$(call pinned,uv,$(TOOLS)/lock)
 	$(LOCK) pyproject.toml --group dev --group lock --output-file constraints.txt
-	echo eclipse-zenoh==$(OLD_PEER_VERSION) | $(LOCK) - --output-file $(OLD_PEER_LOCK)
+	$(foreach release,$(OLD_PEERS),echo eclipse-zenoh==$(release) | \
+		$(LOCK) - --output-file tests/interop/peer-$(release).txt &&) true
 
 # Without optimization: it runs for seconds, and builds in less than half the time.
 $(TOOLS)/.cargo-deny-$(CARGO_DENY_VERSION):
@@ -131,7 +132,7 @@ ext-release: $(VENV)/.installed
 	VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --release --locked --quiet >/dev/null
 
 .PHONY: setup
-setup: check-tools $(VENV)/.installed $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION) $(ZRE_PEERS)/versions $(ZWIRE_SPARK_ARCHIVE)
+setup: check-tools $(VENV)/.installed $(OLD_PEERS_INSTALLED) $(ZRE_PEERS)/versions $(ZWIRE_SPARK_ARCHIVE)
 
 .PHONY: dev
 dev: check-tools ext-release ## Set up .venv with all packages, zwire installed in place
@@ -220,11 +221,11 @@ test-py-quick: ext
 	$(BIN)/python -m pytest tests/python -m "not slow and not long" $(SIDE_BY_SIDE) 3 $(PYTEST_ARGS)
 
 .PHONY: test-interop
-test-interop: ext $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION) ## Against eclipse-zenoh, newest and 1.0 era
+test-interop: ext $(OLD_PEERS_INSTALLED) ## Against eclipse-zenoh: the newest, 1.9 and 1.0
 	$(BIN)/python -m pytest tests/interop -m "not long" --timeout 120 $(SIDE_BY_SIDE) 4 $(PYTEST_ARGS)
 
 .PHONY: test-interop-long
-test-interop-long: ext $(OLD_PEER)/.eclipse-zenoh-$(OLD_PEER_VERSION)
+test-interop-long: ext $(OLD_PEERS_INSTALLED)
 	$(BIN)/python -m pytest tests/interop -m long --timeout 120 $(SIDE_BY_SIDE) 4 $(PYTEST_ARGS)
 
 .PHONY: test-network
@@ -405,6 +406,6 @@ reproducible: $(VENV)/.installed ## Build the wheel twice, in two folders: both 
 
 .PHONY: clean
 clean: ## Remove all build outputs and environments
-	rm -rf target rust/fuzz/target .venv .venv-old-peer .venv-spark-* .tools dist build docs/_build docs/api
+	rm -rf target rust/fuzz/target .venv .venv-peer-* .venv-spark-* .tools dist build docs/_build docs/api
 	rm -rf demo-out soak-out .pytest_cache .mypy_cache .ruff_cache .hypothesis python/zwire/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

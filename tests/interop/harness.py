@@ -26,6 +26,9 @@ PEER = Path(__file__).with_name("peer.py")
 ZWIRE = "zwire"
 ECLIPSE = "eclipse"
 OLD = "eclipse-1.0"
+NINE = "eclipse-1.9"
+# Their releases; `make setup` installs them.
+RELEASES = {OLD: "1.0.0", NINE: "1.9.0"}
 
 # Hub, near client, far client. In these mixes any two of the roles are filled in all four ways; the other
 # three mixes are part of `make test-long`.
@@ -60,10 +63,10 @@ def python_of(implementation):
         return sys.executable, "zwire.zenoh"
     if implementation == ECLIPSE:
         return sys.executable, "zenoh"
-    python = os.environ.get("ZWIRE_OLD_PEER_PYTHON")
-    if not python:
-        pytest.skip("ZWIRE_OLD_PEER_PYTHON names no interpreter (`make test-interop` installs one)")
-    return python, "zenoh"
+    prefix = os.environ.get("ZWIRE_OLD_PEERS")
+    if not prefix:
+        pytest.skip("ZWIRE_OLD_PEERS names no interpreters (`make test-interop` installs them)")
+    return f"{prefix}{RELEASES[implementation]}/bin/python", "zenoh"
 
 
 STARTERS = {}
