@@ -1,4 +1,5 @@
-//! Memory that processes of one host share, without names in a file system.
+//! Memory that processes of one host share: without names in a file system between processes of zwire, and with names in
+//! `/dev/shm` where processes of Eclipse Zenoh take part.
 //!
 //! A [`Pool`] lends chunks of [`Segment`]s, which are sealed memfds: their size never changes, and only the process
 //! that has made them writes to them. A process that receives a segment over a [`Channel`] maps it as a [`View`] and
@@ -12,6 +13,7 @@
 
 mod channel;
 mod mapping;
+mod named;
 mod pool;
 mod process;
 mod ring;
@@ -19,6 +21,7 @@ mod segment;
 
 pub use channel::{Channel, Door, MAX_FDS, MAX_MESSAGE, Received};
 pub use mapping::{Memory, Place, SegmentError, WeakMemory};
+pub use named::{NamedAccess, NamedFile, NewName};
 pub use pool::{Chunk, Pool};
 pub use ring::{ReturnRing, Returns};
 pub use segment::{Segment, View};

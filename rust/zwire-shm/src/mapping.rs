@@ -1,6 +1,6 @@
 //! [`Mapping`]: a sealed file in memory, mapped by the process that has made it or by one that has received it.
 
-use crate::{channel::Channel, process::generation};
+use crate::{channel::Channel, named, process::generation};
 use core::{
     fmt,
     ptr::NonNull,
@@ -54,6 +54,16 @@ pub enum SegmentError {
         /// Bytes for which there is memory; 0 for other files than those of tmpfs.
         found: u64,
     },
+    /// It has a name, and is no plain file of this user, or others may write to it.
+    #[error(
+        "the shared segment belongs to the user {uid} and has the mode {mode:#o}: it must be a file that this user alone writes to"
+    )]
+    Owner {
+        /// Its owner.
+        uid: u32,
+        /// Its type and rights.
+        mode: u32,
+    },
     /// The system refuses it.
     #[error("the shared segment cannot be mapped: {0}")]
     Io(#[from] io::Error),
@@ -104,6 +114,13 @@ impl Memory {
     #[must_use]
     pub fn size(&self) -> usize {
         self.0.size()
+    }
+
+    /// The number by which other processes find it, if it has one. Such memory can be truncated, and is passed on to
+    /// nobody.
+    #[must_use]
+    pub fn name(&self) -> Option<u32> {
+        self.0.name()
     }
 
     /// The descriptor to pass on.
@@ -215,6 +232,8 @@ pub(crate) struct Mapping {
     fd: OwnedFd,
     /// Channels that stay open as long as the mapping exists.
     keepers: Vec<Arc<Channel>>,
+    /// Number in its name, which goes with the mapping.
+    name: Option<u32>,
 }
 
 static LAST_ID: AtomicU64 = AtomicU64::new(0);
@@ -268,7 +287,7 @@ impl Mapping {
         };
         let id = LAST_ID.fetch_add(1, Ordering::Relaxed);
         let start = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self { id, generation: generation(), start, size, fd, keepers: Vec::new() })
+        Ok(Self { id, generation: generation(), start, size, fd, keepers: Vec::new(), name: None })
     }
 
     /// The first byte.
@@ -285,9 +304,25 @@ impl Mapping {
         self.fd.as_fd()
     }
 
+    /// Keeps its pages in memory.
+    pub(crate) fn lock(&self) -> io::Result<()> {
+        // SAFETY: the range was mapped by `new`.
+        unsafe { mm::mlock(self.start.as_ptr().cast(), self.size)? };
+        Ok(())
+    }
+
     pub(crate) fn keep(mut self, keepers: Vec<Arc<Channel>>) -> Self {
         self.keepers = keepers;
         self
+    }
+
+    pub(crate) fn named(mut self, name: u32) -> Self {
+        self.name = Some(name);
+        self
+    }
+
+    pub(crate) const fn name(&self) -> Option<u32> {
+        self.name
     }
 }
 
@@ -305,6 +340,10 @@ impl Drop for Mapping {
         // SAFETY: the range was mapped by `new`, and all references into it borrow from `self`.
         let result = unsafe { mm::munmap(self.start.as_ptr().cast(), self.size) };
         debug_assert!(result.is_ok(), "munmap fails for wrong ranges only");
+        // A forked child leaves the name to its parent.
+        if let Some(name) = self.name.filter(|_| self.generation == generation()) {
+            named::release(name, &self.fd);
+        }
     }
 }
 
@@ -317,7 +356,13 @@ pub(crate) fn memfd(size: usize) -> io::Result<OwnedFd> {
         Err(Errno::INVAL) => fs::memfd_create("zwire", flags)?,
         result => result?,
     };
-    fs::ftruncate(&fd, size as u64)?;
-    fs::fallocate(&fd, FallocateFlags::empty(), 0, size as u64)?;
+    reserve(&fd, size)?;
     Ok(fd)
+}
+
+/// Gives a file its size, and memory for all of it.
+pub(crate) fn reserve(fd: &OwnedFd, size: usize) -> io::Result<()> {
+    fs::ftruncate(fd, size as u64)?;
+    fs::fallocate(fd, FallocateFlags::empty(), 0, size as u64)?;
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     mapping::{Memory, PAGE},
+    named::NewName,
     process::generation,
     segment::Segment,
 };
@@ -26,6 +27,8 @@ pub struct Pool(Arc<Shared>);
 
 struct Shared {
     bound: usize,
+    /// Where names of segments come from, if they have some.
+    new_name: Option<NewName>,
     /// Of the process that has made the pool. A child has its memory, and must not manage it.
     generation: u32,
     slabs: Mutex<Slabs>,
@@ -78,6 +81,11 @@ impl Slab {
         self.free.insert(offset, len);
     }
 
+    /// Whether the chunks of that memory are parts of it: another segment may be mapped where a retired one was.
+    fn is_of(&self, memory: &Memory) -> bool {
+        self.segment.memory().id() == memory.id()
+    }
+
     fn is_unused(&self) -> bool {
         self.free.get(&0) == Some(&self.segment.size())
     }
@@ -87,8 +95,27 @@ impl Pool {
     /// A pool with segments of `bound` bytes together at most, rounded up to whole pages. The first one is made when it is needed.
     #[must_use]
     pub fn new(bound: usize) -> Self {
+        Self::of(bound, None)
+    }
+
+    /// The same with [segments that have names](Segment::create_named).
+    #[must_use]
+    pub fn named(bound: usize, new_name: NewName) -> Self {
+        Self::of(bound, Some(new_name))
+    }
+
+    fn of(bound: usize, new_name: Option<NewName>) -> Self {
         let bound = bound.max(1).checked_next_multiple_of(PAGE).unwrap_or(bound);
-        Self(Arc::new(Shared { bound, generation: generation(), slabs: Mutex::default() }))
+        Self(Arc::new(Shared { bound, new_name, generation: generation(), slabs: Mutex::default() }))
+    }
+
+    /// Gives a segment up: its parts are not used again, and its memory goes with the last chunk. A process may read there
+    /// that cannot be asked.
+    pub fn retire(&self, memory: &Memory) {
+        let mut slabs = self.0.slabs.lock();
+        let Some(slab) = slabs.by_start.remove(&memory.address()) else { return };
+        slabs.bytes -= slab.segment.size();
+        slabs.lent -= slab.segment.size() - slab.free.values().sum::<usize>();
     }
 
     /// A chunk of `len` bytes, with any contents; `None` if all is on loan, or the system has no memory.
@@ -104,7 +131,7 @@ impl Pool {
         let known = |slab: &mut Slab| Some((slab.segment.memory().clone(), slab.take(room)?));
         let (memory, offset) = match slabs.by_start.values_mut().find_map(known) {
             Some(found) => found,
-            None => slabs.grow(room, self.0.bound)?,
+            None => slabs.grow(room, &self.0)?,
         };
         slabs.lent += room;
         Some(Chunk { pool: Arc::downgrade(&self.0), memory, offset, room, len })
@@ -131,7 +158,8 @@ impl Shared {
 
 impl Slabs {
     #[cold]
-    fn grow(&mut self, room: usize, bound: usize) -> Option<(Memory, usize)> {
+    fn grow(&mut self, room: usize, shared: &Shared) -> Option<(Memory, usize)> {
+        let bound = shared.bound;
         let size = room.max(SEGMENT.min(bound)).checked_next_multiple_of(PAGE)?;
         if size > bound {
             return None;
@@ -141,7 +169,11 @@ impl Slabs {
             let gone = self.by_start.remove(&unused)?;
             self.bytes -= gone.segment.size();
         }
-        let mut slab = Slab::new(Segment::create(size).ok()?);
+        let segment = match shared.new_name {
+            None => Segment::create(size),
+            Some(new_name) => Segment::create_named(size, new_name),
+        };
+        let mut slab = Slab::new(segment.ok()?);
         let (memory, offset) = (slab.segment.memory().clone(), slab.take(room)?);
         self.bytes += memory.size();
         self.by_start.insert(memory.address(), slab);
@@ -191,9 +223,11 @@ impl Drop for Chunk {
         // Not in a child: the lock is in the state in which another thread of the parent has left it.
         let Some(shared) = self.pool.upgrade().filter(|shared| shared.is_here()) else { return };
         let mut slabs = shared.slabs.lock();
-        slabs.lent -= self.room;
-        if let Some(slab) = slabs.by_start.get_mut(&self.memory.address()) {
+        if let Some(slab) =
+            slabs.by_start.get_mut(&self.memory.address()).filter(|slab| slab.is_of(&self.memory))
+        {
             slab.give_back(self.offset, self.room);
+            slabs.lent -= self.room;
         }
     }
 }

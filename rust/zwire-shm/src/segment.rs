@@ -2,7 +2,8 @@
 
 use crate::{
     channel::Channel,
-    mapping::{Mapping, Memory, SegmentError},
+    mapping::{Mapping, Memory, PAGE, READ_WRITE, SegmentError},
+    named::{self, NewName},
 };
 use core::ops::Range;
 use rustix::{fd::OwnedFd, fs::SealFlags, mm::ProtFlags};
@@ -23,6 +24,19 @@ impl Segment {
     /// The system has no memory, no descriptors, or no sealing of future writes (Linux 5.1).
     pub fn create(len: usize) -> io::Result<Self> {
         Ok(Self(Memory::new(Mapping::create(len, SEALS)?)))
+    }
+
+    /// Makes a segment with a name, which processes of Eclipse Zenoh find. It is locked in memory, as their readers lock
+    /// it: where that is not allowed, it is of no use to them.
+    ///
+    /// # Errors
+    /// `/dev/shm` is absent, full or read-only, or the system has no descriptors, or locks no more memory.
+    pub fn create_named(len: usize, new_name: NewName) -> io::Result<Self> {
+        let size = len.max(1).checked_next_multiple_of(PAGE).ok_or(io::ErrorKind::OutOfMemory)?;
+        let (fd, name) = named::create(size, new_name)?;
+        let mapping = Mapping::new(fd, size, READ_WRITE)?.named(name);
+        mapping.lock()?;
+        Ok(Self(Memory::new(mapping)))
     }
 
     /// Number of bytes, a multiple of the size of a page.
@@ -82,7 +96,7 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mapping::{PAGE, Place, READ_WRITE, memfd};
+    use crate::mapping::{Place, memfd};
     use rustix::{fs, io::Errno};
 
     fn view(segment: &Segment) -> View {
