@@ -583,6 +583,50 @@ class Node:
     def querier_get(self, name, **options):
         return self.replies(lambda: self.things[name].get(**self.options(options)))
 
+    def placed(self, payload):
+        """The payload, and whether it came in shared memory."""
+        return {"payload": show(payload), "shm": payload is not None and payload.as_shm() is not None}
+
+    def watch(self, name, key):
+        """Subscribe; of each sample tell whether its payload came in shared memory."""
+        sink = self.sink(name, Collector(lambda sample: self.placed(sample.payload)))
+        self.things[name] = self.session.declare_subscriber(key, sink)
+
+    def echo(self, name, key):
+        """Answer each query with its payload; of each tell whether it came in shared memory."""
+        sink = self.sink(name, Collector(lambda query: self.placed(query.payload)))
+
+        def answer(query):
+            sink(query)
+            if str(query.parameters) == "err":
+                query.reply_err(query.payload)
+            else:
+                query.reply(query.key_expr, query.payload)
+            query.drop()
+
+        self.things[name] = self.session.declare_queryable(key, answer)
+
+    def ask(self, selector, payload):
+        """Replies to a query with a payload, and whether theirs came in shared memory."""
+        replies = self.session.get(selector, payload=data(payload))
+        return [self.placed((reply.ok or reply.err).payload) for reply in replies]
+
+    def hold(self, name, key, count):
+        """Subscribe, and keep the payloads of the first samples."""
+        kept = self.things[f"kept {name}"] = []
+        sink = self.sink(name, Collector(lambda sample: self.placed(sample.payload)))
+
+        def keep(sample):
+            if len(kept) < count:
+                kept.append(sample.payload)
+            sink(sample)
+
+        self.things[name] = self.session.declare_subscriber(key, keep)
+
+    def kept(self, name):
+        """The payloads of :meth:`hold`, as they are now."""
+        return [show(payload) for payload in self.things[f"kept {name}"]]
+
     def token(self, name, key):
         self.things[name] = self.session.liveliness().declare_token(key)
 

@@ -58,7 +58,7 @@ impl LinkInfo {
             group: None,
             mtu: params.batch_size,
             streamed: params.streamed,
-            lending: params.lending.is_some(),
+            lending: params.is_lending(),
             interfaces: link.addresses.map_or_else(Vec::new, |(local, _)| interfaces_with(local.ip())),
             user: link.auth_identifier().map(str::to_owned),
             priorities: params.qos_link.priorities.or(all),

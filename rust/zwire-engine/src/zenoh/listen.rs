@@ -148,7 +148,11 @@ async fn accept_one(shared: &Weak<SessionShared>, incoming: IncomingLink) -> Res
         getrandom::fill(&mut cookie).map_err(no_randomness)?;
         let lending = shared.lending.expect(&shared, &io);
         let offer = lending.as_ref().map(Ticket::offer);
-        let config = HandshakeConfig { lending: offer, ..handshake_config(&shared, &io) };
+        let config = HandshakeConfig {
+            lending: offer,
+            named: shared.lending.offer_named(&io),
+            ..handshake_config(&shared, &io)
+        };
         let mut acceptor = Acceptor::new(config, Bytes::copy_from_slice(&cookie));
         if let Some(users) = &shared.users {
             let mut nonce = [0; 8];

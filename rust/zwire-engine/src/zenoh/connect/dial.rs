@@ -96,6 +96,7 @@ async fn connect(
         expected,
         qos_link,
         lending: shared.lending.offer(&io),
+        named: shared.lending.offer_named(&io),
         ..handshake_config(shared, &io)
     };
     establish::open(io, tap, Opener::new(config), limit, &shared.contacts).await

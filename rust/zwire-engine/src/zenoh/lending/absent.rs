@@ -1,6 +1,6 @@
 //! Lending on systems without sealed memory: it is never offered.
 
-use super::{Lend, LendingState, LendingStats, buffer::PayloadBuffer};
+use super::{Lend, LendingState, LendingStats, Unread, buffer::PayloadBuffer};
 use crate::{
     config::{SharedMemory, SharedMessage},
     net::io::Io,
@@ -10,8 +10,8 @@ use bytes::Bytes;
 use core::convert::Infallible;
 use std::sync::Arc;
 use zwire_proto::zenoh::{
-    Payload,
-    link::lending::LendingOffer,
+    Payload, Priority,
+    link::{lending::LendingOffer, named::NamedOffer},
     wire::{NetworkMessage, PushBody},
 };
 
@@ -31,6 +31,10 @@ impl Lending {
     }
 
     pub(crate) fn offer(&self, _: &Io) -> Option<LendingOffer> {
+        None
+    }
+
+    pub(crate) fn offer_named(&self, _: &Io) -> Option<NamedOffer> {
         None
     }
 
@@ -62,7 +66,11 @@ impl LinkLending {
         match self.0 {}
     }
 
-    pub(super) fn borrow(&self, _: &Payload) -> Option<Payload> {
+    pub(super) fn borrow(&self, _: &Payload, _: Priority) -> Result<Payload, Unread> {
+        match self.0 {}
+    }
+
+    pub(crate) fn is_found(&self) -> bool {
         match self.0 {}
     }
 

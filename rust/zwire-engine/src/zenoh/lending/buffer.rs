@@ -4,7 +4,7 @@ use crate::rt::runtime::Birth;
 use bytes::Bytes;
 #[cfg(target_os = "linux")]
 use {
-    super::lender::{allocate_in, collect},
+    super::lender::{allocate_in, collect, set_explicit},
     zwire_shm::{Chunk, Place, Pool},
 };
 
@@ -89,6 +89,8 @@ impl SharedPool {
         if !self.birth.is_here() {
             return None;
         }
+        #[cfg(target_os = "linux")]
+        set_explicit();
         #[cfg(target_os = "linux")]
         return allocate_in(&self.pool, len).map(PayloadBuffer::shared);
         #[cfg(not(target_os = "linux"))]

@@ -1,10 +1,12 @@
-//! [`LinkLending`]: the loans of both sides of a link, and the task of its channel.
+//! [`ChannelLending`]: the loans of both sides of a link with a node of zwire, and the task of its channel.
 
 use super::{
-    Lend, LendingFailure, LendingState,
+    Lend, LendingFailure,
     borrower::Borrowed,
     door::{Ticket, name_of},
-    lender::{self, Lending, Loans, Partner},
+    lender::{self, Lending, LoanBook, Loans, Partner},
+    link::LinkLending,
+    named,
 };
 use crate::{
     rt::clock,
@@ -16,7 +18,12 @@ use core::{
     time::Duration,
 };
 use parking_lot::Mutex;
-use std::{collections::VecDeque, io, os::fd::OwnedFd, sync::Arc};
+use std::{
+    collections::VecDeque,
+    io,
+    os::fd::OwnedFd,
+    sync::{Arc, Weak},
+};
 use tokio::{io::unix::AsyncFd, sync::Notify};
 use zwire_proto::zenoh::{
     Payload,
@@ -38,7 +45,7 @@ const SWEEP: Duration = Duration::from_millis(500);
 const IDLE_SWEEP: Duration = Duration::from_secs(5);
 
 /// Loans of both sides of a link.
-pub(crate) struct LinkLending {
+pub(crate) struct ChannelLending {
     lending: Arc<Lending>,
     channel: Arc<Channel>,
     loans: Mutex<Loans>,
@@ -52,7 +59,7 @@ pub(crate) struct LinkLending {
     failure: AtomicU8,
 }
 
-impl LinkLending {
+impl ChannelLending {
     fn new(lending: Arc<Lending>, channel: Arc<Channel>) -> Self {
         Self {
             lending,
@@ -65,19 +72,14 @@ impl LinkLending {
         }
     }
 
-    pub(super) fn state(&self) -> LendingState {
-        match self.failure.load(Ordering::Relaxed).checked_sub(1) {
-            None => LendingState::On,
-            Some(at) => LendingFailure::ALL
-                .get(usize::from(at))
-                .map_or(LendingState::On, |failure| LendingState::Failed(*failure)),
-        }
+    pub(super) fn failure(&self) -> Option<LendingFailure> {
+        let at = self.failure.load(Ordering::Relaxed).checked_sub(1)?;
+        LendingFailure::ALL.get(usize::from(at)).copied()
     }
 
-    /// Puts the payload of a message on loan, if it can be lent. One that is not sent is
-    /// [taken back](Self::take_back).
+    /// Puts the payload of a message on loan, if it can be lent.
     #[inline]
-    pub(crate) fn lend(&self, message: &NetworkMessage) -> Lend {
+    pub(super) fn lend(&self, message: &NetworkMessage) -> Lend {
         let len = message.shareable().map_or(0, Payload::len);
         if len < self.lending.threshold() {
             return Lend::Small;
@@ -102,26 +104,9 @@ impl LinkLending {
         Lend::Lent { message, urgent: loans.note_lent(len, full) }
     }
 
-    /// Whether a payload of that size can be lent, as far as the bounds are concerned.
-    pub(super) fn has_room(&self, len: usize) -> bool {
-        let mut loans = self.loans.lock();
-        loans.take_returns();
-        !loans.is_full(len, self.lending.share())
-    }
-
-    /// Whether it belongs to a link of that session.
-    pub(super) fn is_of(&self, lending: &Lending) -> bool {
-        core::ptr::eq(&raw const *self.lending, lending)
-    }
-
     /// Ends the loans of a message that was not sent.
-    pub(crate) fn take_back(&self, message: &NetworkMessage) {
+    pub(super) fn take_back(&self, message: &NetworkMessage) {
         self.loans.lock().take_back(message);
-    }
-
-    /// Ends the loans that the borrower has returned.
-    pub(super) fn take_returns(&self) {
-        self.loans.lock().take_returns();
     }
 
     /// The payload that a description in sliced form stands for.
@@ -215,6 +200,19 @@ impl LinkLending {
     }
 }
 
+impl LoanBook for ChannelLending {
+    fn take_returns(&self) {
+        self.loans.lock().take_returns();
+    }
+
+    fn is_tight(&self, of: &Lending, len: usize) -> bool {
+        let is_of_it = core::ptr::eq(&raw const *self.lending, of);
+        let mut loans = self.loans.lock();
+        loans.take_returns();
+        is_of_it && loans.is_full(len, of.share())
+    }
+}
+
 /// A channel that a task waits for.
 #[allow(unsafe_code, reason = "tokio wants a promise about the descriptor")]
 pub(super) fn watched(channel: Arc<Channel>) -> io::Result<AsyncFd<Arc<Channel>>> {
@@ -252,6 +250,14 @@ pub(crate) fn start(shared: &Arc<SessionShared>, link: &Arc<Link>, ticket: Optio
     if let Some(terms) = link.params.lending {
         // Not a task of the session, which may close before its neighbours have dropped what is on loan.
         shared.runtime.spawn(run(shared.lending.clone(), link.clone(), terms, ticket));
+    } else if let Some(terms) = link.params.named {
+        match named::start(&shared.lending, link, terms) {
+            Ok(own) => {
+                link.set_lending(Ok(LinkLending::Named(own.clone())));
+                shared.runtime.spawn(named::run(own, link.clone()));
+            }
+            Err(failure) => link.set_lending(Err(failure)),
+        }
     }
 }
 
@@ -311,9 +317,9 @@ async fn run(lending: Arc<Lending>, link: Arc<Link>, terms: LendingTerms, ticket
             return;
         }
     };
-    let own = Arc::new(LinkLending::new(lending.clone(), channel.get_ref().clone()));
-    link.set_lending(Ok(own.clone()));
-    lender::add(&own);
+    let own = Arc::new(ChannelLending::new(lending.clone(), channel.get_ref().clone()));
+    link.set_lending(Ok(LinkLending::Channel(own.clone())));
+    lender::add(Arc::downgrade(&own) as Weak<dyn LoanBook>);
     tracing::debug!(peer = link.peer, "shared memory with a peer");
     let mut link = Some(link);
     // Time of the next turn, once there was a loan.
@@ -323,7 +329,7 @@ async fn run(lending: Arc<Lending>, link: Arc<Link>, terms: LendingTerms, ticket
         Some(next.map_or(at, |next| next.min(at)))
     };
     // Until the link ends, or the lending on it.
-    let mut partner = Some(Partner::new(&lending));
+    let mut partner = Some(Partner::new(&lending, |lending| &lending.partners));
     loop {
         let failure = tokio::select! {
             received = receive(&channel) => match received {

@@ -1,6 +1,6 @@
 //! [`Lending`]: the pool of a session; [`Loans`]: what a link has on loan.
 
-use super::{LendingStats, buffer::PayloadBuffer, channel::LinkLending, door::Doors};
+use super::{LendingStats, buffer::PayloadBuffer, door::Doors, named::NamedMemory};
 use crate::{
     config::{SharedMemory, SharedMessage},
     net::io::Io,
@@ -28,10 +28,33 @@ use zwire_shm::{Channel, Chunk, MAX_FDS, Memory, Place, Pool, ReturnRing, WeakMe
 
 /// Links of this process that lend. Each may have chunks of any pool on loan. A forked child does not see the links of its
 /// parent: it would take loans that borrowers have returned to the parent.
-static LENDING: PerProcess<Mutex<Vec<Weak<LinkLending>>>> = PerProcess::new();
+static LENDING: PerProcess<Mutex<Vec<Weak<dyn LoanBook>>>> = PerProcess::new();
+
+/// Whether a program has asked for memory to write in.
+static EXPLICIT: AtomicBool = AtomicBool::new(false);
+
+/// Loans of one link, as pools see them.
+pub(super) trait LoanBook: Send + Sync {
+    /// Ends the loans that the borrower has returned.
+    fn take_returns(&self);
+
+    /// Whether it belongs to a link of that session which has no room for a payload of `len` bytes.
+    fn is_tight(&self, of: &Lending, len: usize) -> bool;
+}
+
+/// Notes that a program has asked for memory to write in.
+pub(super) fn set_explicit() {
+    EXPLICIT.store(true, Ordering::Relaxed);
+}
+
+/// Whether a program has written a payload into shared memory.
+#[inline]
+pub(super) fn is_explicit(payload: &Payload) -> bool {
+    EXPLICIT.load(Ordering::Relaxed) && payload.parts().iter().any(|part| Place::of(part).is_some())
+}
 
 /// The links of [`LENDING`] that still exist. The list is not locked while the caller works on them.
-fn lending_links() -> Vec<Arc<LinkLending>> {
+fn lending_links() -> Vec<Arc<dyn LoanBook>> {
     LENDING.get(Mutex::default).lock().iter().filter_map(Weak::upgrade).collect()
 }
 
@@ -53,8 +76,10 @@ pub(crate) struct Lending {
     settings: SharedMemory,
     pool: Pool,
     pub(super) doors: Doors,
-    /// Number of links that lend; without one nothing is placed in the pool.
-    partners: AtomicUsize,
+    /// That of neighbours of Eclipse Zenoh.
+    pub(super) named: NamedMemory,
+    /// Number of links that lend by a channel; without any that lends nothing is placed in a pool.
+    pub(super) partners: AtomicUsize,
     /// A link has no room for a payload like the last one.
     tight: AtomicBool,
     /// Payloads that are not to wait for room, because the last wait was in vain.
@@ -68,6 +93,7 @@ impl Lending {
     pub(crate) fn new(settings: &SharedMemory, allowed: bool) -> Arc<Self> {
         Arc::new(Self {
             pool: Pool::new(settings.pool_size),
+            named: NamedMemory::new(settings.pool_size),
             settings: SharedMemory { enabled: settings.enabled && allowed, ..settings.clone() },
             doors: Doors::default(),
             partners: AtomicUsize::new(0),
@@ -86,7 +112,8 @@ impl Lending {
         match io.ends().map(|ends| ends.addresses) {
             Ok(Some((local, peer))) => {
                 let (local, peer) = (local.ip().to_canonical(), peer.ip().to_canonical());
-                local == peer || local.is_loopback() && peer.is_loopback()
+                // That of a QUIC socket may be unspecified.
+                local == peer || peer.is_loopback()
             }
             Ok(None) => matches!(io, Io::Unix(_)),
             Err(_) => false,
@@ -113,10 +140,21 @@ impl Lending {
     /// Whether payloads of this size are to be placed in the pool.
     #[inline]
     fn is_wanted(&self, kind: SharedMessage, len: usize) -> bool {
-        self.partners.load(Ordering::Relaxed) > 0
-            && len >= self.settings.threshold
-            && self.settings.implicit
-            && self.settings.messages.contains(&kind)
+        len >= self.settings.threshold
+            && (self.partners.load(Ordering::Relaxed) > 0 || self.named.partners.load(Ordering::Relaxed) > 0)
+            && self.is_implicit(kind)
+    }
+
+    /// Whether payloads of such messages are placed in a pool.
+    #[inline]
+    pub(super) fn is_implicit(&self, kind: SharedMessage) -> bool {
+        self.settings.implicit && self.settings.messages.contains(&kind)
+    }
+
+    /// The pool that all links read which lend, if they are of one kind; else that of links with channels.
+    fn pool(&self) -> &Pool {
+        let named = self.named.partners.load(Ordering::Relaxed) > 0;
+        if named && self.partners.load(Ordering::Relaxed) == 0 { &self.named.pool } else { &self.pool }
     }
 
     #[inline(never)]
@@ -126,20 +164,27 @@ impl Lending {
         if self.birth.is_here() && large().next().is_some() && large().all(|part| Place::of(part).is_some()) {
             return;
         }
-        let Some(mut chunk) = self.allocate(payload.len()) else { return };
+        if let Some(placed) = self.copy_into(self.pool(), payload) {
+            *payload = placed.into();
+        }
+    }
+
+    /// A copy of a payload in one piece in a pool.
+    pub(super) fn copy_into(&self, pool: &Pool, payload: &Payload) -> Option<Bytes> {
+        let mut chunk = self.allocate(pool, payload.len())?;
         let mut room = chunk.as_mut_slice();
         for part in payload.parts() {
             let (own, rest) = room.split_at_mut(part.len());
             own.copy_from_slice(part);
             room = rest;
         }
-        *payload = chunk.freeze().into();
+        Some(chunk.freeze())
     }
 
     /// A copy of `bytes` for a publication: in the pool, if [`Self::place`] would put it there.
     pub(crate) fn copy(&self, bytes: &[u8]) -> Bytes {
         let wanted = self.is_wanted(SharedMessage::Put, bytes.len());
-        match wanted.then(|| self.allocate(bytes.len())).flatten() {
+        match wanted.then(|| self.allocate(self.pool(), bytes.len())).flatten() {
             Some(mut chunk) => {
                 chunk.as_mut_slice().copy_from_slice(bytes);
                 chunk.freeze()
@@ -150,17 +195,25 @@ impl Lending {
 
     /// Memory for a payload that is written before it is sent: in the pool, as far as it has room.
     pub(crate) fn buffer(&self, len: usize) -> Option<PayloadBuffer> {
-        let chunk = if self.settings.enabled { self.allocate(len) } else { None };
+        set_explicit();
+        let chunk = if self.settings.enabled { self.allocate(self.pool(), len) } else { None };
         chunk.map(PayloadBuffer::shared).or_else(|| PayloadBuffer::private(len))
     }
 
-    /// A chunk of the pool. A forked child gets none: it has locks in the state in which threads of its parent have left
+    /// Memory for a copy of a payload that was received: in the pool, from which it can be lent on, as far as it has
+    /// room. `None` if the system has no memory.
+    pub(super) fn room_for_copy(&self, len: usize) -> Option<PayloadBuffer> {
+        let chunk = if self.birth.is_here() { allocate_in(self.pool(), len) } else { None };
+        chunk.map(PayloadBuffer::shared).or_else(|| PayloadBuffer::private(len))
+    }
+
+    /// A chunk of a pool. A forked child gets none: it has locks in the state in which threads of its parent have left
     /// them.
-    fn allocate(&self, len: usize) -> Option<Chunk> {
+    fn allocate(&self, pool: &Pool, len: usize) -> Option<Chunk> {
         if !self.birth.is_here() {
             return None;
         }
-        let chunk = allocate_in(&self.pool, len);
+        let chunk = allocate_in(pool, len);
         if chunk.is_none() {
             self.stats.pool_full.fetch_add(1, Ordering::Relaxed);
         }
@@ -200,7 +253,7 @@ impl Lending {
         let end = clock::mono() + limit;
         let mut look = LOOK;
         loop {
-            if lending_links().iter().all(|link| !link.is_of(self) || link.has_room(len)) {
+            if !lending_links().iter().any(|link| link.is_tight(self, len)) {
                 return self.tight.store(false, Ordering::Relaxed);
             }
             if clock::mono() >= end {
@@ -223,25 +276,29 @@ impl Lending {
 }
 
 /// Has [`collect`] look at the returns of a link.
-pub(super) fn add(link: &Arc<LinkLending>) {
+pub(super) fn add(link: Weak<dyn LoanBook>) {
     let mut links = LENDING.get(Mutex::default).lock();
     links.retain(|known| known.strong_count() > 0);
-    links.push(Arc::downgrade(link));
+    links.push(link);
 }
 
 /// A link that lends, as [`Lending`] counts them.
-pub(super) struct Partner(Arc<Lending>);
+pub(super) struct Partner {
+    lending: Arc<Lending>,
+    count: fn(&Lending) -> &AtomicUsize,
+}
 
 impl Partner {
-    pub(super) fn new(lending: &Arc<Lending>) -> Self {
-        lending.partners.fetch_add(1, Ordering::Relaxed);
-        Self(lending.clone())
+    /// `count`: which links it counts with.
+    pub(super) fn new(lending: &Arc<Lending>, count: fn(&Lending) -> &AtomicUsize) -> Self {
+        count(lending).fetch_add(1, Ordering::Relaxed);
+        Self { lending: lending.clone(), count }
     }
 }
 
 impl Drop for Partner {
     fn drop(&mut self) {
-        self.0.partners.fetch_sub(1, Ordering::Relaxed);
+        (self.count)(&self.lending).fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -297,6 +354,10 @@ impl Loans {
         }
         let place = Place::of(part)?;
         let memory = &place.memory;
+        // Memory with a name can be truncated.
+        if memory.name().is_some() {
+            return None;
+        }
         // A third process has to keep the channels of all before it.
         if memory.keepers().len() >= MAX_FDS {
             return None;

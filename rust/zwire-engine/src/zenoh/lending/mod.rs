@@ -1,11 +1,15 @@
 //! Lending of payloads in shared memory to neighbours on the same host (`link::lending`).
 //!
 //! [`Lending`] belongs to a session: the pool that large payloads are placed in, and the door by which neighbours
-//! connect channels. [`LinkLending`] belongs to a link: the loans of both sides.
+//! connect channels. [`LinkLending`] belongs to a link: the loans of both sides. Neighbours of Eclipse Zenoh have neither
+//! doors nor channels, but files with names (`link::named`).
 
 use crate::zenoh::link::Link;
 use core::sync::atomic::{AtomicU64, Ordering};
-use zwire_proto::zenoh::{Reliability, wire::NetworkMessage};
+use zwire_proto::zenoh::{
+    Reliability,
+    wire::{CloseReason, NetworkMessage},
+};
 
 #[cfg(not(target_os = "linux"))]
 mod absent;
@@ -18,17 +22,19 @@ mod channel;
 mod door;
 #[cfg(target_os = "linux")]
 mod lender;
+#[cfg(target_os = "linux")]
+mod link;
+#[cfg(target_os = "linux")]
+mod named;
+#[cfg(target_os = "linux")]
+mod reader;
 
 pub use buffer::{PayloadBuffer, SharedPool, is_shared};
 
 #[cfg(not(target_os = "linux"))]
 pub(crate) use absent::{Lending, LinkLending, Ticket, start};
 #[cfg(target_os = "linux")]
-pub(crate) use {
-    channel::{LinkLending, start},
-    door::Ticket,
-    lender::Lending,
-};
+pub(crate) use {channel::start, door::Ticket, lender::Lending, link::LinkLending};
 
 /// Reason for which a link does not lend although both sides have offered it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +79,15 @@ pub(crate) enum Lend {
     Unlent,
 }
 
+/// Reason for which a payload in shared memory cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// It is not on loan any more. The next one may be.
+    Stale,
+    /// The memory of the other side has an unknown form, or cannot be mapped: the next one will not be read either.
+    Unusable,
+}
+
 /// State of lending on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LendingState {
@@ -80,8 +95,10 @@ pub enum LendingState {
     Off,
     /// Both sides offer it, and the channel is being opened.
     Opening,
-    /// Payloads are lent.
+    /// Payloads are lent to a node of zwire.
     On,
+    /// Payloads are lent to a node of Eclipse Zenoh.
+    Eclipse,
     /// The channel could not be opened, or has ended.
     Failed(LendingFailure),
 }
@@ -94,6 +111,7 @@ impl LendingState {
             Self::Off => "off",
             Self::Opening => "opening",
             Self::On => "on",
+            Self::Eclipse => "eclipse",
             Self::Failed(failure) => failure.word(),
         }
     }
@@ -122,19 +140,18 @@ impl Link {
     /// State of lending on this link.
     #[must_use]
     pub fn lending_state(&self) -> LendingState {
-        match (self.params.lending, self.lending.get()) {
-            (None, _) => LendingState::Off,
-            (Some(_), None) => LendingState::Opening,
-            (Some(_), Some(Ok(lending))) => lending.state(),
-            (Some(_), Some(Err(failure))) => LendingState::Failed(*failure),
+        match self.lending.get() {
+            None if self.params.is_lending() => LendingState::Opening,
+            None => LendingState::Off,
+            Some(Ok(lending)) => lending.state(),
+            Some(Err(failure)) => LendingState::Failed(*failure),
         }
     }
 
     /// Replaces descriptions of loans by the bytes. Messages whose payload cannot be read are removed and counted.
     #[inline]
     pub(crate) fn borrow(&self, messages: &mut Vec<(NetworkMessage, Reliability)>) {
-        if self.params.lending.is_some() && messages.iter().any(|(message, _)| message.is_in_shared_memory())
-        {
+        if self.params.is_lending() && messages.iter().any(|(message, _)| message.is_in_shared_memory()) {
             self.borrow_some(messages);
         }
     }
@@ -142,26 +159,41 @@ impl Link {
     #[inline(never)]
     fn borrow_some(&self, messages: &mut Vec<(NetworkMessage, Reliability)>) {
         let lending = self.lending();
-        let mut borrowed = 0;
+        let (mut borrowed, mut unusable) = (0, false);
         let before = messages.len();
         messages.retain_mut(|(message, _)| {
             if !message.is_in_shared_memory() {
                 return true;
             }
-            let Some(payload) = message.shareable().and_then(|payload| lending?.borrow(payload)) else {
-                return false;
-            };
-            message.replace_shareable(payload, false);
-            borrowed += 1;
-            true
+            let Some((lending, payload)) = lending.zip(message.shareable()) else { return false };
+            match lending.borrow(payload, message.qos().priority()) {
+                Ok(payload) => {
+                    message.replace_shareable(payload, false);
+                    borrowed += 1;
+                    true
+                }
+                Err(unread) => {
+                    unusable |= unread == Unread::Unusable;
+                    false
+                }
+            }
         });
         let failed = (before - messages.len()) as u64;
+        self.stats.rx_borrowed.fetch_add(borrowed, Ordering::Relaxed);
         if failed > 0 && self.stats.rx_shm_failed.fetch_add(failed, Ordering::Relaxed) == 0 {
             tracing::warn!(
                 peer = self.peer, zid = %self.params.remote.zid,
                 "a payload in shared memory cannot be read: the message is dropped"
             );
         }
-        self.stats.rx_borrowed.fetch_add(borrowed, Ordering::Relaxed);
+        if unusable {
+            // Nothing takes the agreement back but a new link.
+            tracing::warn!(
+                peer = self.peer, zid = %self.params.remote.zid,
+                "shared memory of a peer cannot be used: closing the link; the next one goes without"
+            );
+            self.finish(CloseReason::GENERIC);
+            self.close();
+        }
     }
 }

@@ -153,7 +153,7 @@ pub struct Link {
     /// Set before the first message.
     guard: OnceLock<Guard>,
     /// Set when both sides have tried to open a channel.
-    pub(crate) lending: OnceLock<Result<Arc<LinkLending>, LendingFailure>>,
+    pub(crate) lending: OnceLock<Result<LinkLending, LendingFailure>>,
 }
 
 /// Local policy of a link.
@@ -336,9 +336,9 @@ impl Link {
         }
     }
 
-    /// The loans of this link, once it has a channel.
+    /// The loans of this link, once it lends.
     #[inline]
-    pub(crate) fn lending(&self) -> Option<&Arc<LinkLending>> {
+    pub(crate) fn lending(&self) -> Option<&LinkLending> {
         self.lending.get()?.as_ref().ok()
     }
 
@@ -356,7 +356,7 @@ impl Link {
     }
 
     /// Records whether the link lends. The first call counts.
-    pub(crate) fn set_lending(&self, lending: Result<Arc<LinkLending>, LendingFailure>) {
+    pub(crate) fn set_lending(&self, lending: Result<LinkLending, LendingFailure>) {
         let _ = self.lending.set(lending);
     }
 
@@ -489,7 +489,7 @@ impl Link {
     /// Whether nothing more is known to be on its way to the peer.
     pub(crate) fn is_delivered(&self) -> bool {
         let tx = self.outbox.lock();
-        tx.dead || self.io.is_delivered()
+        tx.dead || self.io.is_delivered() && self.lending().is_none_or(LinkLending::is_found)
     }
 
     /// Ends both tasks. Idempotent.

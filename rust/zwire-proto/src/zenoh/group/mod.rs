@@ -99,6 +99,7 @@ impl GroupConfig {
             user: None,
             region_name: None,
             lending: None,
+            named: None,
         }
     }
 

@@ -25,6 +25,7 @@ pub use opener::Opener;
 use super::{
     Credentials, LinkError, LinkParams, QosLink, Remote, compression,
     lending::{LendingOffer, LendingTerms},
+    named::{NamedError, NamedOffer},
     sn,
 };
 use crate::{
@@ -77,6 +78,8 @@ pub struct HandshakeConfig {
     pub credentials: Option<Credentials>,
     /// Offer to lend memory, with a door on the side of an acceptor.
     pub lending: Option<LendingOffer>,
+    /// Offer of shared memory with names, which counts if the peer does not lend.
+    pub named: Option<NamedOffer>,
 }
 
 impl HandshakeConfig {
@@ -98,6 +101,7 @@ impl HandshakeConfig {
             expected: None,
             credentials: None,
             lending: None,
+            named: None,
         }
     }
 
@@ -150,6 +154,7 @@ impl HandshakeConfig {
             user: None,
             region_name: init.ext.region_name.clone(),
             lending: LendingTerms::of(self.lending, init.ext.lending.as_ref()),
+            named: None,
         })
     }
 
@@ -184,6 +189,7 @@ impl HandshakeConfig {
 
 /// Next action after a batch of the handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "one exists at a time, and is taken apart where it is made")]
 pub enum Step {
     /// Transmit pending output and wait for the next batch.
     Continue,
@@ -266,6 +272,9 @@ pub enum HandshakeError {
     /// User and password are missing, wrong, or not asked for.
     #[error("authentication failed: {0}")]
     Auth(AuthFailure),
+    /// The peer counts on shared memory that this side cannot use.
+    #[error(transparent)]
+    Named(#[from] NamedError),
     /// The peer closed instead of continuing.
     #[error("the peer closed: {reason}")]
     Closed {
@@ -326,6 +335,7 @@ impl HandshakeError {
             | Self::RemoteBound(_)
             | Self::Cookie
             | Self::InitialSn { .. }
+            | Self::Named(_)
             | Self::Clients
             | Self::NobodyWaits => "protocol",
         }
@@ -354,6 +364,7 @@ impl HandshakeError {
             | Self::QosLink
             | Self::RegionName(_)
             | Self::RemoteBound(_)
+            | Self::Named(_)
             | Self::Clients
             | Self::Auth(_) => Some(CloseReason::GENERIC),
             Self::ToSelf => Some(CloseReason::CONNECTION_TO_SELF),

@@ -26,6 +26,7 @@ mod framer;
 mod handshake;
 mod lane;
 pub mod lending;
+pub mod named;
 mod qos_link;
 mod rx;
 mod sn;
@@ -51,6 +52,7 @@ use super::{
 use crate::error::DecodeError;
 use core::time::Duration;
 use lending::LendingTerms;
+use named::NamedTerms;
 use thiserror::Error;
 
 /// Result of a handshake.
@@ -89,6 +91,8 @@ pub struct LinkParams {
     pub region_name: Option<crate::Text>,
     /// Agreement to lend memory.
     pub lending: Option<LendingTerms>,
+    /// Agreement on shared memory with names.
+    pub named: Option<NamedTerms>,
 }
 
 impl LinkParams {
@@ -103,6 +107,12 @@ impl LinkParams {
     pub const fn max_batch(&self) -> usize {
         let prefix = if self.streamed && !self.low_latency { 2 } else { 0 };
         (self.batch_size as usize).saturating_sub(prefix)
+    }
+
+    /// Whether payloads in shared memory are agreed on.
+    #[must_use]
+    pub const fn is_lending(&self) -> bool {
+        self.lending.is_some() || self.named.is_some()
     }
 
     /// The largest sequence number.

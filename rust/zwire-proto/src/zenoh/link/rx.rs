@@ -127,7 +127,7 @@ impl LinkRx {
             low_latency: params.low_latency,
             marks: params.patch >= 1,
             sn_mask,
-            shm: params.lending.is_some(),
+            shm: params.is_lending(),
             channels: (0..priorities).map(|_| [channel(), channel()]).collect(),
             budget: DefragBudget::new(config.max_message_size, config.reassembly_bytes),
             decompressor: params.compression.then(|| Decompressor::new(params.max_batch())),

@@ -58,7 +58,7 @@ pub enum QosOffer {
 pub struct InitExt {
     /// QoS: each priority has channels of its own.
     pub qos: Option<QosOffer>,
-    /// Shm, opaque: never answered by zwire.
+    /// Shm, opaque here.
     pub shm: Option<Bytes>,
     /// Auth, a nested chain.
     pub auth: Option<Bytes>,

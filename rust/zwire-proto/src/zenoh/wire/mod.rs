@@ -60,7 +60,7 @@ pub use request::{QueryTarget, Request};
 pub use response::{ResponderId, Response, ResponseBody};
 pub use response_final::ResponseFinal;
 pub use scout::{Hello, Scout};
-pub use shm::{LoanDescription, PayloadSlice};
+pub use shm::{LoanDescription, NamedDescription, PayloadSlice};
 pub use wire_expr::{Mapping, WireExpr};
 
 use super::{Payload, Qos, Reliability};

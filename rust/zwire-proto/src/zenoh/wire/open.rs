@@ -33,7 +33,7 @@ const MULTILINK: u8 = 0x44;
 const MULTILINK_ACK: u8 = 0x04;
 const REMOTE_BOUND: u8 = 0x27;
 
-/// Shm in OPEN, opaque: never answered by zwire.
+/// Shm in OPEN, opaque here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenShm {
     /// ZBuf, since 1.10.

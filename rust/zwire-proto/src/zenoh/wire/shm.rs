@@ -13,8 +13,17 @@
 //! offset, len    VLE u64 each, in bytes; len is not 0
 //! ```
 //!
-//! Segments of Eclipse Zenoh are never agreed on. Members of a multicast group send them nevertheless: a group drops
-//! such a message alone. A dissector keeps each description unchanged.
+//! A segment of Eclipse Zenoh (kind 1) is sent on a link that has agreed on shared memory with names (`link::named`), and
+//! in multicast groups, which agree on nothing; its description is
+//!
+//! ```text
+//! len            VLE u64, in bytes; not 0
+//! metadata       VLE u16, number of the metadata segment
+//! index          VLE u16, of the header in it
+//! generation     VLE u32
+//! ```
+//!
+//! Releases up to 1.1.1 have another one. It is decoded where the memory is read, so that a dissector keeps each.
 
 use crate::{
     buf::{Reader, Sink, put_vle, put_zbytes, vle_len},
@@ -64,6 +73,50 @@ impl LoanDescription {
     }
 }
 
+/// Bytes in a segment of Eclipse Zenoh.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedDescription {
+    /// Number of bytes, not 0.
+    pub len: u64,
+    /// Number of the metadata segment.
+    pub metadata: u16,
+    /// Number of the header in it.
+    pub index: u16,
+    /// How often the header was used before.
+    pub generation: u32,
+}
+
+impl NamedDescription {
+    /// The bytes of a slice.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        /// One number of 64 bits, two of 16, one of 32.
+        const LONGEST: usize = 9 + 3 + 3 + 5;
+        let mut out = Vec::with_capacity(LONGEST);
+        for field in [self.len, self.metadata.into(), self.index.into(), self.generation.into()] {
+            put_vle(&mut out, field);
+        }
+        out.into()
+    }
+
+    /// The description in a slice.
+    ///
+    /// # Errors
+    /// It is that of a release up to 1.1.1, or no description.
+    pub fn decode(bytes: &Bytes) -> Result<Self> {
+        let mut r = Reader::new(bytes);
+        let len = r.vle("segment length")?;
+        if len == 0 {
+            return Err(r.error("segment length", 0, DecodeErrorKind::Illegal { value: 0 }));
+        }
+        let metadata = r.z16("segment metadata")?;
+        let index = r.z16("segment index")?;
+        let generation = r.z32("segment generation")?;
+        r.finish("segment")?;
+        Ok(Self { len, metadata, index, generation })
+    }
+}
+
 /// One slice of a payload in sliced form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PayloadSlice {
@@ -71,7 +124,7 @@ pub enum PayloadSlice {
     Raw(Bytes),
     /// Bytes in a segment of the sender.
     Loan(LoanDescription),
-    /// A description of Eclipse Zenoh, which is kept as it is.
+    /// Bytes in a segment of Eclipse Zenoh: a [`NamedDescription`], not decoded.
     Foreign(Bytes),
 }
 
@@ -187,6 +240,22 @@ mod tests {
         assert_eq!(PayloadSlice::decode_all(&bytes).as_deref(), Ok(&slices[..]));
         for cut in 0..bytes.len() {
             assert!(PayloadSlice::decode_all(&bytes.slice(..cut)).is_err(), "cut at {cut}");
+        }
+    }
+
+    /// The description in a message of 1.10.2.
+    #[test]
+    fn a_segment_of_eclipse_zenoh() {
+        let description = NamedDescription { len: 100_000, metadata: 22_971, index: 0, generation: 0 };
+        assert_eq!(description.encode(), unhex("a08d06 bbb301 00 00"));
+        assert_eq!(NamedDescription::decode(&description.encode()), Ok(description));
+        for (hex, expected) in [
+            ("00 00 00 00", DecodeErrorKind::Illegal { value: 0 }),
+            ("01 00 00", DecodeErrorKind::Truncated { needed: 1 }),
+            ("01 00 00 00 00", DecodeErrorKind::TrailingBytes { left: 1 }),
+            ("01 808004 00 00", DecodeErrorKind::OutOfRange { value: 65_536, bound: 65_535 }),
+        ] {
+            assert_eq!(kind(NamedDescription::decode(&unhex(hex))), expected, "{hex}");
         }
     }
 

@@ -9,7 +9,10 @@ use crate::{
     limits::MAX_BATCH_SIZE,
     zenoh::{
         VERSION,
-        link::{LinkParams, QosLink, auth, close_batch},
+        link::{
+            LinkParams, QosLink, auth, close_batch,
+            named::{HalfAgreed, open_ack},
+        },
         wire::{CloseReason, ExtBody, Init, InitExt, Open, OpenExt, Resolution, TransportMessage},
     },
 };
@@ -42,7 +45,7 @@ impl core::fmt::Debug for Users {
 #[derive(Debug)]
 enum AcceptorState {
     InitSyn,
-    OpenSyn(Box<LinkParams>),
+    OpenSyn(Box<LinkParams>, Option<HalfAgreed>),
     Admission(Box<LinkParams>),
     Over,
 }
@@ -77,26 +80,38 @@ impl Acceptor {
         let state = core::mem::replace(&mut self.state, AcceptorState::Over);
         match (decode(&batch)?, state) {
             (TransportMessage::Init(init), AcceptorState::InitSyn) if init.cookie.is_none() => {
-                let (params, ext) = self.agree(&init)?;
+                let (params, mut ext) = self.agree(&init)?;
+                // A node that lends has its own way, and one whose memory cannot be read gets no answer.
+                let named =
+                    self.config.named.as_ref().filter(|_| params.lending.is_none()).and_then(|offer| {
+                        let agreed = offer.accept(init.ext.shm.as_ref()?)?;
+                        ext.shm = Some(offer.ack(&agreed));
+                        Some(agreed)
+                    });
                 let size = HandshakeConfig::size(params.resolution, params.batch_size);
                 let ack = self.config.init(size, Some(self.cookie.clone()), ext);
                 self.out = Some(encode(&TransportMessage::Init(ack)));
-                self.state = AcceptorState::OpenSyn(Box::new(params));
+                self.state = AcceptorState::OpenSyn(Box::new(params), named);
                 Ok(Step::Continue)
             }
-            (TransportMessage::Open(open), AcceptorState::OpenSyn(params)) if open.cookie.is_some() => {
-                let params = self.opening(&open, *params)?;
+            (TransportMessage::Open(open), AcceptorState::OpenSyn(params, named))
+                if open.cookie.is_some() =>
+            {
+                let mut params = self.opening(&open, *params)?;
+                if let (Some(offer), Some(agreed)) = (&self.config.named, named) {
+                    params.named = offer.opened(agreed, open.ext.shm.as_ref())?;
+                }
                 let remote = params.remote;
                 self.state = AcceptorState::Admission(Box::new(params));
                 Ok(Step::Admit(remote))
             }
-            (TransportMessage::Close(close), AcceptorState::OpenSyn(_)) => {
+            (TransportMessage::Close(close), AcceptorState::OpenSyn(..)) => {
                 Err(HandshakeError::Closed { reason: close.reason, echo: true })
             }
             (message, state) => {
                 let expected = match state {
                     AcceptorState::InitSyn => "INIT SYN",
-                    AcceptorState::OpenSyn(_) => "OPEN SYN",
+                    AcceptorState::OpenSyn(..) => "OPEN SYN",
                     AcceptorState::Admission(_) | AcceptorState::Over => "nothing",
                 };
                 Err(HandshakeError::Unexpected { expected, got: name(&message) })
@@ -117,7 +132,11 @@ impl Acceptor {
             lease_ms: self.config.lease_ms(),
             initial_sn: params.tx_initial_sn,
             cookie: None,
-            ext: OpenExt { auth: self.users.as_ref().map(|_| auth::unit()), ..OpenExt::default() },
+            ext: OpenExt {
+                auth: self.users.as_ref().map(|_| auth::unit()),
+                shm: params.named.as_ref().map(open_ack),
+                ..OpenExt::default()
+            },
         };
         self.out = Some(encode(&TransportMessage::Open(ack)));
         Ok(*params)
@@ -145,8 +164,8 @@ impl Acceptor {
         }
     }
 
-    /// Answers INIT SYN: the smaller of each value, the extensions that both sides want. Shm and
-    /// MultiLink are never answered, which turns them off.
+    /// Answers INIT SYN: the smaller of each value, the extensions that both sides want.
+    /// MultiLink is never answered, which turns it off.
     fn agree(&self, init: &Init) -> Result<(LinkParams, InitExt), HandshakeError> {
         let config = &self.config;
         if init.version != VERSION {

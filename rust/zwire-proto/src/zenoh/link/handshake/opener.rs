@@ -7,7 +7,10 @@ use super::{
 use crate::{
     limits::MAX_BATCH_SIZE,
     zenoh::{
-        link::{LinkParams, QosLink, Remote, auth},
+        link::{
+            LinkParams, QosLink, Remote, auth,
+            named::{HalfAgreed, NamedOffer},
+        },
         wire::{CloseReason, ExtBody, Init, InitExt, Open, OpenExt, Resolution, TransportMessage},
     },
 };
@@ -24,7 +27,7 @@ pub struct Opener {
 #[derive(Debug)]
 enum OpenerState {
     InitAck,
-    OpenAck(Box<LinkParams>),
+    OpenAck(Box<LinkParams>, Option<HalfAgreed>),
     Over,
 }
 
@@ -32,9 +35,10 @@ impl Opener {
     /// An opener with INIT SYN ready to be transmitted.
     #[must_use]
     pub fn new(config: HandshakeConfig) -> Self {
-        // Shm and MultiLink are never announced.
+        // MultiLink is never announced.
         let ext = InitExt {
             qos: config.qos.then(|| config.qos_link.to_offer()),
+            shm: config.named.as_ref().map(NamedOffer::syn),
             auth: config.credentials.as_ref().map(|_| auth::unit()),
             low_latency: config.low_latency(),
             compression: config.compression(),
@@ -57,7 +61,7 @@ impl Opener {
     #[must_use]
     pub fn remote(&self) -> Option<Remote> {
         match &self.state {
-            OpenerState::OpenAck(params) => Some(params.remote),
+            OpenerState::OpenAck(params, _) => Some(params.remote),
             OpenerState::InitAck | OpenerState::Over => None,
         }
     }
@@ -75,24 +79,35 @@ impl Opener {
             (TransportMessage::Init(mut init), OpenerState::InitAck) if init.cookie.is_some() => {
                 let cookie = init.cookie.take().unwrap_or_default();
                 let (params, auth) = self.agree(&init)?;
+                let named = match (&self.config.named, &init.ext.shm) {
+                    (Some(offer), Some(ack)) if params.lending.is_none() => offer.acknowledged(ack),
+                    _ => None,
+                };
+                let shm = named.as_ref().map(HalfAgreed::syn);
                 let open = Open {
                     lease_ms: self.config.lease_ms(),
                     initial_sn: params.tx_initial_sn,
                     cookie: Some(cookie),
-                    ext: OpenExt { auth, ..OpenExt::default() },
+                    ext: OpenExt { auth, shm, ..OpenExt::default() },
                 };
                 self.out = Some(encode(&TransportMessage::Open(open)));
-                self.state = OpenerState::OpenAck(Box::new(params));
+                self.state = OpenerState::OpenAck(Box::new(params), named);
                 Ok(Step::Continue)
             }
-            (TransportMessage::Open(open), OpenerState::OpenAck(params)) if open.cookie.is_none() => {
+            (TransportMessage::Open(open), OpenerState::OpenAck(mut params, named))
+                if open.cookie.is_none() =>
+            {
                 check_remote_bound(&open)?;
+                // 1.10.0 and 1.10.1 answer although nothing was offered.
+                if let Some(named) = named {
+                    params.named = named.opened(open.ext.shm.as_ref())?;
+                }
                 self.config.complete(&open, *params, false).map(Step::Done)
             }
             (message, state) => {
                 let expected = match state {
                     OpenerState::InitAck => "INIT ACK",
-                    OpenerState::OpenAck(_) => "OPEN ACK",
+                    OpenerState::OpenAck(..) => "OPEN ACK",
                     OpenerState::Over => "nothing",
                 };
                 Err(HandshakeError::Unexpected { expected, got: name(&message) })
@@ -104,7 +119,7 @@ impl Opener {
     /// CLOSE (`zenoh-behaviour` 7.2).
     fn closed(&self, reason: CloseReason, state: &OpenerState) -> HandshakeError {
         match (state, &self.config.credentials) {
-            (OpenerState::OpenAck(_), Some(_)) if reason == CloseReason::GENERIC => {
+            (OpenerState::OpenAck(..), Some(_)) if reason == CloseReason::GENERIC => {
                 HandshakeError::Auth(AuthFailure::Refused)
             }
             (OpenerState::InitAck, None) if reason == CloseReason::GENERIC => {

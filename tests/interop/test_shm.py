@@ -1,0 +1,470 @@
+"""Shared memory with eclipse-zenoh: generations, directions, links, each message with a payload, faults."""
+
+import contextlib
+import fcntl
+import os
+import re
+import signal
+import socket
+import struct
+import time
+from pathlib import Path
+
+import pytest
+
+from interop.certificates import Authority
+from interop.harness import ECLIPSE, NINE, ZWIRE, eventually, random_bytes, reached, shown
+from interop.matrix import LINKS, Meeting, Pool, cells
+
+KIB, MIB = 1 << 10, 1 << 20
+PEERS = [ECLIPSE, NINE]
+
+# Below the smaller threshold, between both, and above; a payload of several slices of the pool of theirs.
+SIZES = [1, 3071, 3072, 20_000, 64 * KIB, MIB, 8 * MIB]
+# From here on zwire places payloads in shared memory, and eclipse-zenoh.
+OURS, THEIRS = 16 * KIB, 3072
+
+
+def in_memory(sender, size, came):
+    """Whether a payload came as it should: between both bounds the binding may have copied a reply."""
+    return came == (size >= OURS) or (THEIRS <= size < OURS and sender.implementation != ZWIRE)
+
+
+METADATA, HANDSHAKE = 1_310_720, 12_288
+
+
+def made(size, seed=0):
+    return {"size": size, "seed": seed}
+
+
+def payloads(samples):
+    return [sample["payload"] for sample in samples]
+
+
+def sent(*sizes):
+    """The payloads of puts of these sizes, whose seeds are their numbers."""
+    return [shown(random_bytes(size, seed)) for seed, size in enumerate(sizes)]
+
+
+def warm(sender, receiver, name, key):
+    """Puts until one came in shared memory: the pool of eclipse-zenoh is made with the first payloads."""
+
+    def one():
+        sender.put(key=key, payload=made(20_000), congestion_control="BLOCK")
+        return any(sample["shm"] for sample in receiver.received(name=name, count=1, seconds=0.1))
+
+    eventually("a payload comes in shared memory", one, within=10)
+    # Those on their way have come when the last one has.
+    sender.put(key=key, payload="last", congestion_control="BLOCK")
+    eventually(
+        "the last probe arrives",
+        lambda: shown(b"last") in payloads(receiver.received(name=name, count=1, seconds=0.1)),
+    )
+    receiver.forget(name=name)
+
+
+def watched(sender, receiver, name="sub", key="k"):
+    receiver.watch(name=name, key=key)
+    warm(sender, receiver, name, key)
+
+
+def files_of(peer):
+    """The files in /dev/shm that a process maps, by path."""
+    maps = Path(f"/proc/{peer.process.pid}/maps").read_text()
+    return {Path(path) for path in re.findall(r"/dev/shm/\d+\.zenoh", maps)}
+
+
+def references(peer):
+    """Counts of references above one in the metadata segments that a process maps, and counters under way."""
+    found = []
+    for path in files_of(peer):
+        with contextlib.suppress(FileNotFoundError):
+            size = path.stat().st_size
+            if size == METADATA:
+                headers = struct.iter_unpack("<I28x", path.read_bytes()[: 1 << 20])
+                found += [count for (count,) in headers if count > 1]
+            elif size == HANDSHAKE:
+                found += [count for count in struct.unpack_from("<2810I", path.read_bytes(), 1048) if count]
+    return found
+
+
+@pytest.fixture(params=[(ZWIRE, peer) for peer in PEERS] + [(peer, ZWIRE) for peer in PEERS], ids="-".join)
+def pair(request, net):
+    """A hub and a client of it: one of them is ours, so that we accept and open."""
+    hub, client = request.param
+    hub = net.hub(hub)
+    return hub, net.client(client, hub)
+
+
+def test_each_message_both_ways(pair):
+    for sender, receiver in (pair, pair[::-1]):
+        watched(sender, receiver)
+        receiver.echo(name="echo", key="q")
+        eventually("the queryable is known", lambda s=sender: s.ask(selector="q", payload="probe"))
+        # Each side has made its pool for queries and replies.
+        for _ in range(3):
+            sender.ask(selector="q", payload=made(MIB))
+        receiver.forget(name="echo")
+        for seed, size in enumerate(SIZES):
+            sender.put(key="k", payload=made(size, seed), congestion_control="BLOCK")
+        came = receiver.received(name="sub", count=len(SIZES), seconds=20)
+        assert payloads(came) == sent(*SIZES)
+        assert all(in_memory(sender, size, s["shm"]) for size, s in zip(SIZES, came, strict=True))
+        for seed, size in enumerate(SIZES):
+            [reply] = sender.ask(selector="q", payload=made(size, seed))
+            [query] = receiver.received(name="echo", count=1, seconds=5)
+            receiver.forget(name="echo")
+            assert reply["payload"] == query["payload"] == shown(random_bytes(size, seed))
+            assert in_memory(sender, size, query["shm"])
+            assert in_memory(receiver, size, reply["shm"])
+            [error] = sender.ask(selector="q?err", payload=made(size, seed))
+            assert error["payload"] == reply["payload"]
+            receiver.forget(name="echo")
+        receiver.undeclare(name="sub")
+        receiver.undeclare(name="echo")
+
+
+def test_nothing_stays_counted(pair):
+    for sender, receiver in (pair, pair[::-1]):
+        watched(sender, receiver)
+        for seed in range(50):
+            sender.put(key="k", payload=made(100_000, seed), congestion_control="BLOCK")
+        assert len(receiver.received(name="sub", count=50, seconds=20)) == 50
+        receiver.undeclare(name="sub")
+    hub, client = pair
+    # Our lender keeps one reference for itself; both sides give theirs back.
+    eventually("references are given back", lambda: not (references(hub) or references(client)), within=10)
+
+
+@pytest.mark.parametrize(
+    ("middle", "outer"), [*((ZWIRE, peer) for peer in PEERS), *((peer, ZWIRE) for peer in PEERS)]
+)
+def test_a_router_between(net, middle, outer):
+    hub = net.hub(middle)
+    sender, receiver = net.client(outer, hub), net.client(outer, hub)
+    watched(sender, receiver)
+    for seed, size in enumerate(SIZES):
+        sender.put(key="k", payload=made(size, seed), congestion_control="BLOCK")
+    came = receiver.received(name="sub", count=len(SIZES), seconds=20)
+    assert payloads(came) == sent(*SIZES)
+    # A router of ours passes large ones on by memory.
+    assert all(sample["shm"] for sample, size in zip(came, SIZES, strict=True) if size >= OURS)
+
+
+def test_subscribers_of_every_kind(net):
+    hub = net.hub(ZWIRE)
+    sender = net.client(ZWIRE, hub)
+    receivers = [net.client(each, hub) for each in (ZWIRE, *PEERS, ECLIPSE, ZWIRE)]
+    plain = net.client(ECLIPSE, hub, **{"transport/shared_memory/enabled": False})
+    for receiver in receivers:
+        watched(sender, receiver)
+    plain.watch(name="sub", key="k")
+    eventually(
+        "a put arrives",
+        lambda: sender.put(key="k", payload="p") or plain.received(name="sub", count=1, seconds=0.1),
+    )
+    time.sleep(0.2)
+    for receiver in (*receivers, plain):
+        receiver.forget(name="sub")
+    for seed in range(20):
+        sender.put(key="k", payload=made(MIB, seed), congestion_control="BLOCK")
+    for receiver in (*receivers, plain):
+        came = receiver.received(name="sub", count=20, seconds=20)
+        assert payloads(came) == sent(*20 * [MIB])
+        assert all(sample["shm"] == (receiver is not plain) for sample in came)
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shm")
+    pool = Pool(folder, Authority(folder))
+    yield pool
+    pool.end()
+
+
+# One pair of roles of each kind on each link. Datagrams lose descriptions, whose payloads would stay counted.
+CELLS = [
+    cell
+    for foreign in PEERS
+    for cell in cells(
+        [*LINKS, "quic-one"], foreign, roles={("client", "router"), ("router", "client"), ("peer", "peer")}
+    )
+]
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=str)
+def test_each_link(pool, cell):
+    with pool.peers(ZWIRE, cell.foreign) as nodes:
+        pair = Meeting(pool, cell, *nodes)
+        for receiver in nodes:
+            sender = receiver.other
+            receiver.watch(name="sub", key="k")
+            if pair.link.reliable:
+                warm(sender, receiver, "sub", "k")
+                sender.put(key="k", payload=made(MIB), congestion_control="BLOCK")
+                [sample] = receiver.received(name="sub", count=1, seconds=10)
+                assert sample["shm"]
+                assert sample["payload"] == shown(random_bytes(MIB, 0))
+            else:
+                came = eventually(
+                    "puts arrive",
+                    lambda s=sender, r=receiver: (
+                        s.put(key="k", payload=made(20_000))
+                        or r.received(name="sub", count=3, seconds=0.1)[2:]
+                    ),
+                )
+                assert not any(sample["shm"] for sample in came)
+            receiver.undeclare(name="sub")
+
+
+@pytest.mark.parametrize("off", [ZWIRE, "them"])
+@pytest.mark.parametrize("peer", PEERS)
+def test_one_side_is_off(net, peer, off):
+    switch = {"transport/shared_memory/enabled": False}
+    hub = net.hub(ZWIRE, **(switch if off == ZWIRE else {}))
+    client = net.client(peer, hub, **(switch if off != ZWIRE else {}))
+    for sender, receiver in ((hub, client), (client, hub)):
+        receiver.watch(name="sub", key="k")
+        came = eventually(
+            "puts arrive",
+            lambda s=sender, r=receiver: (
+                s.put(key="k", payload=made(20_000), congestion_control="BLOCK")
+                or r.received(name="sub", count=3, seconds=0.1)[2:]
+            ),
+        )
+        assert not any(sample["shm"] for sample in came)
+        assert {str(sample["payload"]) for sample in came} == {str(shown(random_bytes(20_000, 0)))}
+        receiver.undeclare(name="sub")
+
+
+@pytest.mark.parametrize("peer", PEERS)
+@pytest.mark.parametrize("seconds", [0.35, pytest.param(1.3), pytest.param(9, marks=pytest.mark.long)])
+def test_a_receiver_that_is_stopped_loses_nothing_of_ours(net, peer, seconds):
+    hub = net.hub(ZWIRE)
+    client = net.client(peer, hub)
+    watched(hub, client)
+    os.kill(client.process.pid, signal.SIGSTOP)
+    try:
+        for seed in range(13):
+            hub.put(key="k", payload=made(100_000, seed), congestion_control="BLOCK")
+        time.sleep(seconds)
+    finally:
+        os.kill(client.process.pid, signal.SIGCONT)
+    came = client.received(name="sub", count=13, seconds=20)
+    assert payloads(came) == sent(*13 * [100_000])
+    assert all(sample["shm"] for sample in came)
+
+
+def test_we_lose_nothing_when_we_are_stopped(net):
+    hub = net.hub(ZWIRE)
+    client = net.client(ECLIPSE, hub)
+    watched(client, hub)
+    os.kill(hub.process.pid, signal.SIGSTOP)
+    try:
+        for seed in range(13):
+            client.put(key="k", payload=made(100_000, seed), congestion_control="BLOCK")
+        time.sleep(1.3)
+    finally:
+        os.kill(hub.process.pid, signal.SIGCONT)
+    came = hub.received(name="sub", count=13, seconds=20)
+    assert payloads(came) == sent(*13 * [100_000])
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_what_a_stopped_reader_holds_stays(net, peer):
+    """The implicit pool of eclipse-zenoh would give the memory of a stopped reader to other payloads."""
+    hub = net.hub(ZWIRE)
+    client = net.client(peer, hub)
+    watched(hub, client)
+    client.hold(name="held", key="h", count=20)
+    warm(hub, client, "held", "h")
+    before = client.kept(name="held")
+    os.kill(client.process.pid, signal.SIGSTOP)
+    try:
+        for seed in range(640):
+            hub.put(key="h", payload=made(MIB, seed % 7))
+    finally:
+        time.sleep(1)
+        os.kill(client.process.pid, signal.SIGCONT)
+    hub.put(key="k", payload="after", congestion_control="BLOCK")
+    assert client.received(name="sub", count=1, seconds=20)
+    kept = client.kept(name="held")
+    assert kept[: len(before)] == before
+    known = {str(shown(random_bytes(MIB, seed))) for seed in range(7)}
+    assert all(str(payload) in known for payload in kept[len(before) :])
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_the_memory_of_a_killed_reader_comes_back(net, peer):
+    hub = net.hub(ZWIRE)
+    keeper, victim, other = (net.client(each, hub) for each in (peer, peer, ECLIPSE))
+    for number, client in enumerate((keeper, victim, other)):
+        client.hold(name="held", key=f"h/{number}", count=10)
+        warm(hub, client, "held", f"h/{number}")
+        client.undeclare(name="held")
+        client.hold(name="held", key="h", count=10)
+        reached(hub, client, "held", "h")
+    time.sleep(0.2)
+    for client in (keeper, victim, other):
+        client.forget(name="held")
+    for seed in range(12):
+        hub.put(key="h", payload=made(MIB, seed), congestion_control="BLOCK")
+    for client in (keeper, victim, other):
+        assert len(client.received(name="held", count=12, seconds=20)) == 12
+    kept = keeper.kept(name="held")
+    victim.kill()
+    # The other two get all by memory, also more than a pool of it.
+    keeper.forget(name="held")
+    other.forget(name="held")
+    eventually("the link of the killed one has ended", lambda: len(hub.stats()["per_link"]) == 2)
+    for seed in range(80):
+        hub.put(key="h", payload=made(MIB, seed % 5), congestion_control="BLOCK")
+    for client in (keeper, other):
+        came = client.received(name="held", count=80, seconds=30)
+        assert [s["payload"] for s in came] == [shown(random_bytes(MIB, seed % 5)) for seed in range(80)]
+        assert sum(sample["shm"] for sample in came) >= 78
+    assert keeper.kept(name="held") == kept
+
+
+def test_frames_of_8_mib_all_go_by_memory(net):
+    hub = net.hub(ZWIRE)
+    client = net.client(ECLIPSE, hub)
+    watched(hub, client)
+    for seed in range(40):
+        hub.put(key="k", payload=made(8 * MIB, seed % 3), congestion_control="BLOCK")
+    came = client.received(name="sub", count=40, seconds=60)
+    assert len(came) == 40
+    assert all(sample["shm"] for sample in came)
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_publishers_that_come_and_go_leave_nothing_mapped(net, peer):
+    hub = net.hub(ZWIRE)
+    hub.watch(name="sub", key="k")
+
+    def generation():
+        client = net.client(peer, hub)
+        warm(client, hub, "sub", "k")
+        client.end()
+        net.peers.remove(client)
+
+    def files():
+        return len(list(Path(f"/proc/{hub.process.pid}/fd").iterdir())), len(files_of(hub))
+
+    generation()
+    eventually("the link has ended", lambda: not hub.stats()["per_link"])
+    before = files()
+    for _ in range(5):
+        generation()
+    eventually("the links have ended", lambda: not hub.stats()["per_link"])
+    eventually(
+        "nothing more is open than before", lambda: all(a <= b for a, b in zip(files(), before, strict=True))
+    )
+
+
+def test_a_process_that_puts_and_closes_is_heard(net):
+    hub = net.hub(ECLIPSE)
+    hub.watch(name="sub", key="k")
+    for seed in range(10):
+        client = net.client(ZWIRE, hub)
+        client.put(key="k", payload=made(MIB, seed), congestion_control="BLOCK")
+        client.end()
+        net.peers.remove(client)
+    came = hub.received(name="sub", count=10, seconds=20)
+    assert payloads(came) == sent(*10 * [MIB])
+    assert any(sample["shm"] for sample in came)
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_a_partner_whose_memory_cannot_be_used_goes_on_without(net, peer):
+    """Others may write to the metadata segment of the sender: payloads come over a new link."""
+    hub = net.hub(peer)
+    watched(hub, net.client(peer, hub))
+    [metadata] = [path for path in files_of(hub) if path.stat().st_size == METADATA]
+    metadata.chmod(0o622)
+    client = net.client(ZWIRE, hub)
+    client.watch(name="sub", key="k")
+
+    def plain():
+        hub.put(key="k", payload=made(50_000), congestion_control="BLOCK")
+        return client.received(name="sub", count=1, seconds=0.2)
+
+    [sample, *_] = eventually("payloads come over a new link", plain, within=20)
+    assert sample["payload"] == shown(random_bytes(50_000, 0))
+    assert not sample["shm"]
+    stats = client.stats()
+    assert stats["link.rx_shm_failed"] >= 1
+    assert stats["lending.failed.protocol"] >= 1
+
+
+def varint(value):
+    """The VLE form of a number."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def answered(endpoint, segment):
+    """Whether a listener answers the offer of a handshake segment."""
+    zid = os.urandom(8)
+    offer = varint(segment)
+    syn = bytes([0x81, 9, 0x72]) + zid + bytes([0xC2, len(offer)]) + offer + bytes([0x27, 1])
+    with socket.create_connection(("127.0.0.1", int(endpoint.rpartition(":")[2])), timeout=5) as near:
+        near.sendall(len(syn).to_bytes(2, "little") + syn)
+        stream = near.makefile("rb")
+        ack = stream.read(int.from_bytes(stream.read(2), "little"))
+    assert ack[0] & 0x3F == 0x21, "INIT ACK"
+    at = 4 + (ack[2] >> 4)
+    at += 3 if ack[0] & 0x40 else 0
+    at += 1 + ack[at]
+    more, ids = ack[0] & 0x80, []
+    while more:
+        header, at = ack[at], at + 1
+        ids.append(header & 0x7F)
+        more = header & 0x80
+        if header & 0x60 == 0x20:
+            while ack[at] & 0x80:
+                at += 1
+            at += 1
+        elif header & 0x60 == 0x40:
+            at += 1 + ack[at]
+    return 0x42 in ids
+
+
+def test_segments_of_unknown_layouts_get_no_answer(net):
+    hub = net.hub(ZWIRE)
+    words = lambda *values: struct.pack(f"<{len(values)}Q", *values)  # noqa: E731
+    second = lambda *values: words(*values).ljust(HANDSHAKE, b"\0")  # noqa: E731
+    good = [words(1, 5, 1, 0), words(2, 5, 1, 9, 0), second(1, 5, 2, 0)]
+    bad = [
+        *(words(1, 5, version, 0) for version in (0, 2, 3, 99)),
+        *(second(1, 5, version, 0) for version in (0, 1, 3, 99)),
+        *(second(count, 5, 2, 0) for count in (0, 257, 1 << 63)),
+        words(1, 5, 1, 7),
+        *(bytes(size) for size in (0, 8, 24, 4096, HANDSHAKE - 1, HANDSHAKE, HANDSHAKE + 1, METADATA)),
+        words(1, 5, 1),
+    ]
+    number = int.from_bytes(os.urandom(3), "little") + 1
+    path = Path(f"/dev/shm/{number}.zenoh")
+    for content, expected in [*((content, True) for content in good), *((content, False) for content in bad)]:
+        path.write_bytes(content)
+        path.chmod(0o600)
+        with path.open("rb") as file:
+            # As an owner that lives; without the lock any process of eclipse-zenoh removes it.
+            fcntl.flock(file, fcntl.LOCK_SH)
+            assert answered(hub.endpoint, number) == expected, (len(content), content[:32])
+            path.chmod(0o622)
+            assert not answered(hub.endpoint, number), "others may write to it"
+            path.unlink()
+            assert not answered(hub.endpoint, number), "it does not exist"
+    path.symlink_to("/dev/zero")
+    try:
+        assert not answered(hub.endpoint, number)
+    finally:
+        path.unlink()
+    stats = hub.stats()
+    assert stats["lending.failed.protocol"] == len(bad) - 1
+    assert stats["lending.failed.user"] > 0
+    assert stats["lending.failed.unreachable"] > 0
