@@ -37,6 +37,7 @@ fn params() -> LinkParams {
         user: None,
         region_name: None,
         lending: None,
+        named: None,
     }
 }
 

@@ -321,6 +321,11 @@ impl Mapping {
         self
     }
 
+    /// The name, which stays for the caller to remove. A forked child has none.
+    pub(crate) fn take_name(&mut self) -> Option<u32> {
+        self.name.take().filter(|_| self.generation == generation())
+    }
+
     pub(crate) const fn name(&self) -> Option<u32> {
         self.name
     }

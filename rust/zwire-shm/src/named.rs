@@ -145,6 +145,14 @@ impl NamedFile {
         self.mapping.name().unwrap_or(0)
     }
 
+    /// Removes the name of a file of this process now, also if others have the file open.
+    pub fn remove_name(&mut self) {
+        if let Some(id) = self.mapping.take_name() {
+            // Another process may have removed it.
+            let _ = fs::unlink(path(id));
+        }
+    }
+
     /// Number of bytes when it was mapped.
     #[must_use]
     pub const fn size(&self) -> usize {
@@ -296,6 +304,10 @@ mod tests {
         drop(own);
         assert!(path.exists());
         std::fs::remove_file(&path).unwrap();
+        let mut own = NamedFile::create(4096, number).unwrap();
+        let id = own.id();
+        own.remove_name();
+        assert!(NamedFile::open(id, NamedAccess::Read).is_err());
         // A full file system leaves no name.
         let before = std::fs::read_dir(FOLDER).unwrap().count();
         assert!(NamedFile::create(usize::MAX / 4, number).is_err());

@@ -1,8 +1,12 @@
-//! Fuzz body of lending: messages of the channel, payloads in sliced form, and numbers that a borrower returns.
+//! Fuzz body of lending: messages of the channel, payloads in sliced form, numbers that a borrower returns, and memory
+//! of Eclipse Zenoh.
 
 use crate::zenoh::{
-    link::lending::{ChannelMessage, Lender, MAX_LOANS, SegmentState},
-    wire::PayloadSlice,
+    link::{
+        lending::{ChannelMessage, Lender, MAX_LOANS, SegmentState},
+        named::{ChunkHeader, HANDSHAKE_SIZE, HandshakeSegment, HeaderPlace, METADATA_SIZE},
+    },
+    wire::{NamedDescription, PayloadSlice},
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +31,35 @@ pub fn lending(data: &[u8]) {
         Err(error) => assert!(error.offset <= raw.len(), "{error}"),
     }
     steps(data);
+    named(&raw);
+}
+
+/// A handshake segment, and a header with a description: the payload is inside of its chunk, and that of its segment.
+fn named(raw: &Bytes) {
+    if let Some(segment) = HandshakeSegment::decode(raw) {
+        let mut same = HandshakeSegment::encode(segment.challenge);
+        same.resize(HANDSHAKE_SIZE, 0);
+        assert_eq!(HandshakeSegment::decode(&same).map(|s| s.challenge), Some(segment.challenge));
+    }
+    let Some((head, rest)) = raw.split_first_chunk::<28>() else { return };
+    let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    let header = ChunkHeader {
+        protocol: word(0) % 2,
+        segment: word(4),
+        offset: word(8),
+        length: u64::from(word(12)) << (head[27] % 64),
+    };
+    let size = usize::try_from(word(16)).unwrap_or(usize::MAX);
+    let Ok(description) = NamedDescription::decode(&raw.slice(raw.len() - rest.len()..)) else { return };
+    assert_eq!(NamedDescription::decode(&description.encode()), Ok(description));
+    if let Some(range) = header.range(&description, size) {
+        assert!(
+            range.end <= size && range.len() as u64 == description.len && description.len <= header.length
+        );
+    }
+    if let Some(place) = HeaderPlace::of(description.index.into()) {
+        assert!(place.length() + 8 <= place.watchdog().0 && place.watchdog().0 + 8 <= METADATA_SIZE);
+    }
 }
 
 /// Loans that begin, and numbers that come back, right and wrong: each number is on loan once, and no segment is used

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use std::{
     collections::{HashSet, VecDeque},
     io,
-    sync::{Arc, Weak},
+    sync::{Arc, OnceLock, Weak},
 };
 use tokio::sync::Notify;
 use zwire_proto::zenoh::{
@@ -27,8 +27,8 @@ use zwire_proto::zenoh::{
     link::{
         lending::MAX_LOANS,
         named::{
-            HANDSHAKE_SIZE, HEADERS, HandshakeSegment, HeaderPlace, METADATA_SIZE, NamedOffer, NamedTerms,
-            SegmentReader,
+            HANDSHAKE_SIZE, HEADERS, HandshakeSegment, HandshakeSegments, HeaderPlace, METADATA_SIZE,
+            NamedOffer, NamedTerms, OwnSegment,
         },
     },
     wire::{NamedDescription, NetworkMessage, PayloadSlice, ResponseBody},
@@ -43,7 +43,6 @@ const MAX_DISTRUSTED: usize = 1024;
 
 /// Shared memory with names of one session.
 pub(super) struct NamedMemory {
-    handshake: Mutex<Handshake>,
     pub(super) pool: Pool,
     /// The metadata segment that headers are taken from.
     table: Mutex<Option<Arc<HeaderTable>>>,
@@ -52,43 +51,13 @@ pub(super) struct NamedMemory {
     distrusted: Mutex<HashSet<u32>>,
 }
 
-/// The handshake segment, which is made for the first neighbour on the same host.
-enum Handshake {
-    Unmade,
-    Made {
-        file: NamedFile,
-        challenge: u64,
-    },
-    /// The system has none.
-    Absent,
-}
-
 impl NamedMemory {
     pub(super) fn new(bound: usize) -> Self {
         Self {
-            handshake: Mutex::new(Handshake::Unmade),
             pool: Pool::named(bound, random_name),
             table: Mutex::default(),
             partners: AtomicUsize::new(0),
             distrusted: Mutex::default(),
-        }
-    }
-
-    /// Number of the handshake segment and its challenge.
-    fn handshake(&self) -> Option<(u32, u64)> {
-        let mut handshake = self.handshake.lock();
-        if matches!(*handshake, Handshake::Unmade) {
-            *handshake = match make_handshake() {
-                Ok((file, challenge)) => Handshake::Made { file, challenge },
-                Err(error) => {
-                    tracing::info!(%error, "no shared memory with eclipse-zenoh: payloads cross the links");
-                    Handshake::Absent
-                }
-            };
-        }
-        match &*handshake {
-            Handshake::Made { file, challenge } => Some((file.id(), *challenge)),
-            Handshake::Unmade | Handshake::Absent => None,
         }
     }
 
@@ -114,16 +83,10 @@ impl NamedMemory {
     }
 }
 
-/// A random number for a name.
-fn random_name() -> io::Result<u32> {
-    getrandom::u32().map_err(io::Error::other)
-}
-
-fn make_handshake() -> io::Result<(NamedFile, u64)> {
-    let challenge = getrandom::u64().map_err(io::Error::other)?;
-    let file = NamedFile::create(HANDSHAKE_SIZE, random_name)?;
-    file.copy_in(0, &HandshakeSegment::encode(challenge));
-    Ok((file, challenge))
+/// Handshake segments of one handshake.
+struct Handshake {
+    lending: Weak<Lending>,
+    own: OnceLock<Option<(NamedFile, u64)>>,
 }
 
 impl Lending {
@@ -132,49 +95,80 @@ impl Lending {
         if !self.is_offered(io) {
             return None;
         }
-        let (segment, challenge) = self.named.handshake()?;
-        let lending = Arc::downgrade(self);
-        let reader = SegmentReader(Arc::new(move |id| read_handshake(&lending, id)));
-        Some(NamedOffer { segment, challenge, reader })
+        Some(NamedOffer(Arc::new(Handshake { lending: Arc::downgrade(self), own: OnceLock::new() })))
     }
 }
 
-/// The handshake segment of a peer.
-fn read_handshake(lending: &Weak<Lending>, id: u32) -> Option<Vec<u8>> {
-    let lending = lending.upgrade()?;
-    if lending.named.distrusted.lock().contains(&id) {
-        return None;
+impl HandshakeSegments for Handshake {
+    fn own(&self) -> Option<OwnSegment> {
+        let make = || {
+            let challenge = getrandom::u64().map_err(io::Error::other)?;
+            let file = NamedFile::create(HANDSHAKE_SIZE, random_name)?;
+            file.copy_in(0, &HandshakeSegment::encode(challenge));
+            io::Result::Ok((file, challenge))
+        };
+        let own = self.own.get_or_init(|| {
+            make()
+                .inspect_err(|error| {
+                    tracing::info!(%error, "no shared memory with eclipse-zenoh: payloads cross the link");
+                    self.note(LendingFailure::System);
+                })
+                .ok()
+        });
+        own.as_ref().map(|(file, challenge)| OwnSegment { number: file.id(), challenge: *challenge })
     }
-    let failure = match NamedFile::open(id, NamedAccess::Read) {
-        Ok(file) if file.size() <= HANDSHAKE_SIZE => {
-            let mut bytes = vec![0; file.size()];
-            if file.copy_out(0..bytes.len(), &mut bytes) {
-                if HandshakeSegment::decode(&bytes).is_some() {
-                    return Some(bytes);
+
+    fn read(&self, number: u32) -> Option<Vec<u8>> {
+        if self.lending.upgrade()?.named.distrusted.lock().contains(&number) {
+            return None;
+        }
+        let failure = match NamedFile::open(number, NamedAccess::Read) {
+            Ok(file) if file.size() <= HANDSHAKE_SIZE => {
+                let mut bytes = vec![0; file.size()];
+                if file.copy_out(0..bytes.len(), &mut bytes) {
+                    if HandshakeSegment::decode(&bytes).is_some() {
+                        return Some(bytes);
+                    }
+                    let (size, head) = (file.size(), bytes.get(..24));
+                    tracing::info!(number, size, ?head, "shared memory of a peer has an unknown layout");
                 }
-                let head = bytes.get(..24);
-                tracing::info!(
-                    id,
-                    size = file.size(),
-                    ?head,
-                    "shared memory of a peer has an unknown layout"
-                );
+                LendingFailure::Protocol
             }
-            LendingFailure::Protocol
+            Ok(_) => LendingFailure::Protocol,
+            Err(SegmentError::Owner { .. }) => LendingFailure::User,
+            Err(SegmentError::Io(error)) => match error.kind() {
+                io::ErrorKind::PermissionDenied => LendingFailure::User,
+                io::ErrorKind::NotFound => LendingFailure::Unreachable,
+                _ => LendingFailure::System,
+            },
+            Err(_) => LendingFailure::System,
+        };
+        tracing::debug!(number, reason = failure.word(), "no shared memory with a peer of eclipse-zenoh");
+        self.note(failure);
+        None
+    }
+}
+
+impl Handshake {
+    fn note(&self, failure: LendingFailure) {
+        if let Some(lending) = self.lending.upgrade() {
+            lending.stats.failed[failure as usize].fetch_add(1, Ordering::Relaxed);
         }
-        Ok(_) => LendingFailure::Protocol,
-        Err(SegmentError::Owner { .. }) => LendingFailure::User,
-        Err(SegmentError::Io(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
-            LendingFailure::User
+    }
+}
+
+impl Drop for Handshake {
+    fn drop(&mut self) {
+        // The other side has mapped it, or will not: a process that is killed later leaves no name.
+        if let Some(Some((file, _))) = self.own.get_mut() {
+            file.remove_name();
         }
-        Err(SegmentError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
-            LendingFailure::Unreachable
-        }
-        Err(_) => LendingFailure::System,
-    };
-    tracing::debug!(id, reason = failure.word(), "no shared memory with a peer of eclipse-zenoh");
-    lending.stats.failed[failure as usize].fetch_add(1, Ordering::Relaxed);
-    None
+    }
+}
+
+/// A random number for a name.
+fn random_name() -> io::Result<u32> {
+    getrandom::u32().map_err(io::Error::other)
 }
 
 /// A metadata segment of this session.

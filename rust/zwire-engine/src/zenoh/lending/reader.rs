@@ -194,3 +194,189 @@ impl NamedReader {
         Ok(buffer.freeze())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::SharedMemory;
+    use core::sync::atomic::{AtomicU32, Ordering};
+    use zwire_proto::zenoh::link::named::NamedGeneration;
+
+    /// A neighbour with one payload in its memory.
+    struct Neighbour {
+        handshake: NamedFile,
+        table: NamedFile,
+        data: NamedFile,
+    }
+
+    fn number() -> std::io::Result<u32> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Ok(0x4000_0000 ^ (std::process::id() << 8).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn lending() -> Arc<Lending> {
+        let settings = SharedMemory {
+            enabled: true,
+            implicit: true,
+            pool_size: 1 << 20,
+            threshold: 1,
+            messages: Vec::new(),
+        };
+        Lending::new(&settings, true)
+    }
+
+    const PLACE: usize = 70;
+    const COUNTERS: [u16; Priority::COUNT] = [0, 1, 2, 3, 4, 5, 6, 2809];
+
+    fn place() -> HeaderPlace {
+        HeaderPlace::of(PLACE).unwrap()
+    }
+
+    impl Neighbour {
+        fn new() -> Self {
+            let small = || getrandom::u32().map(|id| id & 0xffff).map_err(std::io::Error::other);
+            let table = NamedFile::create(METADATA_SIZE, small).unwrap();
+            let data = NamedFile::create(100_000, number).unwrap();
+            let handshake = NamedFile::create(HANDSHAKE_SIZE, number).unwrap();
+            data.copy_in(1040, b"hello");
+            for (at, value) in [
+                (place().references(), 2),
+                (place().generation(), 7),
+                (place().segment(), data.id()),
+                (place().offset(), 1040),
+            ] {
+                table.store_u32(at, value);
+            }
+            table.store_u64(place().length(), 5000);
+            Self { handshake, table, data }
+        }
+
+        fn terms(&self) -> NamedTerms {
+            NamedTerms {
+                generation: NamedGeneration::Second,
+                segment: self.handshake.id(),
+                counters: Some(COUNTERS),
+            }
+        }
+
+        fn counter(&self) -> usize {
+            self.terms().counter_offset(Priority::Data).unwrap()
+        }
+
+        fn reset_counters(&self) {
+            self.handshake.store_u32(self.counter(), 1);
+        }
+
+        fn description(&self) -> NamedDescription {
+            let metadata = u16::try_from(self.table.id()).unwrap();
+            NamedDescription { len: 5, metadata, index: PLACE as u16, generation: 7 }
+        }
+
+        /// Reads a payload with one slice; what it gives, and the references and the counter after it.
+        fn read(&self, description: NamedDescription) -> (Result<Payload, Unread>, u32, u32) {
+            self.reset_counters();
+            self.table.store_u32(place().references(), 2);
+            let lending = lending();
+            let reader = NamedReader::new(&self.terms()).unwrap();
+            let sliced = PayloadSlice::encode_all(&[PayloadSlice::Foreign(description.encode())]);
+            let read = reader.read(&lending, &self.terms(), &sliced, Priority::Data);
+            let references = self.table.load_u32(place().references());
+            (read, references, self.handshake.load_u32(self.counter()))
+        }
+    }
+
+    #[test]
+    fn a_payload_is_copied_out_and_given_back() {
+        let neighbour = Neighbour::new();
+        let (read, references, counter) = neighbour.read(neighbour.description());
+        assert_eq!((read.unwrap().into_bytes(), references, counter), (Bytes::from_static(b"hello"), 1, 0));
+        let (at, bit) = place().watchdog();
+        assert_eq!(neighbour.table.load_u64(at), bit, "a sign of life for its owner");
+        // A description that says nothing true.
+        let len = NamedDescription { len: 5000, ..neighbour.description() };
+        assert_eq!(neighbour.read(len).0.unwrap().len(), 5000);
+    }
+
+    #[test]
+    fn payloads_that_are_not_valid_any_more_are_stale() {
+        let neighbour = Neighbour::new();
+        // The header has another payload by now, whose reference is not ours.
+        let other = NamedDescription { generation: 6, ..neighbour.description() };
+        assert_eq!(neighbour.read(other), (Err(Unread::Stale), 2, 0));
+        neighbour.table.store_u32(place().invalidated(), 1);
+        assert_eq!(neighbour.read(neighbour.description()), (Err(Unread::Stale), 1, 0));
+    }
+
+    #[test]
+    fn forged_descriptions_and_headers_lead_nowhere() {
+        let neighbour = Neighbour::new();
+        let right = neighbour.description();
+        for wrong in [
+            NamedDescription { metadata: right.metadata ^ 1, ..right },
+            NamedDescription { index: 32_768, ..right },
+            NamedDescription { len: 5001, ..right },
+            NamedDescription { len: u64::MAX, ..right },
+        ] {
+            let (read, _, counter) = neighbour.read(wrong);
+            assert_eq!((read, counter), (Err(Unread::Unusable), 0), "{wrong:?}");
+        }
+        let table = &neighbour.table;
+        for (at, wrong) in [
+            (place().protocol(), 1),
+            (place().segment(), neighbour.data.id() ^ 1 << 30),
+            (place().offset(), 95_001),
+            (place().offset(), u32::MAX),
+            (place().length() + 4, 1),
+        ] {
+            let before = table.load_u32(at);
+            table.store_u32(at, wrong);
+            let (read, references, counter) = neighbour.read(right);
+            assert_eq!((read, references, counter), (Err(Unread::Unusable), 1, 0), "{at}: {wrong}");
+            table.store_u32(at, before);
+        }
+        assert!(neighbour.read(right).0.is_ok());
+        // Of all slices the neighbour counts each, also when the first one fails.
+        let lending = lending();
+        let reader = NamedReader::new(&neighbour.terms()).unwrap();
+        let wrong = NamedDescription { len: 5001, ..right };
+        let slices = [wrong, right, right].map(|slice| PayloadSlice::Foreign(slice.encode()));
+        neighbour.handshake.store_u32(neighbour.counter(), 3);
+        let sliced = PayloadSlice::encode_all(&slices);
+        assert!(reader.read(&lending, &neighbour.terms(), &sliced, Priority::Data).is_err());
+        assert_eq!(neighbour.handshake.load_u32(neighbour.counter()), 0);
+    }
+
+    #[test]
+    fn truncated_segments_are_an_error() {
+        for cut in [0, 1] {
+            let neighbour = Neighbour::new();
+            let lending = lending();
+            let reader = NamedReader::new(&neighbour.terms()).unwrap();
+            let sliced = PayloadSlice::encode_all(&[PayloadSlice::Foreign(neighbour.description().encode())]);
+            let read = || reader.read(&lending, &neighbour.terms(), &sliced, Priority::Data);
+            assert!(read().is_ok());
+            let file = if cut == 0 { &neighbour.data } else { &neighbour.table };
+            let path = format!("/dev/shm/{}.zenoh", file.id());
+            std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(4096).unwrap();
+            assert_eq!(read(), Err(Unread::Unusable));
+        }
+    }
+
+    #[test]
+    fn segments_of_processes_that_are_gone_are_let_go() {
+        let mut mapped = Mapped::<u32>::new(NamedAccess::Read);
+        let live = NamedFile::create(4096, number).unwrap();
+        assert!(mapped.get(live.id()).is_ok());
+        for _ in 0..2 * MAX_MAPPED {
+            let gone = NamedFile::create(4096, number).unwrap();
+            assert!(mapped.get(gone.id()).is_ok());
+            assert!(mapped.files.len() <= 3);
+        }
+        let many: Vec<_> = (0..2 * MAX_MAPPED).map(|_| NamedFile::create(4096, number).unwrap()).collect();
+        for file in &many {
+            assert!(mapped.get(file.id()).is_ok());
+        }
+        assert_eq!(mapped.files.len(), MAX_MAPPED);
+        assert!(mapped.get(live.id()).is_ok());
+    }
+}

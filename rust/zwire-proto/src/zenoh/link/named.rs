@@ -114,25 +114,32 @@ impl HandshakeSegment {
     }
 }
 
-/// Reads the handshake segment of a peer by its number; `None` if there is none that may be read.
-#[derive(Clone)]
-pub struct SegmentReader(pub Arc<dyn Fn(u32) -> Option<Vec<u8>> + Send + Sync>);
+/// The handshake segment of one side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnSegment {
+    /// Its number.
+    pub number: u32,
+    /// The challenge in it.
+    pub challenge: u64,
+}
 
-impl fmt::Debug for SegmentReader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SegmentReader(..)")
-    }
+/// Access to handshake segments, which exist while a handshake is under way.
+pub trait HandshakeSegments: Send + Sync {
+    /// That of this side, made when it is asked for first; `None` if the system has none.
+    fn own(&self) -> Option<OwnSegment>;
+
+    /// That of a peer by its number, whole; `None` if there is none that may be read.
+    fn read(&self, number: u32) -> Option<Vec<u8>>;
 }
 
 /// Offer of one side.
-#[derive(Clone, Debug)]
-pub struct NamedOffer {
-    /// Number of its handshake segment.
-    pub segment: u32,
-    /// The challenge in it.
-    pub challenge: u64,
-    /// Reads that of the other side.
-    pub reader: SegmentReader,
+#[derive(Clone)]
+pub struct NamedOffer(pub Arc<dyn HandshakeSegments>);
+
+impl fmt::Debug for NamedOffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NamedOffer(..)")
+    }
 }
 
 /// Agreement of both sides of a link on shared memory with names.
@@ -170,6 +177,7 @@ pub enum NamedError {
 /// An answered offer, until the link is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HalfAgreed {
+    own: OwnSegment,
     terms: NamedTerms,
     /// Challenge of the other side.
     theirs: u64,
@@ -177,10 +185,10 @@ pub(super) struct HalfAgreed {
 
 impl NamedOffer {
     /// Extension of INIT SYN.
-    pub(super) fn syn(&self) -> Bytes {
+    pub(super) fn syn(&self) -> Option<Bytes> {
         let mut out = Vec::new();
-        put_vle(&mut out, self.segment.into());
-        out.into()
+        put_vle(&mut out, self.0.own()?.number.into());
+        Some(out.into())
     }
 
     /// What the acceptor agrees to with an opener that has sent this extension of INIT SYN; nothing, if its segment
@@ -193,17 +201,9 @@ impl NamedOffer {
     }
 
     fn read(&self, segment: u32) -> Option<HalfAgreed> {
-        let found = HandshakeSegment::decode(&(self.reader.0)(segment)?)?;
+        let found = HandshakeSegment::decode(&self.0.read(segment)?)?;
         let terms = NamedTerms { generation: found.generation, segment, counters: None };
-        Some(HalfAgreed { terms, theirs: found.challenge })
-    }
-
-    /// Extension of INIT ACK.
-    pub(super) fn ack(&self, agreed: &HalfAgreed) -> Bytes {
-        let mut out = Vec::new();
-        put_vle(&mut out, agreed.theirs);
-        put_vle(&mut out, self.segment.into());
-        out.into()
+        Some(HalfAgreed { own: self.0.own()?, terms, theirs: found.challenge })
     }
 
     /// What the opener agrees to with an acceptor that has sent this extension of INIT ACK.
@@ -213,39 +213,45 @@ impl NamedOffer {
         let segment = r.z32("INIT Shm segment").ok()?;
         r.finish("INIT Shm").ok()?;
         // The echo tells as what the other side has read the segment of this one.
+        let challenge = self.0.own()?.challenge;
         let generation = match echo {
-            echo if echo == self.challenge => NamedGeneration::Second,
-            echo if echo == !self.challenge => NamedGeneration::First,
+            echo if echo == challenge => NamedGeneration::Second,
+            echo if echo == !challenge => NamedGeneration::First,
             _ => return None,
         };
         self.read(segment).filter(|agreed| agreed.terms.generation == generation)
     }
+}
 
-    /// Terms of the link, by the extension in OPEN SYN; `None` if the opener does not agree.
-    pub(super) fn opened(
-        &self,
-        agreed: HalfAgreed,
-        open: Option<&OpenShm>,
-    ) -> Result<Option<NamedTerms>, NamedError> {
-        match (agreed.terms.generation, open) {
+impl HalfAgreed {
+    /// Extension of INIT ACK.
+    pub(super) fn init_ack(&self) -> Bytes {
+        let mut out = Vec::new();
+        put_vle(&mut out, self.theirs);
+        put_vle(&mut out, self.own.number.into());
+        out.into()
+    }
+
+    /// Terms of the acceptor, by the extension in OPEN SYN; `None` if the opener does not agree.
+    pub(super) fn confirm(self, open: Option<&OpenShm>) -> Result<Option<NamedTerms>, NamedError> {
+        let challenge = self.own.challenge;
+        match (self.terms.generation, open) {
             (NamedGeneration::First, Some(OpenShm::Challenge(proof))) => {
-                Ok((*proof == !self.challenge).then_some(agreed.terms))
+                Ok((*proof == !challenge).then_some(self.terms))
             }
             (NamedGeneration::Second, Some(OpenShm::Segments(bytes))) => {
                 let mut r = Reader::new(bytes);
-                if r.vle("OPEN Shm challenge") != Ok(self.challenge) {
+                if r.vle("OPEN Shm challenge") != Ok(challenge) {
                     return Err(NamedError::Challenge);
                 }
-                Ok(Some(NamedTerms { counters: read_counters(&mut r)?, ..agreed.terms }))
+                Ok(Some(NamedTerms { counters: read_counters(&mut r)?, ..self.terms }))
             }
             _ => Ok(None),
         }
     }
-}
 
-impl HalfAgreed {
     /// Extension of OPEN SYN.
-    pub(super) fn syn(&self) -> OpenShm {
+    pub(super) fn open_syn(&self) -> OpenShm {
         match self.terms.generation {
             NamedGeneration::First => OpenShm::Challenge(self.theirs),
             NamedGeneration::Second => {
@@ -258,8 +264,8 @@ impl HalfAgreed {
         }
     }
 
-    /// Terms of the link, by the extension in OPEN ACK; `None` if the acceptor does not agree after all.
-    pub(super) fn opened(self, open: Option<&OpenShm>) -> Result<Option<NamedTerms>, NamedError> {
+    /// Terms of the opener, by the extension in OPEN ACK; `None` if the acceptor does not agree after all.
+    pub(super) fn conclude(self, open: Option<&OpenShm>) -> Result<Option<NamedTerms>, NamedError> {
         match (self.terms.generation, open) {
             (NamedGeneration::First, Some(OpenShm::Challenge(1))) => Ok(Some(self.terms)),
             (NamedGeneration::Second, Some(OpenShm::Segments(bytes))) => {
@@ -406,10 +412,25 @@ mod tests {
         crate::zenoh::wire::testing::unhex(text)
     }
 
-    /// An offer whose reader finds one segment.
+    /// Access to one segment of another side.
+    struct One {
+        challenge: u64,
+        number: u32,
+        segment: Vec<u8>,
+    }
+
+    impl HandshakeSegments for One {
+        fn own(&self) -> Option<OwnSegment> {
+            Some(OwnSegment { number: 1_777_087_424, challenge: self.challenge })
+        }
+
+        fn read(&self, number: u32) -> Option<Vec<u8>> {
+            (number == self.number).then(|| self.segment.clone())
+        }
+    }
+
     fn offer(challenge: u64, number: u32, segment: Vec<u8>) -> NamedOffer {
-        let reader = SegmentReader(Arc::new(move |id| (id == number).then(|| segment.clone())));
-        NamedOffer { segment: 1_777_087_424, challenge, reader }
+        NamedOffer(Arc::new(One { challenge, number, segment }))
     }
 
     fn first(challenge: u64) -> Vec<u8> {
@@ -458,18 +479,18 @@ mod tests {
     /// The bytes that two nodes of 1.10.2 have exchanged.
     #[test]
     fn the_extensions_of_a_real_handshake() {
-        assert_eq!(offer(0, 0, Vec::new()).syn(), unhex("c0e7b0cf06"));
+        assert_eq!(offer(0, 0, Vec::new()).syn(), Some(unhex("c0e7b0cf06")));
         let ours = offer(CHALLENGE, 177_734_990, second(CHALLENGE));
         let ack = unhex("b4f8a0b2e4808e8668 ce8ae054");
         let agreed = ours.acknowledged(&ack).unwrap();
         assert_eq!(agreed.terms.segment, 177_734_990);
-        assert_eq!(ours.ack(&agreed), [&ack[..9], &unhex("c0e7b0cf06")].concat());
+        assert_eq!(agreed.init_ack(), [&ack[..9], &unhex("c0e7b0cf06")].concat());
         let syn = OpenShm::Segments(unhex("b4f8a0b2e4808e8668 01 0001020304050607"));
         let counters = Some([0, 1, 2, 3, 4, 5, 6, 7]);
         let terms = NamedTerms { counters, ..agreed.terms };
-        assert_eq!(ours.opened(agreed, Some(&syn)), Ok(Some(terms)));
+        assert_eq!(agreed.confirm(Some(&syn)), Ok(Some(terms)));
         let ack = OpenShm::Segments(unhex("01 0001020304050607"));
-        assert_eq!(agreed.opened(Some(&ack)), Ok(Some(terms)));
+        assert_eq!(agreed.conclude(Some(&ack)), Ok(Some(terms)));
         assert_eq!(terms.counter_offset(Priority::Data), Some(1048 + 20));
         assert_eq!(agreed.terms.counter_offset(Priority::Data), None);
     }
@@ -488,7 +509,7 @@ mod tests {
                     (OpenShm::Segments(unhex("05 00")), OpenShm::Segments(unhex("00")))
                 }
             };
-            let terms = ours.opened(agreed, Some(&proof)).unwrap().unwrap();
+            let terms = agreed.confirm(Some(&proof)).unwrap().unwrap();
             assert_eq!(open_ack(&terms), ack);
             // As opener.
             let mut echo = Vec::new();
@@ -499,8 +520,8 @@ mod tests {
                 NamedGeneration::First => OpenShm::Challenge(9),
                 NamedGeneration::Second => OpenShm::Segments(unhex("09 00")),
             };
-            assert_eq!(agreed.syn(), expected);
-            assert_eq!(agreed.opened(Some(&ack)), Ok(Some(terms)));
+            assert_eq!(agreed.open_syn(), expected);
+            assert_eq!(agreed.conclude(Some(&ack)), Ok(Some(terms)));
         }
     }
 
@@ -517,16 +538,16 @@ mod tests {
         assert_eq!(ours.acknowledged(&echo.into()), None);
         assert_eq!(ours.acknowledged(&unhex("06 03")), None);
         let agreed = ours.accept(&unhex("03")).unwrap();
-        assert_eq!(ours.opened(agreed, None), Ok(None));
-        assert_eq!(ours.opened(agreed, Some(&OpenShm::Challenge(!5))), Ok(None));
-        let opened = |hex: &str| ours.opened(agreed, Some(&OpenShm::Segments(unhex(hex))));
+        assert_eq!(agreed.confirm(None), Ok(None));
+        assert_eq!(agreed.confirm(Some(&OpenShm::Challenge(!5))), Ok(None));
+        let opened = |hex: &str| agreed.confirm(Some(&OpenShm::Segments(unhex(hex))));
         assert_eq!(opened("06 00"), Err(NamedError::Challenge));
         for counters in ["", "00 00", "01 00010203040506", "01 0001020304050606", "01 000102030405 06 fa15"] {
             assert_eq!(opened(&format!("05 {counters}")), Err(NamedError::Counters), "{counters}");
-            assert!(agreed.opened(Some(&OpenShm::Segments(unhex(counters)))).is_err(), "{counters}");
+            assert!(agreed.conclude(Some(&OpenShm::Segments(unhex(counters)))).is_err(), "{counters}");
         }
-        assert_eq!(agreed.opened(None), Ok(None));
-        assert_eq!(agreed.opened(Some(&OpenShm::Challenge(1))), Ok(None));
+        assert_eq!(agreed.conclude(None), Ok(None));
+        assert_eq!(agreed.conclude(Some(&OpenShm::Challenge(1))), Ok(None));
     }
 
     #[test]

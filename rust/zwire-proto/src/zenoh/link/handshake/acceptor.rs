@@ -85,7 +85,7 @@ impl Acceptor {
                 let named =
                     self.config.named.as_ref().filter(|_| params.lending.is_none()).and_then(|offer| {
                         let agreed = offer.accept(init.ext.shm.as_ref()?)?;
-                        ext.shm = Some(offer.ack(&agreed));
+                        ext.shm = Some(agreed.init_ack());
                         Some(agreed)
                     });
                 let size = HandshakeConfig::size(params.resolution, params.batch_size);
@@ -98,8 +98,8 @@ impl Acceptor {
                 if open.cookie.is_some() =>
             {
                 let mut params = self.opening(&open, *params)?;
-                if let (Some(offer), Some(agreed)) = (&self.config.named, named) {
-                    params.named = offer.opened(agreed, open.ext.shm.as_ref())?;
+                if let Some(agreed) = named {
+                    params.named = agreed.confirm(open.ext.shm.as_ref())?;
                 }
                 let remote = params.remote;
                 self.state = AcceptorState::Admission(Box::new(params));

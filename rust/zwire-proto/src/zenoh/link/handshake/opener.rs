@@ -38,7 +38,7 @@ impl Opener {
         // MultiLink is never announced.
         let ext = InitExt {
             qos: config.qos.then(|| config.qos_link.to_offer()),
-            shm: config.named.as_ref().map(NamedOffer::syn),
+            shm: config.named.as_ref().and_then(NamedOffer::syn),
             auth: config.credentials.as_ref().map(|_| auth::unit()),
             low_latency: config.low_latency(),
             compression: config.compression(),
@@ -83,7 +83,7 @@ impl Opener {
                     (Some(offer), Some(ack)) if params.lending.is_none() => offer.acknowledged(ack),
                     _ => None,
                 };
-                let shm = named.as_ref().map(HalfAgreed::syn);
+                let shm = named.as_ref().map(HalfAgreed::open_syn);
                 let open = Open {
                     lease_ms: self.config.lease_ms(),
                     initial_sn: params.tx_initial_sn,
@@ -100,7 +100,7 @@ impl Opener {
                 check_remote_bound(&open)?;
                 // 1.10.0 and 1.10.1 answer although nothing was offered.
                 if let Some(named) = named {
-                    params.named = named.opened(open.ext.shm.as_ref())?;
+                    params.named = named.conclude(open.ext.shm.as_ref())?;
                 }
                 self.config.complete(&open, *params, false).map(Step::Done)
             }

@@ -9,6 +9,10 @@ use crate::{
             Credentials, QosLink,
             handshake::AuthFailure,
             lending::{ChannelSecret, LendingOffer, LendingTerms},
+            named::{
+                HANDSHAKE_SIZE, HandshakeSegment, HandshakeSegments, NamedGeneration, NamedOffer, NamedTerms,
+                OwnSegment,
+            },
         },
         wire::{Init, Resolution, TransportMessage},
     },
@@ -564,6 +568,76 @@ fn a_door_is_told_to_nodes_that_have_offered_lending() {
     let config = HandshakeConfig { lending, ..acceptor_config() };
     let mut acceptor = Acceptor::new(config, hex(COOKIE_33));
     assert_eq!(syn(&mut acceptor, INIT_SYN), Ok(hex(INIT_ACK)));
+}
+
+/// Segments of two nodes, 1 and 2, the first of which sees itself.
+struct Segments(u32);
+
+impl HandshakeSegments for Segments {
+    fn own(&self) -> Option<OwnSegment> {
+        Some(OwnSegment { number: self.0, challenge: u64::from(self.0) << 40 })
+    }
+
+    fn read(&self, number: u32) -> Option<Vec<u8>> {
+        let mut segment = HandshakeSegment::encode(u64::from(number) << 40);
+        segment.resize(HANDSHAKE_SIZE, 0);
+        (number < 3).then_some(segment)
+    }
+}
+
+#[test]
+fn shared_memory_with_names_needs_both_and_gives_way_to_lending() {
+    let named = |number| Some(NamedOffer(Arc::new(Segments(number))));
+    let terms = |segment| Some(NamedTerms { generation: NamedGeneration::Second, segment, counters: None });
+    for (opener, acceptor, expected) in [
+        (named(1), named(2), (terms(2), terms(1))),
+        (named(1), None, (None, None)),
+        (None, named(2), (None, None)),
+        // The opener, or the acceptor, cannot read the segment of the other.
+        (named(1), named(3), (None, None)),
+        (named(3), named(2), (None, None)),
+    ] {
+        let (opened, accepted) = shake_hands(
+            HandshakeConfig { named: opener, ..opener_config() },
+            HandshakeConfig { named: acceptor, ..acceptor_config() },
+        )
+        .unwrap();
+        assert_eq!((opened.named, accepted.named), expected);
+    }
+    let lending = |byte, door| Some(LendingOffer { secret: ChannelSecret([byte; 16]), door });
+    let (opened, accepted) = shake_hands(
+        HandshakeConfig { named: named(1), lending: lending(1, None), ..opener_config() },
+        HandshakeConfig {
+            named: named(2),
+            lending: lending(2, Some(ChannelSecret([9; 16]))),
+            ..acceptor_config()
+        },
+    )
+    .unwrap();
+    assert!(opened.lending.is_some() && accepted.lending.is_some());
+    assert_eq!((opened.named, accepted.named), (None, None));
+}
+
+/// Sends INIT SYN with the segment 1 and OPEN SYN with these bytes as its Shm extension.
+fn open_with_shm(shm: &str) -> Result<Step, HandshakeError> {
+    let config = HandshakeConfig { named: Some(NamedOffer(Arc::new(Segments(2)))), ..acceptor_config() };
+    let mut acceptor = Acceptor::new(config, hex(COOKIE_33));
+    let ack = syn(&mut acceptor, "810922010203c2010127 01").unwrap();
+    // The challenge of segment 1 is 2 to the power of 40.
+    assert!(ack.ends_with(&hex("c207 808080808020 02 2701")), "{ack:02x?}");
+    acceptor.handle_batch(hex(&format!("c20a0521{COOKIE_33}{shm}")))
+}
+
+#[test]
+fn a_peer_that_counts_on_memory_that_is_not_read_is_refused() {
+    assert!(matches!(open_with_shm("4207 808080808040 00"), Ok(Step::Admit(_))));
+    // No extension that counts: the link goes without.
+    assert!(matches!(open_with_shm("0a"), Ok(Step::Admit(_))));
+    for wrong in ["4207 808080808020 00", "4206 808080808040", "420f 808080808040 01 0001020304050600"] {
+        let error = open_with_shm(wrong).unwrap_err();
+        assert!(matches!(error, HandshakeError::Named(_)), "{wrong}: {error}");
+        assert_eq!(error.close_reason(), Some(CloseReason::GENERIC));
+    }
 }
 
 #[test]
