@@ -98,7 +98,7 @@ _LINK = {
     "rx_shm_failed": Stat(
         "counter",
         "messages",
-        "Network messages dropped, because their payload is in shared memory of the sender.",
+        "Network messages dropped, because their payload in shared memory of the sender cannot be read.",
     ),
     "tx_lent": Stat(
         "counter", "messages", "Network messages queued whose payload the other end reads in shared memory."
@@ -111,7 +111,7 @@ _LINK = {
     "rx_borrowed": Stat(
         "counter",
         "messages",
-        "Network messages that came from a link and whose payload is read in shared memory of the sender.",
+        "Network messages that came from a link and whose payload came in shared memory of the sender.",
     ),
 }
 _LANE = {

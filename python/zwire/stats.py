@@ -73,18 +73,23 @@ class LinkStats(TypedDict):
     rx_messages: int
     """Network messages received."""
     rx_shm_failed: int
-    """Network messages that were dropped, because their payload is in shared memory of the sender."""
+    """Network messages that were dropped, because their payload in shared memory of the sender cannot be
+    read."""
     tx_lent: int
     """Network messages queued whose payload the other end reads in shared memory."""
     tx_unlent: int
     """Network messages with a large payload that crossed the link although it lends: the other end has much
     on loan, or does not know the memory yet."""
     rx_borrowed: int
-    """Network messages received whose payload is read in shared memory of the other end."""
-    lending: Literal["off", "opening", "on", "unreachable", "user", "timed_out", "system", "protocol"]
-    """Whether payloads may stay in shared memory. ``off``: another host, another implementation, or
-    configured; ``unreachable``: another network namespace; ``user``: a process of another user;
-    ``timed_out``, ``system`` and ``protocol``: the channel beside the link failed."""
+    """Network messages received whose payload came in shared memory of the other end."""
+    lending: Literal[
+        "off", "opening", "on", "eclipse", "unreachable", "user", "timed_out", "system", "protocol"
+    ]
+    """Whether payloads may stay in shared memory. ``on``: with a node of zwire; ``eclipse``: with one of
+    eclipse-zenoh; ``off``: both ends have not agreed on it, as on another host; ``unreachable``: another
+    network namespace; ``user``: a process of another user; ``system``: the system has no memory for it;
+    ``timed_out`` and ``protocol``: the channel beside the link failed, or the memory of the other end cannot
+    be read."""
     lanes: dict[str, LaneStats]
     """Lanes by name of the priority, ``control`` to ``background``; ``data`` alone for a link without
     priorities."""
@@ -278,7 +283,7 @@ SESSION: dict[str, Stat] = {
         " on loan, or does not know the memory yet."
     ),
     "link.rx_borrowed": _messages(
-        "Network messages that came from links and whose payload is read in shared memory of the sender."
+        "Network messages that came from links and whose payload came in shared memory of the sender."
     ),
     "lending.pool_full": Stat(
         "counter",
@@ -288,7 +293,8 @@ SESSION: dict[str, Stat] = {
     "lending.failed.unreachable": Stat(
         "counter",
         "links",
-        "Links without shared memory, because the other end is in another network namespace.",
+        "Links without shared memory: the other end is in another network namespace, or has another "
+        "/dev/shm.",
     ),
     "lending.failed.user": Stat(
         "counter", "links", "Links without shared memory, because the other end belongs to another user."
@@ -297,12 +303,16 @@ SESSION: dict[str, Stat] = {
         "counter", "links", "Links without shared memory, because the other end has not answered."
     ),
     "lending.failed.system": Stat(
-        "counter", "links", "Links without shared memory, because the system has no memory or no descriptors."
+        "counter",
+        "links",
+        "Links without shared memory, or pauses of it: the system has no memory, no room in /dev/shm or no "
+        "descriptors, or locks no more memory.",
     ),
     "lending.failed.protocol": Stat(
         "counter",
         "links",
-        "Links without shared memory, because the other end has broken the rules of lending.",
+        "Links without shared memory: the other end has broken the rules, or its memory has an unknown "
+        "layout.",
     ),
     "links": Stat("gauge", "links", "Open links."),
     "links.reconnected": Stat(

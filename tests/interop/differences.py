@@ -257,6 +257,6 @@ ON_PURPOSE = [
     (
         "`zenoh.shm`",
         "shared memory with other processes of eclipse-zenoh",
-        "every name; memory is shared with other processes of zwire, never revoked, and read without a copy",
+        "every name; shares memory with zwire (no copy) and with eclipse-zenoh; never revokes a buffer",
     ),
 ]

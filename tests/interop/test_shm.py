@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from interop.certificates import Authority
-from interop.harness import ECLIPSE, NINE, ZWIRE, eventually, random_bytes, reached, shown
+from interop.harness import ECLIPSE, NINE, QUIET, ZWIRE, Peer, eventually, random_bytes, reached, shown
 from interop.matrix import LINKS, Meeting, Pool, cells
+from nodes import free_port
 
 KIB, MIB = 1 << 10, 1 << 20
 PEERS = [ECLIPSE, NINE]
@@ -395,6 +396,85 @@ def test_a_partner_whose_memory_cannot_be_used_goes_on_without(net, peer):
     stats = client.stats()
     assert stats["link.rx_shm_failed"] >= 1
     assert stats["lending.failed.protocol"] >= 1
+
+
+class Place:
+    """A mount namespace that a process starts in, and a shell command that it starts behind."""
+
+    def __init__(self, command, inside=None):
+        shell = ["sh", "-ec", f'{command}\nexec "$@"', "sh"]
+        enter = (
+            ["nsenter", "--mount", "--target", str(inside.process.pid)] if inside else ["unshare", "--mount"]
+        )
+        self.namespace = self
+        self.prefix = [*enter, *shell]
+
+
+def node_at(net, place, implementation, mode, **settings):
+    peer = Peer(implementation, place)
+    net.peers.append(peer)
+    peer.opened = peer.open(settings={**QUIET, "mode": mode, **settings})
+    return peer
+
+
+OTHER_MEMORY = "mount -t tmpfs -o size=20m tmpfs /dev/shm"
+FILL = "cat /dev/zero > /dev/shm/full 2> /dev/null || true"
+
+
+def exchanged(hub, client):
+    """Whether payloads came in shared memory, from the hub and from the client; all of them arrive."""
+    came = []
+    for sender, receiver in ((hub, client), (client, hub)):
+        receiver.watch(name="sub", key="k")
+        reached(sender, receiver, "sub", "k")
+        for seed in range(8):
+            sender.put(key="k", payload=made(100_000, seed), congestion_control="BLOCK")
+        samples = receiver.received(name="sub", count=8, seconds=20)
+        assert payloads(samples) == sent(*8 * [100_000])
+        came.append(any(sample["shm"] for sample in samples))
+        receiver.undeclare(name="sub")
+    return came
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (f"{OTHER_MEMORY}; {FILL}", "system"),
+        (f"{OTHER_MEMORY}; mount -o remount,ro /dev/shm", "system"),
+        ("umount /dev/shm 2> /dev/null || true; mount -t tmpfs tmpfs /dev; mknod /dev/null c 1 3", "system"),
+        (OTHER_MEMORY, "unreachable"),
+    ],
+    ids=["full", "read-only", "absent", "another"],
+)
+def test_a_node_without_the_memory_of_its_neighbour(net, command, reason):
+    port = free_port()
+    hub = node_at(net, Place(command), ZWIRE, "router", **{"listen/endpoints": [f"tcp/127.0.0.1:{port}"]})
+    hub.endpoint = f"tcp/127.0.0.1:{port}"
+    assert exchanged(hub, net.client(ECLIPSE, hub)) == [False, False]
+    # As opener it makes a handshake segment, or cannot.
+    far = net.hub(ECLIPSE)
+    near = node_at(net, Place(command), ZWIRE, "client", **{"connect/endpoints": [far.endpoint]})
+    assert exchanged(far, near) == [False, False]
+    assert hub.stats()["lending.failed.unreachable"] == 1
+    if reason == "system":
+        assert near.stats()["lending.failed.system"] == 1
+
+
+def test_memory_that_is_full_or_must_not_be_locked_is_not_used(net):
+    """The neighbour has made its memory before; ours has no place, or would be of no use to its readers."""
+    port = free_port()
+    endpoint = {"listen/endpoints": [f"tcp/127.0.0.1:{port}"]}
+    far = node_at(net, Place(OTHER_MEMORY), ECLIPSE, "router", **endpoint)
+    far.endpoint = f"tcp/127.0.0.1:{port}"
+    connect = {"connect/endpoints": [far.endpoint]}
+    locked = Place('ulimit -l 64; set -- setpriv --bounding-set=-ipc_lock -- "$@"', far)
+    near = node_at(net, locked, ZWIRE, "client", **connect)
+    assert exchanged(near, far) == [False, True]
+    assert near.stats()["lending.failed.system"] >= 1
+    assert near.stats()["per_link"][0]["lending"] == "system"
+    other = node_at(net, Place(FILL, far), ZWIRE, "client", **connect)
+    assert exchanged(other, far)[0] is False
+    assert other.stats()["lending.failed.system"] >= 1
 
 
 def varint(value):

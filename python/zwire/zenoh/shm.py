@@ -1,8 +1,9 @@
 """Memory that processes on one machine share, with the names of ``zenoh.shm``.
 
 A buffer of a :class:`ShmProvider` is written in place and then sent: processes of zwire on the same host read
-it there, others get its bytes over the link. Programs need no provider: sessions place large payloads in
-shared memory by themselves, and ``publisher.loan()`` gives memory to write to.
+it there, those of eclipse-zenoh read a copy in shared memory, and others get its bytes over the link.
+Programs need no provider: sessions place large payloads in shared memory by themselves, and
+``publisher.loan()`` gives memory to write to.
 """
 
 from __future__ import annotations

@@ -115,6 +115,14 @@ impl NamedFile {
         Ok(Self { mapping: Mapping::new(fd, size, READ_WRITE)?.named(name) })
     }
 
+    /// Keeps its pages in memory, as readers of Eclipse Zenoh do: where that is not allowed, the file is of no use to them.
+    ///
+    /// # Errors
+    /// The system locks no more memory for this process.
+    pub fn lock(&self) -> io::Result<()> {
+        self.mapping.lock()
+    }
+
     /// Maps the file of another process.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use core::fmt;
 use parking_lot::Mutex;
 use std::{
     collections::BTreeMap,
+    io,
     sync::{Arc, Weak},
 };
 
@@ -123,18 +124,26 @@ impl Pool {
     /// A segment without chunks is given up for a larger one.
     #[must_use]
     pub fn allocate(&self, len: usize) -> Option<Chunk> {
-        let room = len.max(1).checked_next_multiple_of(ALIGN)?;
-        if !self.0.is_here() {
-            return None;
-        }
+        self.try_allocate(len).ok().flatten()
+    }
+
+    /// The same; `None` if all is on loan.
+    ///
+    /// # Errors
+    /// A segment is needed, and the system refuses it.
+    pub fn try_allocate(&self, len: usize) -> io::Result<Option<Chunk>> {
+        let Some(room) = len.max(1).checked_next_multiple_of(ALIGN).filter(|_| self.0.is_here()) else {
+            return Ok(None);
+        };
         let mut slabs = self.0.slabs.lock();
         let known = |slab: &mut Slab| Some((slab.segment.memory().clone(), slab.take(room)?));
-        let (memory, offset) = match slabs.by_start.values_mut().find_map(known) {
-            Some(found) => found,
+        let found = match slabs.by_start.values_mut().find_map(known) {
+            Some(found) => Some(found),
             None => slabs.grow(room, &self.0)?,
         };
+        let Some((memory, offset)) = found else { return Ok(None) };
         slabs.lent += room;
-        Some(Chunk { pool: Arc::downgrade(&self.0), memory, offset, room, len })
+        Ok(Some(Chunk { pool: Arc::downgrade(&self.0), memory, offset, room, len }))
     }
 
     /// Bytes that are left of the bound: a chunk of that size may not find them in one piece.
@@ -158,26 +167,25 @@ impl Shared {
 
 impl Slabs {
     #[cold]
-    fn grow(&mut self, room: usize, shared: &Shared) -> Option<(Memory, usize)> {
+    fn grow(&mut self, room: usize, shared: &Shared) -> io::Result<Option<(Memory, usize)>> {
         let bound = shared.bound;
-        let size = room.max(SEGMENT.min(bound)).checked_next_multiple_of(PAGE)?;
-        if size > bound {
-            return None;
-        }
+        let size = room.max(SEGMENT.min(bound)).checked_next_multiple_of(PAGE);
+        let Some(size) = size.filter(|size| *size <= bound) else { return Ok(None) };
         while self.bytes + size > bound {
-            let unused = self.by_start.iter().find(|(_, slab)| slab.is_unused()).map(|(start, _)| *start)?;
-            let gone = self.by_start.remove(&unused)?;
+            let unused = self.by_start.iter().find(|(_, slab)| slab.is_unused()).map(|(start, _)| *start);
+            let Some(gone) = unused.and_then(|start| self.by_start.remove(&start)) else { return Ok(None) };
             self.bytes -= gone.segment.size();
         }
         let segment = match shared.new_name {
             None => Segment::create(size),
             Some(new_name) => Segment::create_named(size, new_name),
         };
-        let mut slab = Slab::new(segment.ok()?);
-        let (memory, offset) = (slab.segment.memory().clone(), slab.take(room)?);
+        let mut slab = Slab::new(segment?);
+        let Some(offset) = slab.take(room) else { return Ok(None) };
+        let memory = slab.segment.memory().clone();
         self.bytes += memory.size();
         self.by_start.insert(memory.address(), slab);
-        Some((memory, offset))
+        Ok(Some((memory, offset)))
     }
 }
 

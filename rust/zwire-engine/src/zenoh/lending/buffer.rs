@@ -92,7 +92,7 @@ impl SharedPool {
         #[cfg(target_os = "linux")]
         set_explicit();
         #[cfg(target_os = "linux")]
-        return allocate_in(&self.pool, len).map(PayloadBuffer::shared);
+        return allocate_in(&self.pool, len).ok().flatten().map(PayloadBuffer::shared);
         #[cfg(not(target_os = "linux"))]
         None
     }

@@ -5,13 +5,8 @@ use super::{
     borrower::Borrowed,
     door::{Ticket, name_of},
     lender::{self, Lending, LoanBook, Loans, Partner},
-    link::LinkLending,
-    named,
 };
-use crate::{
-    rt::clock,
-    zenoh::{link::Link, shared::SessionShared},
-};
+use crate::{rt::clock, zenoh::link::Link};
 use bytes::Bytes;
 use core::{
     sync::atomic::{AtomicU8, Ordering},
@@ -245,22 +240,6 @@ pub(super) async fn receive(
     }
 }
 
-/// Starts lending on a link if both of its sides have offered it. An acceptor passes its `ticket`.
-pub(crate) fn start(shared: &Arc<SessionShared>, link: &Arc<Link>, ticket: Option<Ticket>) {
-    if let Some(terms) = link.params.lending {
-        // Not a task of the session, which may close before its neighbours have dropped what is on loan.
-        shared.runtime.spawn(run(shared.lending.clone(), link.clone(), terms, ticket));
-    } else if let Some(terms) = link.params.named {
-        match named::start(&shared.lending, link, terms) {
-            Ok(own) => {
-                link.set_lending(Ok(LinkLending::Named(own.clone())));
-                shared.runtime.spawn(named::run(own, link.clone()));
-            }
-            Err(failure) => link.set_lending(Err(failure)),
-        }
-    }
-}
-
 /// Opens the channel: connects to the door of an acceptor, or takes what its opener has connected.
 async fn open(terms: LendingTerms, ticket: Option<Ticket>) -> Result<AsyncFd<Arc<Channel>>, LendingFailure> {
     let system = |error: io::Error| {
@@ -303,7 +282,14 @@ async fn open(terms: LendingTerms, ticket: Option<Ticket>) -> Result<AsyncFd<Arc
 }
 
 /// Task of the channel of a link. It goes on after the link until the other side has dropped what it has borrowed.
-async fn run(lending: Arc<Lending>, link: Arc<Link>, terms: LendingTerms, ticket: Option<Ticket>) {
+/// `set_lending` is called with the loans, or with the reason for which there are none.
+pub(super) async fn run(
+    lending: Arc<Lending>,
+    link: Arc<Link>,
+    terms: LendingTerms,
+    ticket: Option<Ticket>,
+    set_lending: impl FnOnce(Result<Arc<ChannelLending>, LendingFailure>) + Send,
+) {
     let opened = tokio::select! {
         opened = tokio::time::timeout(OPENING, open(terms, ticket)) => opened,
         () = link.closed() => return,
@@ -311,14 +297,14 @@ async fn run(lending: Arc<Lending>, link: Arc<Link>, terms: LendingTerms, ticket
     let channel = match opened.unwrap_or(Err(LendingFailure::TimedOut)) {
         Ok(channel) => channel,
         Err(failure) => {
-            lending.stats.failed[failure as usize].fetch_add(1, Ordering::Relaxed);
+            lending.note_failure(failure);
             tracing::debug!(peer = link.peer, reason = failure.word(), "no shared memory with a peer");
-            link.set_lending(Err(failure));
+            set_lending(Err(failure));
             return;
         }
     };
     let own = Arc::new(ChannelLending::new(lending.clone(), channel.get_ref().clone()));
-    link.set_lending(Ok(LinkLending::Channel(own.clone())));
+    set_lending(Ok(own.clone()));
     lender::add(Arc::downgrade(&own) as Weak<dyn LoanBook>);
     tracing::debug!(peer = link.peer, "shared memory with a peer");
     let mut link = Some(link);
@@ -371,7 +357,7 @@ async fn run(lending: Arc<Lending>, link: Arc<Link>, terms: LendingTerms, ticket
         {
             (failed, partner) = (true, None);
             own.fail(failure);
-            lending.stats.failed[failure as usize].fetch_add(1, Ordering::Relaxed);
+            lending.note_failure(failure);
         }
     }
     drop(partner);

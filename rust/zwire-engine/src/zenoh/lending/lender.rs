@@ -1,6 +1,6 @@
 //! [`Lending`]: the pool of a session; [`Loans`]: what a link has on loan.
 
-use super::{LendingStats, buffer::PayloadBuffer, door::Doors, named::NamedMemory};
+use super::{LendingFailure, LendingStats, buffer::PayloadBuffer, door::Doors, files::NamedMemory};
 use crate::{
     config::{SharedMemory, SharedMessage},
     net::io::Io,
@@ -16,6 +16,7 @@ use core::{
 };
 use parking_lot::Mutex;
 use std::{
+    io,
     os::fd::AsFd,
     sync::{Arc, Weak},
 };
@@ -63,12 +64,13 @@ pub(super) fn collect() {
     lending_links().iter().for_each(|link| link.take_returns());
 }
 
-/// A chunk of a pool, if need be one that borrowers have returned.
-pub(super) fn allocate_in(pool: &Pool, len: usize) -> Option<Chunk> {
-    pool.allocate(len).or_else(|| {
-        collect();
-        pool.allocate(len)
-    })
+/// A chunk of a pool, if need be one that borrowers have returned. An error says that the system has no memory.
+pub(super) fn allocate_in(pool: &Pool, len: usize) -> io::Result<Option<Chunk>> {
+    if let Some(chunk) = pool.try_allocate(len)? {
+        return Ok(Some(chunk));
+    }
+    collect();
+    pool.try_allocate(len)
 }
 
 /// Lending of one session.
@@ -141,7 +143,7 @@ impl Lending {
     #[inline]
     fn is_wanted(&self, kind: SharedMessage, len: usize) -> bool {
         len >= self.settings.threshold
-            && (self.partners.load(Ordering::Relaxed) > 0 || self.named.partners.load(Ordering::Relaxed) > 0)
+            && (self.partners.load(Ordering::Relaxed) > 0 || self.named.is_used())
             && self.is_implicit(kind)
     }
 
@@ -153,8 +155,8 @@ impl Lending {
 
     /// The pool that all links read which lend, if they are of one kind; else that of links with channels.
     fn pool(&self) -> &Pool {
-        let named = self.named.partners.load(Ordering::Relaxed) > 0;
-        if named && self.partners.load(Ordering::Relaxed) == 0 { &self.named.pool } else { &self.pool }
+        let has_channels = self.partners.load(Ordering::Relaxed) > 0;
+        if self.named.is_used() && !has_channels { &self.named.pool } else { &self.pool }
     }
 
     #[inline(never)]
@@ -203,7 +205,7 @@ impl Lending {
     /// Memory for a copy of a payload that was received: in the pool, from which it can be lent on, as far as it has
     /// room. `None` if the system has no memory.
     pub(super) fn room_for_copy(&self, len: usize) -> Option<PayloadBuffer> {
-        let chunk = if self.birth.is_here() { allocate_in(self.pool(), len) } else { None };
+        let chunk = if self.birth.is_here() { allocate_in(self.pool(), len).ok().flatten() } else { None };
         chunk.map(PayloadBuffer::shared).or_else(|| PayloadBuffer::private(len))
     }
 
@@ -213,11 +215,22 @@ impl Lending {
         if !self.birth.is_here() {
             return None;
         }
-        let chunk = allocate_in(pool, len);
+        let chunk = allocate_in(pool, len).unwrap_or_else(|error| {
+            if core::ptr::eq(pool, &raw const self.named.pool) {
+                self.named.pause(&error);
+                self.note_failure(LendingFailure::System);
+            }
+            None
+        });
         if chunk.is_none() {
             self.stats.pool_full.fetch_add(1, Ordering::Relaxed);
         }
         chunk
+    }
+
+    /// Counts a link, or a part of the memory, that cannot be used.
+    pub(super) fn note_failure(&self, failure: LendingFailure) {
+        self.stats.failed[failure as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether a payload of that size should [wait for room](Self::wait_room) before it is sent.

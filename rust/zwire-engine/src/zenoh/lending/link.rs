@@ -1,6 +1,12 @@
 //! [`LinkLending`]: what a link has on loan, with either kind of neighbour.
 
-use super::{Lend, LendingState, Unread, channel::ChannelLending, named::NamedLending};
+use super::{
+    Lend, LendingState, Unread,
+    channel::{self, ChannelLending},
+    door::Ticket,
+    named::{self, NamedLending},
+};
+use crate::zenoh::{link::Link, shared::SessionShared};
 use std::sync::Arc;
 use zwire_proto::zenoh::{Payload, Priority, wire::NetworkMessage};
 
@@ -54,5 +60,20 @@ impl LinkLending {
             Self::Channel(_) => true,
             Self::Named(lending) => lending.is_found(),
         }
+    }
+}
+
+/// Starts lending on a link if both of its sides have agreed on it. An acceptor passes its `ticket`.
+pub(crate) fn start(shared: &Arc<SessionShared>, link: &Arc<Link>, ticket: Option<Ticket>) {
+    if let Some(terms) = link.params.lending {
+        let target = link.clone();
+        let set = move |opened: Result<_, _>| target.set_lending(opened.map(LinkLending::Channel));
+        // Not a task of the session, which may close before its neighbours have dropped what is on loan.
+        shared.runtime.spawn(channel::run(shared.lending.clone(), link.clone(), terms, ticket, set));
+    } else if let Some(terms) = link.params.named
+        && let Some(own) = named::start(&shared.lending, link, terms)
+    {
+        link.set_lending(Ok(LinkLending::Named(own.clone())));
+        shared.runtime.spawn(named::run(own, link.clone()));
     }
 }

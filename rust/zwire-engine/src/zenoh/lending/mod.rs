@@ -21,6 +21,8 @@ mod channel;
 #[cfg(target_os = "linux")]
 mod door;
 #[cfg(target_os = "linux")]
+mod files;
+#[cfg(target_os = "linux")]
 mod lender;
 #[cfg(target_os = "linux")]
 mod link;
@@ -34,7 +36,11 @@ pub use buffer::{PayloadBuffer, SharedPool, is_shared};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use absent::{Lending, LinkLending, Ticket, start};
 #[cfg(target_os = "linux")]
-pub(crate) use {channel::start, door::Ticket, lender::Lending, link::LinkLending};
+pub(crate) use {
+    door::Ticket,
+    lender::Lending,
+    link::{LinkLending, start},
+};
 
 /// Reason for which a link does not lend although both sides have offered it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

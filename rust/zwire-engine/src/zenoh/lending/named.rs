@@ -1,4 +1,4 @@
-//! [`NamedMemory`]: shared memory of a session with neighbours of Eclipse Zenoh; [`NamedLending`]: that of a link.
+//! [`NamedLending`]: shared memory of a link with a neighbour of Eclipse Zenoh, and how both agree on it.
 //!
 //! Payloads of theirs are copied out, and are valid if they still are after the copy. Payloads for them are chunks of a
 //! pool in files with names, with a header for each payload and link: what one link has on loan is known without the
@@ -6,18 +6,19 @@
 
 use super::{
     Lend, LendingFailure, Unread,
+    files::{NamedLoan, random_name},
     lender::{self, Lending, LoanBook, Partner},
     reader::NamedReader,
 };
 use crate::{config::SharedMessage, net::io::Io, rt::clock, zenoh::link::Link};
 use bytes::Bytes;
 use core::{
-    sync::atomic::{AtomicU8, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 use parking_lot::Mutex;
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::VecDeque,
     io,
     sync::{Arc, OnceLock, Weak},
 };
@@ -26,62 +27,14 @@ use zwire_proto::zenoh::{
     Payload, Priority,
     link::{
         lending::MAX_LOANS,
-        named::{
-            HANDSHAKE_SIZE, HEADERS, HandshakeSegment, HandshakeSegments, HeaderPlace, METADATA_SIZE,
-            NamedOffer, NamedTerms, OwnSegment,
-        },
+        named::{HANDSHAKE_SIZE, HandshakeSegment, HandshakeSegments, NamedOffer, NamedTerms, OwnSegment},
     },
-    wire::{NamedDescription, NetworkMessage, PayloadSlice, ResponseBody},
+    wire::{CloseReason, NamedDescription, NetworkMessage, PayloadSlice, ResponseBody},
 };
-use zwire_shm::{NamedAccess, NamedFile, Place, Pool, SegmentError};
+use zwire_shm::{NamedAccess, NamedFile, Place, SegmentError};
 
 /// Interval at which returned loans are taken on a link that lends nothing more.
 const SWEEP: Duration = Duration::from_millis(500);
-
-/// Peers whose memory could not be read, by their handshake segments: links with them go without.
-const MAX_DISTRUSTED: usize = 1024;
-
-/// Shared memory with names of one session.
-pub(super) struct NamedMemory {
-    pub(super) pool: Pool,
-    /// The metadata segment that headers are taken from.
-    table: Mutex<Option<Arc<HeaderTable>>>,
-    /// Number of links that lend.
-    pub(super) partners: AtomicUsize,
-    distrusted: Mutex<HashSet<u32>>,
-}
-
-impl NamedMemory {
-    pub(super) fn new(bound: usize) -> Self {
-        Self {
-            pool: Pool::named(bound, random_name),
-            table: Mutex::default(),
-            partners: AtomicUsize::new(0),
-            distrusted: Mutex::default(),
-        }
-    }
-
-    /// A header, and the metadata segment that it is in.
-    fn header(&self) -> io::Result<(Arc<HeaderTable>, u16)> {
-        let mut current = self.table.lock();
-        if let Some(table) = &*current
-            && let Some(index) = table.take()
-        {
-            return Ok((table.clone(), index));
-        }
-        let table = Arc::new(HeaderTable::new()?);
-        let index = table.take().ok_or(io::ErrorKind::OutOfMemory)?;
-        *current = Some(table.clone());
-        Ok((table, index))
-    }
-
-    fn distrust(&self, segment: u32) {
-        let mut distrusted = self.distrusted.lock();
-        if distrusted.len() < MAX_DISTRUSTED {
-            distrusted.insert(segment);
-        }
-    }
-}
 
 /// Handshake segments of one handshake.
 struct Handshake {
@@ -119,7 +72,7 @@ impl HandshakeSegments for Handshake {
     }
 
     fn read(&self, number: u32) -> Option<Vec<u8>> {
-        if self.lending.upgrade()?.named.distrusted.lock().contains(&number) {
+        if self.lending.upgrade()?.named.is_distrusted(number) {
             return None;
         }
         let failure = match NamedFile::open(number, NamedAccess::Read) {
@@ -151,9 +104,7 @@ impl HandshakeSegments for Handshake {
 
 impl Handshake {
     fn note(&self, failure: LendingFailure) {
-        if let Some(lending) = self.lending.upgrade() {
-            lending.stats.failed[failure as usize].fetch_add(1, Ordering::Relaxed);
-        }
+        self.lending.upgrade().inspect(|lending| lending.note_failure(failure));
     }
 }
 
@@ -163,125 +114,6 @@ impl Drop for Handshake {
         if let Some(Some((file, _))) = self.own.get_mut() {
             file.remove_name();
         }
-    }
-}
-
-/// A random number for a name.
-fn random_name() -> io::Result<u32> {
-    getrandom::u32().map_err(io::Error::other)
-}
-
-/// A metadata segment of this session.
-struct HeaderTable {
-    file: NamedFile,
-    free: Mutex<FreeHeaders>,
-}
-
-#[derive(Default)]
-struct FreeHeaders {
-    free: Vec<u16>,
-    /// Those from here on were never used.
-    unused: usize,
-    /// Those of loans whose link has ended, and which somebody may still count down.
-    stuck: Vec<u16>,
-}
-
-impl HeaderTable {
-    fn new() -> io::Result<Self> {
-        let file = NamedFile::create(METADATA_SIZE, || Ok(random_name()? & u32::from(u16::MAX)))?;
-        Ok(Self { file, free: Mutex::default() })
-    }
-
-    fn place(index: u16) -> HeaderPlace {
-        // A number that `take` has given.
-        HeaderPlace::of(index.into()).unwrap_or_else(|| unreachable!("{index} is below {HEADERS}"))
-    }
-
-    fn take(&self) -> Option<u16> {
-        let mut free = self.free.lock();
-        if let Some(index) = free.free.pop() {
-            return Some(index);
-        }
-        if free.unused < HEADERS {
-            free.unused += 1;
-            return u16::try_from(free.unused - 1).ok();
-        }
-        let stuck = core::mem::take(&mut free.stuck);
-        for index in stuck {
-            let list = if self.is_returned(index) { &mut free.free } else { &mut free.stuck };
-            list.push(index);
-        }
-        free.free.pop()
-    }
-
-    /// Whether only this side counts on it.
-    fn is_returned(&self, index: u16) -> bool {
-        self.file.load_u32(Self::place(index).references()) <= 1
-    }
-
-    /// Whether a reader has given a sign of life since this was asked last.
-    fn take_sign(&self, index: u16) -> bool {
-        let (at, bit) = Self::place(index).watchdog();
-        let found = self.file.load_u64(at) & bit != 0;
-        if found {
-            self.file.clear_bits(at, bit);
-        }
-        found
-    }
-}
-
-/// A payload that one link has on loan.
-struct NamedLoan {
-    table: Arc<HeaderTable>,
-    index: u16,
-    bytes: Bytes,
-    /// Signs of life of its readers.
-    signs: u8,
-}
-
-impl NamedLoan {
-    /// Puts bytes on loan that are at `offset` of a segment.
-    fn begin(
-        memory: &NamedMemory,
-        bytes: Bytes,
-        segment: u32,
-        offset: u32,
-    ) -> io::Result<(Self, NamedDescription)> {
-        let (table, index) = memory.header()?;
-        let (place, file) = (HeaderTable::place(index), &table.file);
-        let generation = file.load_u32(place.generation()).wrapping_add(1);
-        let (at, bit) = place.watchdog();
-        file.clear_bits(at, bit);
-        file.store_u32(place.invalidated(), 0);
-        file.store_u32(place.generation(), generation);
-        file.store_u32(place.protocol(), 0);
-        file.store_u32(place.segment(), segment);
-        file.store_u32(place.offset(), offset);
-        file.store_u64(place.length(), bytes.len() as u64);
-        // One reference is ours: a reader that is alone may write.
-        file.store_u32(place.references(), 2);
-        let metadata = u16::try_from(file.id()).map_err(io::Error::other)?;
-        let description = NamedDescription { len: bytes.len() as u64, metadata, index, generation };
-        Ok((Self { table, index, bytes, signs: 0 }, description))
-    }
-
-    fn is_returned(&self) -> bool {
-        self.table.is_returned(self.index)
-    }
-
-    /// Whether a reader has mapped it, or has had it. A reader gives its first sign of life before it opens the data
-    /// segment, and one every 50 ms after that.
-    fn is_found(&mut self) -> bool {
-        const SIGNS: u8 = 3;
-        if self.table.take_sign(self.index) {
-            self.signs = self.signs.saturating_add(1);
-        }
-        self.signs >= SIGNS || self.is_returned()
-    }
-
-    /// Ends it: nobody has a reference.
-    fn end(self) {
-        self.table.free.lock().free.push(self.index);
     }
 }
 
@@ -335,20 +167,16 @@ pub(crate) struct NamedLending {
     loans: Mutex<NamedLoans>,
     /// The first loan begins while there is none.
     begun: Notify,
-    /// 0: on, else a [`LendingFailure`] plus one.
-    failure: AtomicU8,
+    /// The memory of the other side cannot be read.
+    is_unusable: AtomicBool,
 }
 
 impl NamedLending {
     pub(super) fn failure(&self) -> Option<LendingFailure> {
-        let at = self.failure.load(Ordering::Relaxed).checked_sub(1)?;
-        LendingFailure::ALL.get(usize::from(at)).copied()
-    }
-
-    fn fail(&self, failure: LendingFailure) {
-        if self.failure.swap(failure as u8 + 1, Ordering::Relaxed) == 0 {
-            self.lending.stats.failed[failure as usize].fetch_add(1, Ordering::Relaxed);
+        if self.is_unusable.load(Ordering::Relaxed) {
+            return Some(LendingFailure::Protocol);
         }
+        self.lending.named.is_paused().then_some(LendingFailure::System)
     }
 
     /// Puts the payload of a message on loan, if it is large or in shared memory already.
@@ -380,8 +208,8 @@ impl NamedLending {
             Ok(Some(slices)) => slices,
             Ok(None) => return Lend::Unlent,
             Err(error) => {
-                tracing::info!(%error, "no more shared memory with a peer: payloads cross the link");
-                self.fail(LendingFailure::System);
+                self.lending.named.pause(&error);
+                self.lending.note_failure(LendingFailure::System);
                 return Lend::Unlent;
             }
         };
@@ -453,10 +281,7 @@ impl NamedLending {
         for slice in slices.into_iter().flatten().flatten() {
             let PayloadSlice::Foreign(bytes) = slice else { continue };
             let Ok(description) = NamedDescription::decode(&bytes) else { continue };
-            let is_it = |loan: &NamedLoan| {
-                loan.index == description.index && loan.table.file.id() == u32::from(description.metadata)
-            };
-            if let Some(at) = loans.loans.iter().rposition(is_it)
+            if let Some(at) = loans.loans.iter().rposition(|loan| loan.is_of(&description))
                 && let Some(loan) = loans.loans.remove(at)
             {
                 loans.bytes -= loan.bytes.len();
@@ -468,8 +293,8 @@ impl NamedLending {
     /// The payload that descriptions of the other side stand for.
     pub(super) fn borrow(&self, sliced: &Payload, priority: Priority) -> Result<Payload, Unread> {
         let read = self.reader.read(&self.lending, &self.terms, sliced, priority);
-        if read == Err(Unread::Unusable) {
-            self.fail(LendingFailure::Protocol);
+        if read == Err(Unread::Unusable) && !self.is_unusable.swap(true, Ordering::Relaxed) {
+            self.lending.note_failure(LendingFailure::Protocol);
             self.lending.named.distrust(self.terms.segment);
         }
         read
@@ -487,10 +312,7 @@ impl NamedLending {
         loans.take_returns();
         loans.bytes = 0;
         for loan in loans.loans.drain(..) {
-            if let Some(place) = Place::of(&loan.bytes) {
-                self.lending.named.pool.retire(&place.memory);
-            }
-            loan.table.free.lock().stuck.push(loan.index);
+            loan.abandon(&self.lending.named);
         }
     }
 }
@@ -524,27 +346,38 @@ const fn kind_of(message: &NetworkMessage) -> Option<SharedMessage> {
     }
 }
 
-/// Starts lending on a link with these terms.
+/// Starts lending on a link with these terms. `None` if the counters of the peer cannot be mapped, which counts on them:
+/// the link is closed, and the next one goes without.
 pub(super) fn start(
     lending: &Arc<Lending>,
     link: &Arc<Link>,
     terms: NamedTerms,
-) -> Result<Arc<NamedLending>, LendingFailure> {
-    let reader = NamedReader::new(&terms).map_err(|error| {
-        tracing::debug!(%error, peer = link.peer, "the counters of a peer cannot be mapped");
-        LendingFailure::System
-    })?;
+) -> Option<Arc<NamedLending>> {
+    let reader = match NamedReader::new(&terms) {
+        Ok(reader) => reader,
+        Err(error) => {
+            tracing::warn!(
+                %error, peer = link.peer, zid = %link.params.remote.zid,
+                "the counters of a peer for shared memory cannot be mapped: closing the link; the next one goes without"
+            );
+            lending.note_failure(LendingFailure::System);
+            lending.named.distrust(terms.segment);
+            link.finish(CloseReason::GENERIC);
+            link.close();
+            return None;
+        }
+    };
     let own = Arc::new(NamedLending {
         lending: lending.clone(),
         terms,
         reader,
         loans: Mutex::default(),
         begun: Notify::new(),
-        failure: AtomicU8::new(0),
+        is_unusable: AtomicBool::new(false),
     });
     lender::add(Arc::downgrade(&own) as Weak<dyn LoanBook>);
     tracing::debug!(peer = link.peer, ?terms.generation, "shared memory with a peer of eclipse-zenoh");
-    Ok(own)
+    Some(own)
 }
 
 /// Task of a link that lends: takes returned loans while there are some, and ends them with the link.

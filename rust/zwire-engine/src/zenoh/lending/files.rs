@@ -1,0 +1,233 @@
+//! [`NamedMemory`]: files in `/dev/shm` of a session, for neighbours of Eclipse Zenoh.
+
+use crate::rt::clock;
+use bytes::Bytes;
+use core::{
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    time::Duration,
+};
+use parking_lot::Mutex;
+use std::{collections::HashSet, io, sync::Arc};
+use zwire_proto::zenoh::{
+    link::named::{HEADERS, HeaderPlace, METADATA_SIZE},
+    wire::NamedDescription,
+};
+use zwire_shm::{NamedFile, Place, Pool};
+
+/// Time for which the system is not asked again for memory that it has refused.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Peers whose memory could not be read, by their handshake segments: links with them go without.
+const MAX_DISTRUSTED: usize = 1024;
+
+/// Shared memory with names of one session.
+pub(super) struct NamedMemory {
+    pub(super) pool: Pool,
+    /// The metadata segment that headers are taken from.
+    table: Mutex<Option<Arc<HeaderTable>>>,
+    /// Number of links that lend.
+    pub(super) partners: AtomicUsize,
+    /// Time until which the system is not asked for memory, in milliseconds; 0 if it has given some.
+    paused_ms: AtomicU64,
+    distrusted: Mutex<HashSet<u32>>,
+}
+
+impl NamedMemory {
+    pub(super) fn new(bound: usize) -> Self {
+        Self {
+            pool: Pool::named(bound, random_name),
+            table: Mutex::default(),
+            partners: AtomicUsize::new(0),
+            paused_ms: AtomicU64::new(0),
+            distrusted: Mutex::default(),
+        }
+    }
+
+    /// Whether payloads are placed there.
+    pub(super) fn is_used(&self) -> bool {
+        self.partners.load(Ordering::Relaxed) > 0 && !self.is_paused()
+    }
+
+    /// Whether the system has refused memory a moment ago.
+    pub(super) fn is_paused(&self) -> bool {
+        let until = self.paused_ms.load(Ordering::Relaxed);
+        if until == 0 {
+            return false;
+        }
+        let over = clock::mono() >= Duration::from_millis(until);
+        if over {
+            self.paused_ms.store(0, Ordering::Relaxed);
+        }
+        !over
+    }
+
+    /// Places no payloads for a while: the system has refused memory.
+    pub(super) fn pause(&self, error: &io::Error) {
+        tracing::info!(
+            %error, seconds = PAUSE.as_secs(),
+            "no memory in /dev/shm for eclipse-zenoh (full, read-only, or `ulimit -l` is too small): payloads cross the links"
+        );
+        let until = (clock::mono() + PAUSE).as_millis();
+        self.paused_ms.store(u64::try_from(until).unwrap_or(u64::MAX).max(1), Ordering::Relaxed);
+    }
+
+    /// A header, and the metadata segment that it is in.
+    fn header(&self) -> io::Result<(Arc<HeaderTable>, u16)> {
+        let mut current = self.table.lock();
+        if let Some(table) = &*current
+            && let Some(index) = table.take()
+        {
+            return Ok((table.clone(), index));
+        }
+        let table = Arc::new(HeaderTable::new()?);
+        let index = table.take().ok_or(io::ErrorKind::OutOfMemory)?;
+        *current = Some(table.clone());
+        Ok((table, index))
+    }
+
+    /// Has links go without the memory of a peer, which is known by its handshake segment.
+    pub(super) fn distrust(&self, segment: u32) {
+        let mut distrusted = self.distrusted.lock();
+        if distrusted.len() < MAX_DISTRUSTED {
+            distrusted.insert(segment);
+        }
+    }
+
+    /// Whether links go without the memory of a peer.
+    pub(super) fn is_distrusted(&self, segment: u32) -> bool {
+        self.distrusted.lock().contains(&segment)
+    }
+}
+
+/// A random number for a name.
+pub(super) fn random_name() -> io::Result<u32> {
+    getrandom::u32().map_err(io::Error::other)
+}
+
+/// A metadata segment of this session.
+struct HeaderTable {
+    file: NamedFile,
+    free: Mutex<FreeHeaders>,
+}
+
+#[derive(Default)]
+struct FreeHeaders {
+    free: Vec<u16>,
+    /// Those from here on were never used.
+    unused: usize,
+    /// Those of loans whose link has ended, and which somebody may still count down.
+    stuck: Vec<u16>,
+}
+
+impl HeaderTable {
+    fn new() -> io::Result<Self> {
+        let file = NamedFile::create(METADATA_SIZE, || Ok(random_name()? & u32::from(u16::MAX)))?;
+        file.lock()?;
+        Ok(Self { file, free: Mutex::default() })
+    }
+
+    fn place(index: u16) -> HeaderPlace {
+        // A number that `take` has given.
+        HeaderPlace::of(index.into()).unwrap_or_else(|| unreachable!("{index} is below {HEADERS}"))
+    }
+
+    fn take(&self) -> Option<u16> {
+        let mut free = self.free.lock();
+        if let Some(index) = free.free.pop() {
+            return Some(index);
+        }
+        if free.unused < HEADERS {
+            free.unused += 1;
+            return u16::try_from(free.unused - 1).ok();
+        }
+        let stuck = core::mem::take(&mut free.stuck);
+        for index in stuck {
+            let list = if self.is_returned(index) { &mut free.free } else { &mut free.stuck };
+            list.push(index);
+        }
+        free.free.pop()
+    }
+
+    /// Whether only this side counts on it.
+    fn is_returned(&self, index: u16) -> bool {
+        self.file.load_u32(Self::place(index).references()) <= 1
+    }
+
+    /// Whether a reader has given a sign of life since this was asked last.
+    fn take_sign(&self, index: u16) -> bool {
+        let (at, bit) = Self::place(index).watchdog();
+        let found = self.file.load_u64(at) & bit != 0;
+        if found {
+            self.file.clear_bits(at, bit);
+        }
+        found
+    }
+}
+
+/// A payload that one link has on loan.
+pub(super) struct NamedLoan {
+    table: Arc<HeaderTable>,
+    index: u16,
+    pub(super) bytes: Bytes,
+    /// Signs of life of its readers.
+    signs: u8,
+}
+
+impl NamedLoan {
+    /// Puts bytes on loan that are at `offset` of a segment.
+    pub(super) fn begin(
+        memory: &NamedMemory,
+        bytes: Bytes,
+        segment: u32,
+        offset: u32,
+    ) -> io::Result<(Self, NamedDescription)> {
+        let (table, index) = memory.header()?;
+        let (place, file) = (HeaderTable::place(index), &table.file);
+        let generation = file.load_u32(place.generation()).wrapping_add(1);
+        let (at, bit) = place.watchdog();
+        file.clear_bits(at, bit);
+        file.store_u32(place.invalidated(), 0);
+        file.store_u32(place.generation(), generation);
+        file.store_u32(place.protocol(), 0);
+        file.store_u32(place.segment(), segment);
+        file.store_u32(place.offset(), offset);
+        file.store_u64(place.length(), bytes.len() as u64);
+        // One reference is ours: a reader that is alone may write.
+        file.store_u32(place.references(), 2);
+        let metadata = u16::try_from(file.id()).map_err(io::Error::other)?;
+        let description = NamedDescription { len: bytes.len() as u64, metadata, index, generation };
+        Ok((Self { table, index, bytes, signs: 0 }, description))
+    }
+
+    pub(super) fn is_returned(&self) -> bool {
+        self.table.is_returned(self.index)
+    }
+
+    /// Whether a reader has mapped it, or has had it. A reader gives its first sign of life before it opens the data
+    /// segment, and one every 50 ms after that.
+    pub(super) fn is_found(&mut self) -> bool {
+        const SIGNS: u8 = 3;
+        if self.table.take_sign(self.index) {
+            self.signs = self.signs.saturating_add(1);
+        }
+        self.signs >= SIGNS || self.is_returned()
+    }
+
+    /// Ends it: nobody has a reference.
+    pub(super) fn end(self) {
+        self.table.free.lock().free.push(self.index);
+    }
+
+    /// Ends it, although a reader may still have it: neither its header nor its segment is used again.
+    pub(super) fn abandon(self, memory: &NamedMemory) {
+        if let Some(place) = Place::of(&self.bytes) {
+            memory.pool.retire(&place.memory);
+        }
+        self.table.free.lock().stuck.push(self.index);
+    }
+
+    /// Whether it is that of a description.
+    pub(super) fn is_of(&self, description: &NamedDescription) -> bool {
+        self.index == description.index && self.table.file.id() == u32::from(description.metadata)
+    }
+}
