@@ -1,6 +1,8 @@
 """Payloads in shared memory: loans, the names of ``zenoh.shm``, and processes that die, stop or fork."""
 
 import asyncio
+import contextlib
+import fcntl
 import gc
 import os
 import random
@@ -20,13 +22,17 @@ from zwire.zenoh import shm
 LARGE = 100_000
 
 # A process of each test: what it has to say is lines of output. `feed` publishes frames until it is killed,
-# `hold` keeps all that it gets.
+# `hold` keeps all that it gets, `route` passes it on.
 PROGRAM = """
 import sys, time
 import nodes
 from zwire import zenoh
 
 what, hub = sys.argv[1:3]
+if what == "route":
+    session = nodes.opened("router", listen=[hub])
+    print("ready", flush=True)
+    time.sleep(60)
 session = nodes.opened("client", connect=[hub])
 if what == "feed":
     publisher = session.declare_publisher("frame", congestion_control=zenoh.CongestionControl.BLOCK)
@@ -306,8 +312,8 @@ def test_a_receiver_that_is_killed_or_stopped_costs_only_what_it_holds(hub):
 
 
 def lends(publisher, subscriber):
-    """Whether a link can have half of the pool on loan again, which is its share."""
-    frames = 30
+    """Whether a link can have its share of the pool on loan again: 24 MiB of 64 behind a router."""
+    frames = 24
     for _ in range(frames):
         publisher.put(b"f" * 1_000_000)
     found = [subscriber.recv(timeout=10) for _ in range(frames)]
@@ -361,23 +367,110 @@ def test_a_router_that_is_killed_frees_nothing_that_is_read_behind_it(router):
         )
 
 
-def test_processes_killed_at_any_moment_leave_nothing(hub):
-    """Seeded kills of feeders and holders: no descriptor, mapping or memory of them stays at the router."""
+@pytest.mark.parametrize("rounds", [4, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(900)])])
+def test_processes_killed_at_any_moment_leave_nothing(rounds):
+    """Seeded kills of publishers, subscribers and the router between them: what is held stays, no more."""
     chance = random.Random(15)
 
     def mappings():
         gc.collect()
         return Path("/proc/self/maps").read_text().count("memfd:zwire")
 
-    before = mappings()
-    for _ in range(10):
-        names = [chance.choice(["feed", "hold"]) for _ in range(2)] + ["feed", "hold"]
-        processes = [start(name, hub.listening()[0]) for name in names]
-        time.sleep(chance.uniform(0.2, 0.8))
-        for process in chance.sample(processes, len(processes)):
-            end(process)
-            time.sleep(chance.uniform(0, 0.05))
+    def orphans():
+        """Files of processes that do not exist any more: those of other tests are locked."""
+        found = set()
+        for path in Path("/dev/shm").glob("*.zenoh"):
+            with contextlib.suppress(OSError), path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                found.add(path)
+        return found
+
+    before, orphans_before = mappings(), orphans()
+    for _ in range(rounds):
+        endpoint = f"tcp/127.0.0.1:{nodes.free_port()}"
+        router = start("route", endpoint)
+        assert router.stdout.readline() == "ready\n"
+        processes = [start(name, endpoint) for name in ("feed", "feed", "hold", "hold")]
+        with nodes.opened("client", connect=[endpoint]) as session:
+            subscriber = session.declare_subscriber("frame", zenoh.handlers.RingChannel(8))
+            time.sleep(chance.uniform(0.2, 0.9))
+            kept = []
+            for process in chance.sample([router, *processes], 5):
+                os.kill(process.pid, signal.SIGKILL)
+                if sample := subscriber.try_recv():
+                    kept.append(memoryview(sample.payload))
+                time.sleep(chance.uniform(0, 0.05))
+            for process in (router, *processes):
+                process.wait(10)
+                assert "torn" not in process.stdout.read()
+                process.stdout.close()
+            assert all(bytes(frame) == bytes(frame[:1]) * LARGE for frame in kept)
+            kept.clear()
     nodes.eventually(lambda: mappings() <= before, "mappings of killed processes are gone", within=3)
+    nodes.eventually(lambda: orphans() <= orphans_before, "no file is left", within=2)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(180)
+def test_a_receiver_that_is_stopped_for_a_minute_keeps_what_it_holds(hub):
+    holder = start("hold", hub.listening()[0])
+    try:
+        assert holder.stdout.readline() == "ready\n"
+        with nodes.client(hub) as near:
+            publisher = near.declare_publisher("frame", congestion_control=zenoh.CongestionControl.DROP)
+            for number in range(310):
+                publisher.put(bytes([number % 251]) * LARGE)
+                time.sleep(0.002)
+            assert holder.stdout.readline() == "full\n"
+            os.kill(holder.pid, signal.SIGSTOP)
+            end_of_stop = time.monotonic() + 60
+            while time.monotonic() < end_of_stop:
+                publisher.put(b"s" * LARGE)
+                time.sleep(0.01)
+            os.kill(holder.pid, signal.SIGCONT)
+            time.sleep(1)
+            assert holder.poll() is None
+    finally:
+        holder.kill()
+        holder.wait(10)
+        assert "torn" not in holder.stdout.read()
+        holder.stdout.close()
+
+
+def test_a_receiver_that_keeps_ten_thousand_payloads_costs_only_them(hub):
+    with nodes.client(hub) as near, nodes.client(hub) as other, nodes.client(hub) as third:
+        kept = []
+        keeper = third.declare_subscriber("x", kept.append)
+        subscriber = other.declare_subscriber("x")
+        warm(near, subscriber, "x")
+        kept.clear()
+        publisher = near.declare_publisher("x", congestion_control=zenoh.CongestionControl.BLOCK)
+        lent = 0
+        for number in range(10_000):
+            publisher.put(number.to_bytes(4, "little") * 5_000)
+            sample = subscriber.recv(timeout=10)
+            assert bytes(memoryview(sample.payload)[-4:]) == number.to_bytes(4, "little")
+            lent += sample.payload.as_shm() is not None
+        nodes.eventually(lambda: len(kept) == 10_000, "all have come")
+        # The other one does not notice: what it returns is lent to it again.
+        assert lent > 9_000
+        for number, sample in enumerate(kept):
+            assert bytes(memoryview(sample.payload)[:4]) == number.to_bytes(4, "little")
+        keeper.undeclare()
+
+
+def test_a_thousand_publishers(pair):
+    near, subscriber = pair
+    publishers = [
+        near.declare_publisher("x", congestion_control=zenoh.CongestionControl.BLOCK) for _ in range(1000)
+    ]
+    lent = 0
+    for number, publisher in enumerate(publishers):
+        publisher.put(number.to_bytes(4, "little") * 5_000)
+        payload = subscriber.recv(timeout=10).payload
+        assert bytes(payload) == number.to_bytes(4, "little") * 5_000
+        lent += payload.as_shm() is not None
+    assert lent == 1000
 
 
 def test_a_child_of_a_fork_reads_and_frees_nothing_of_its_parent(pair):

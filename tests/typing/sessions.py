@@ -58,7 +58,7 @@ def shared_memory(session: zenoh.Session, publisher: zenoh.Publisher) -> None:
     assert_type(zenoh.ZBytes(b"x").as_shm(), zenoh.shm.ZShm | None)
     assert_type(
         session.stats()["per_link"][0]["lending"],
-        Literal["off", "opening", "on", "unreachable", "user", "timed_out", "system", "protocol"],
+        Literal["off", "opening", "on", "eclipse", "unreachable", "user", "timed_out", "system", "protocol"],
     )
     session.loan("x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     loan[0] = b"x"  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]

@@ -231,3 +231,85 @@ impl NamedLoan {
         self.index == description.index && self.table.file.id() == u32::from(description.metadata)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loan(memory: &NamedMemory) -> (NamedLoan, NamedDescription) {
+        NamedLoan::begin(memory, Bytes::from_static(b"data"), 3, 64).unwrap()
+    }
+
+    fn fields(loan: &NamedLoan) -> [u32; 5] {
+        let place = HeaderTable::place(loan.index);
+        [place.references(), place.generation(), place.protocol(), place.segment(), place.offset()]
+            .map(|at| loan.table.file.load_u32(at))
+    }
+
+    #[test]
+    fn a_header_is_used_again_when_it_was_returned() {
+        let memory = NamedMemory::new(1 << 20);
+        let (first, description) = loan(&memory);
+        assert_eq!(fields(&first), [2, 1, 0, 3, 64]);
+        assert_eq!((description.len, description.index, description.generation), (4, 0, 1));
+        assert!(first.is_of(&description) && !first.is_returned());
+        first.table.file.decrement(HeaderTable::place(0).references());
+        assert!(first.is_returned());
+        // A description of the payload before is another generation, also behind the last one.
+        first.table.file.store_u32(HeaderTable::place(0).generation(), u32::MAX);
+        first.end();
+        let (second, description) = loan(&memory);
+        assert_eq!((second.index, description.generation), (0, 0));
+        assert_eq!(fields(&second), [2, 0, 0, 3, 64]);
+        assert_ne!(loan(&memory).1.index, 0, "it is on loan");
+    }
+
+    #[test]
+    fn a_header_whose_link_has_ended_waits_for_its_reader() {
+        let memory = NamedMemory::new(1 << 20);
+        let (first, _) = loan(&memory);
+        let table = first.table.clone();
+        first.abandon(&memory);
+        let mut others: Vec<_> = (1..HEADERS).map(|_| loan(&memory).0).collect();
+        assert!(others.iter().all(|other| Arc::ptr_eq(&other.table, &table) && other.index != 0));
+        // All are in use: there is another table.
+        assert!(!Arc::ptr_eq(&loan(&memory).0.table, &table));
+        *memory.table.lock() = Some(table.clone());
+        table.file.decrement(HeaderTable::place(0).references());
+        let (again, _) = loan(&memory);
+        assert_eq!((again.index, Arc::ptr_eq(&again.table, &table)), (0, true));
+        others.pop().into_iter().for_each(NamedLoan::end);
+        assert_eq!(loan(&memory).0.index, u16::try_from(HEADERS - 1).unwrap());
+    }
+
+    #[test]
+    fn a_reader_is_there_when_it_has_given_three_signs() {
+        let memory = NamedMemory::new(1 << 20);
+        let (mut loan, _) = loan(&memory);
+        assert!(!loan.is_found());
+        let (at, bit) = HeaderTable::place(loan.index).watchdog();
+        for signs in 1..=3 {
+            loan.table.file.set_bits(at, bit);
+            assert_eq!(loan.is_found(), signs == 3);
+        }
+        let (mut other, _) = self::loan(&memory);
+        other.table.file.decrement(HeaderTable::place(other.index).references());
+        assert!(other.is_found(), "it has come back");
+    }
+
+    #[test]
+    fn memory_that_the_system_refuses_is_not_asked_for_at_once() {
+        let memory = NamedMemory::new(1 << 20);
+        memory.partners.store(1, Ordering::Relaxed);
+        assert!(memory.is_used());
+        memory.pause(&io::Error::other("full"));
+        assert!(!memory.is_used());
+        memory.paused_ms.store(1, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(memory.is_used(), "the pause is over");
+        for segment in 0..2000 {
+            memory.distrust(segment);
+        }
+        assert!(memory.is_distrusted(0) && !memory.is_distrusted(1999), "it has a bound");
+    }
+}

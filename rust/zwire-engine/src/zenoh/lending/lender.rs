@@ -350,7 +350,7 @@ impl Loans {
         let mut slices = Vec::with_capacity(parts.len());
         let mut some = false;
         for part in parts {
-            let loan = self.lend_part(part, channel);
+            let loan = self.lend_part(part, share, channel);
             some |= loan.is_some();
             slices.push(loan.map_or_else(|| PayloadSlice::Raw(part.clone()), PayloadSlice::Loan));
         }
@@ -361,7 +361,7 @@ impl Loans {
         })
     }
 
-    fn lend_part(&mut self, part: &Bytes, channel: &Channel) -> Option<LoanDescription> {
+    fn lend_part(&mut self, part: &Bytes, share: usize, channel: &Channel) -> Option<LoanDescription> {
         if part.is_empty() {
             return None;
         }
@@ -371,9 +371,13 @@ impl Loans {
         if memory.name().is_some() {
             return None;
         }
-        // A third process has to keep the channels of all before it.
-        if memory.keepers().len() >= MAX_FDS {
-            return None;
+        if !memory.keepers().is_empty() {
+            // A third process has to keep the channels of all before it. What it keeps is on loan to this process as well,
+            // and a part is left for the others behind it.
+            let is_much = self.lender.loans() >= MAX_LOANS / 2 || self.bytes + part.len() > share / 4 * 3;
+            if memory.keepers().len() >= MAX_FDS || is_much && self.bytes > 0 {
+                return None;
+            }
         }
         let segment = match self.lender.segment(memory.id(), || memory.downgrade()) {
             SegmentState::Mapped(number) => number,
