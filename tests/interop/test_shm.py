@@ -327,6 +327,24 @@ def test_the_memory_of_a_killed_reader_comes_back(net, peer):
     assert keeper.kept(name="held") == kept
 
 
+@pytest.mark.parametrize("peer", PEERS)
+def test_a_pool_that_is_full_loses_nothing(net, peer):
+    """A router of ours places what it passes on, and its neighbours keep more than there is room for."""
+    hub = net.hub(ZWIRE, **{"transport/shared_memory/transport_optimization/pool_size": 2 * MIB})
+    keepers = [net.client(peer, hub) for _ in range(3)]
+    for number, keeper in enumerate(keepers):
+        keeper.hold(name="sub", key=f"h/{number}", count=10)
+        warm(hub, keeper, "sub", f"h/{number}")
+    senders = [net.client(each, hub) for each in (ZWIRE, peer)]
+    for sender in senders:
+        for number, keeper in enumerate(keepers):
+            for seed in range(20):
+                sender.put(key=f"h/{number}", payload=made(200_000, seed), congestion_control="BLOCK")
+            came = keeper.received(name="sub", count=20, seconds=20)
+            assert payloads(came) == sent(*20 * [200_000])
+            keeper.forget(name="sub")
+
+
 def test_frames_of_8_mib_all_go_by_memory(net):
     hub = net.hub(ZWIRE)
     client = net.client(ECLIPSE, hub)

@@ -6,7 +6,7 @@
 
 use super::{
     Lend, LendingFailure, Unread,
-    files::{NamedLoan, random_name},
+    files::{NamedLoan, NamedMemory, random_name},
     lender::{self, Lending, LoanBook, Partner},
     reader::NamedReader,
 };
@@ -126,6 +126,25 @@ struct NamedLoans {
 }
 
 impl NamedLoans {
+    /// Puts chunks on loan; their descriptions, and whether nothing was on loan before. After an error some may be on loan,
+    /// which nobody hears of until the link ends.
+    fn begin(
+        &mut self,
+        memory: &NamedMemory,
+        chunks: Vec<NamedChunk>,
+    ) -> io::Result<(Vec<PayloadSlice>, bool)> {
+        let is_first = self.loans.is_empty();
+        let mut slices = Vec::with_capacity(chunks.len());
+        for NamedChunk { bytes, segment, offset } in chunks {
+            let len = bytes.len();
+            let (loan, description) = NamedLoan::begin(memory, bytes, segment, offset)?;
+            self.bytes += len;
+            self.loans.push_back(loan);
+            slices.push(PayloadSlice::Foreign(description.encode()));
+        }
+        Ok((slices, is_first))
+    }
+
     /// Ends those at the front that were returned.
     fn take_first(&mut self) {
         /// Loans that are looked at for each one that begins.
@@ -156,6 +175,21 @@ impl NamedLoans {
 
     fn is_full(&self, len: usize, share: usize) -> bool {
         self.loans.len() >= MAX_LOANS || self.bytes > 0 && self.bytes + len > share
+    }
+}
+
+/// Bytes in memory with a name.
+struct NamedChunk {
+    bytes: Bytes,
+    segment: u32,
+    offset: u32,
+}
+
+impl NamedChunk {
+    fn of(bytes: &Bytes) -> Option<Self> {
+        let place = Place::of(bytes)?;
+        let (segment, offset) = (place.memory.name()?, u32::try_from(place.offset).ok()?);
+        Some(Self { bytes: bytes.clone(), segment, offset })
     }
 }
 
@@ -191,71 +225,39 @@ impl NamedLending {
 
     #[inline(never)]
     fn lend_large(&self, message: &NetworkMessage, payload: &Payload) -> Lend {
-        let (len, share) = (payload.len(), self.lending.share());
+        let len = payload.len();
         if message.is_in_shared_memory() || self.failure().is_some() {
             return Lend::Unlent;
         }
-        let mut loans = self.loans.lock();
-        loans.take_first();
-        if loans.is_full(len, share) {
-            loans.take_returns();
-        }
-        if loans.is_full(len, share) {
+        if !self.has_room(len) {
             self.lending.set_tight();
             return Lend::Unlent;
         }
-        let slices = match self.slices(message, payload, &mut loans) {
-            Ok(Some(slices)) => slices,
-            Ok(None) => return Lend::Unlent,
+        // Not under the lock of the loans: a pool that is full looks at those of all links.
+        let Some(chunks) = self.chunks(message, payload) else { return Lend::Unlent };
+        match self.loans.lock().begin(&self.lending.named, chunks) {
+            Ok((slices, is_first)) => {
+                if is_first {
+                    self.begun.notify_one();
+                }
+                let mut message = message.clone();
+                message.replace_shareable(PayloadSlice::encode_all(&slices), true);
+                Lend::Lent { message, urgent: false }
+            }
             Err(error) => {
                 self.lending.named.pause(&error);
                 self.lending.note_failure(LendingFailure::System);
-                return Lend::Unlent;
+                Lend::Unlent
             }
-        };
-        let mut message = message.clone();
-        message.replace_shareable(PayloadSlice::encode_all(&slices), true);
-        Lend::Lent { message, urgent: false }
+        }
     }
 
-    /// The payload in sliced form, all of it on loan.
-    fn slices(
-        &self,
-        message: &NetworkMessage,
-        payload: &Payload,
-        loans: &mut NamedLoans,
-    ) -> io::Result<Option<Vec<PayloadSlice>>> {
+    /// The payload in memory with names; in one piece, if it was copied there.
+    fn chunks(&self, message: &NetworkMessage, payload: &Payload) -> Option<Vec<NamedChunk>> {
         let parts = payload.parts();
-        let mut found = Vec::with_capacity(parts.len());
-        for part in parts.iter().filter(|part| !part.is_empty()) {
-            match named_place(part) {
-                Some((segment, offset)) => found.push((part.clone(), segment, offset)),
-                None => {
-                    let Some(copy) = self.copy(message, payload) else { return Ok(None) };
-                    let Some((segment, offset)) = named_place(&copy) else { return Ok(None) };
-                    found.clear();
-                    found.push((copy, segment, offset));
-                    break;
-                }
-            }
-        }
-        if found.len() > PayloadSlice::MOST {
-            return Ok(None);
-        }
-        let idle = loans.loans.is_empty();
-        let mut slices = Vec::with_capacity(found.len());
-        for (bytes, segment, offset) in found {
-            let len = bytes.len();
-            // A failure in the midst leaves loans that nobody hears of, until the link ends.
-            let (loan, description) = NamedLoan::begin(&self.lending.named, bytes, segment, offset)?;
-            loans.bytes += len;
-            loans.loans.push_back(loan);
-            slices.push(PayloadSlice::Foreign(description.encode()));
-        }
-        if idle {
-            self.begun.notify_one();
-        }
-        Ok(Some(slices))
+        let placed = || parts.iter().filter(|part| !part.is_empty()).map(NamedChunk::of).collect();
+        let chunks: Option<Vec<_>> = if parts.len() <= PayloadSlice::MOST { placed() } else { None };
+        chunks.or_else(|| Some(vec![NamedChunk::of(&self.copy(message, payload)?)?]))
     }
 
     /// A copy of the payload in memory with a name, if the settings want one.
@@ -268,9 +270,12 @@ impl NamedLending {
 
     /// Whether a payload of that size can be lent, as far as the bounds are concerned.
     fn has_room(&self, len: usize) -> bool {
-        let mut loans = self.loans.lock();
-        loans.take_returns();
-        !loans.is_full(len, self.lending.share())
+        let (mut loans, share) = (self.loans.lock(), self.lending.share());
+        loans.take_first();
+        if loans.is_full(len, share) {
+            loans.take_returns();
+        }
+        !loans.is_full(len, share)
     }
 
     /// Ends the loans of a message that was not sent.
@@ -325,12 +330,6 @@ impl LoanBook for NamedLending {
     fn is_tight(&self, of: &Lending, len: usize) -> bool {
         core::ptr::eq(&raw const *self.lending, of) && !self.has_room(len)
     }
-}
-
-/// Segment and offset of bytes in memory with a name.
-fn named_place(bytes: &[u8]) -> Option<(u32, u32)> {
-    let place = Place::of(bytes)?;
-    Some((place.memory.name()?, u32::try_from(place.offset).ok()?))
 }
 
 /// What the settings call a message with a payload.
