@@ -7,6 +7,7 @@ for the batch ways, which only zwire has.
 from __future__ import annotations
 
 import array
+import collections
 import functools
 import importlib
 import json
@@ -242,6 +243,23 @@ class Node:
             times.append(clock() - asked)
             assert answers == [True], f"one answer was due, not {answers}"
         return times
+
+    def ask_many(self, seconds: float, under_way: int) -> list[float]:
+        """Seconds of each query, so many under way at once, until its last reply."""
+        self.ask(0.0)
+        times: list[float] = []
+        waiting: collections.deque[tuple[float, Any]] = collections.deque()
+        begin = clock()
+        while waiting or not times or clock() - begin < seconds:
+            while len(waiting) < under_way and clock() - begin < seconds:
+                waiting.append((clock(), self.session.get(QUERY)))
+            if not waiting:
+                break
+            asked, replies = waiting.popleft()
+            answers = [reply.ok is not None for reply in replies]
+            times.append(clock() - asked)
+            assert answers == [True], f"one answer was due, not {answers}"
+        return [*times, clock() - begin]
 
 
 class Counter:

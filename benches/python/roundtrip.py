@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 PEER = "eclipse-zenoh"
 SIZE = 64
+UNDER_WAY = 32
 
 
 def pair(module: str) -> tuple[Child, Child]:
@@ -38,7 +39,8 @@ def measure(plan: Plan) -> Iterator[Row]:
     p99 = Row("ping", f"round trip {SIZE} B, p99", "µs", PEER, target=0.8, less_is_better=True)
     rate = Row("query", f"queries, one reply of {SIZE} B", "query/s", PEER, target=2.0)
     tail = Row("query", "time of a query, p99", "µs", PEER, less_is_better=True)
-    if not plan.wants(p50, p99, rate, tail):
+    many = Row("query", f"queries, {UNDER_WAY} under way", "query/s", PEER, target=3.0)
+    if not plan.wants(p50, p99, rate, tail, many):
         return
     ours, theirs = pair(OURS), pair(THEIRS)
     with children(*ours, *theirs):
@@ -64,6 +66,17 @@ def measure(plan: Plan) -> Iterator[Row]:
                 tail.theirs.append(Trial(their_times[int(len(their_times) * 0.99)], their_cpu))
             rate.note = _means(rate)
             yield from plan.chosen([rate, tail])
+        if plan.wants(many):
+            progress(many.name)
+            sides = _both(theirs, ours, "ask_many", seconds, UNDER_WAY)
+            for (their_times, their_cpu), (our_times, our_cpu) in interleaved(plan.rounds, sides):
+                for row, times, cpu in (
+                    (many.ours, our_times, our_cpu),
+                    (many.theirs, their_times, their_cpu),
+                ):
+                    # The longest of them is the time of all.
+                    row.append(Trial((len(times) - 1) / times[-1], cpu))
+            yield many
 
 
 def _both(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
+import struct
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +14,7 @@ from python.children import Child, children, free_port
 from python.fan import Star
 from python.plan import KIB, MIB, NAMES, OURS, THEIRS, Plan, interleaved, progress
 from python.pubsub import LostError
-from python.roles import END, Counter, Node, clock
+from python.roles import END, RECEIVE_SECONDS, Counter, Node, clock
 from python.roundtrip import trial as round_trips
 from python.rows import Row, Trial
 
@@ -23,6 +27,8 @@ ON = {"transport/shared_memory/enabled": True}
 SIZES = {64 * KIB: "64 KiB", MIB: "1 MiB", 8 * MIB: "8 MiB"}
 # Memory of an explicit provider, and of the ring that the limit writes to.
 POOL = 64 * MIB
+# A camera: bytes of a frame and of a line of it, frames a second, and processes that take them.
+FRAME, LINE, RATE, VIEWERS = 1920 * 1080 * 3, 1920 * 3, 60.0, 4
 # Messages before a trial, in which both sides map each other's memory.
 WARM = 200
 _keys = itertools.count()
@@ -119,6 +125,42 @@ class SharedNode(Node):
 
         return send
 
+    def publish_frames(self, key: str, rate: float, seconds: float) -> int:
+        """Publish frames with the time in them, so many a second."""
+        publisher = self.session.declare_publisher(key, **self.block)
+        self._await(publisher)
+        rest = bytes(FRAME - 8)
+        begin, sent = clock(), 0
+        while clock() - begin < seconds:
+            time.sleep(max(0.0, begin + sent / rate - clock()))
+            publisher.put(struct.pack("d", time.monotonic()) + rest)
+            sent += 1
+        publisher.put(END)
+        publisher.undeclare()
+        return sent
+
+    def watch_frames(self, key: str) -> None:
+        """Declare a subscriber that notes how old each frame is when a callback has read a line of it."""
+        self.ages: list[float] = []
+        self.frames_ended = threading.Event()
+
+        def look(sample: Any) -> None:
+            payload = sample.payload
+            if len(payload) == len(END):
+                self.frames_ended.set()
+                return
+            head = bytes(memoryview(payload)[:LINE]) if self.ours else payload.to_bytes()
+            self.ages.append(time.monotonic() - struct.unpack_from("d", head)[0])
+
+        self.frames = self.session.declare_subscriber(key, look)
+
+    def frame_ages(self) -> list[float]:
+        """The ages of all frames, once the last one has come."""
+        if not self.frames_ended.wait(RECEIVE_SECONDS):
+            raise TimeoutError(f"no end mark after {len(self.ages)} frames")
+        self.frames.undeclare()
+        return self.ages
+
     def write_passes(self, size: int, seconds: float) -> float:
         """Bytes per second of writing payloads of that size into memory, one after the other."""
         memory, data = memoryview(bytearray(POOL)), bytes(size)
@@ -165,6 +207,7 @@ def measure(plan: Plan) -> Iterator[Row]:
     """The rows of this area."""
     yield from _pairs(plan)
     yield from _many(plan)
+    yield from _frames(plan)
 
 
 def _pairs(plan: Plan) -> Iterator[Row]:
@@ -279,3 +322,48 @@ def _many(plan: Plan) -> Iterator[Row]:
                     row.theirs.append(Trial(one))
                     row.ours.append(Trial(several))
                 yield row
+
+
+def _frames(plan: Plan) -> Iterator[Row]:
+    """What frames of a camera cost, and how old they are when a viewer has them."""
+    name = f"1080p at {RATE:.0f} Hz to {VIEWERS}"
+    cost = Row(AREA, f"{name}, processor time of a frame", "µs", PEER, target=0.5, less_is_better=True)
+    ages = Row(AREA, f"{name}, latency p99.9", "ms", PEER, less_is_better=True, floor=0.005)
+    if plan.smoke or not plan.wants(cost, ages):
+        return
+
+    def viewed(peers: Star) -> tuple[Trial, Trial]:
+        key = f"bench/shm/{next(_keys)}"
+        for viewer in peers.others:
+            viewer.call("watch_frames", key)
+        before = sum(child.cpu() for child in peers.all())
+        seconds = 4 * plan.seconds
+        peers.centre.send("publish_frames", key, RATE, seconds)
+        sent = peers.centre.result(seconds + RECEIVE_SECONDS)
+        seen = [viewer.call("frame_ages") for viewer in peers.others]
+        cpu = sum(child.cpu() for child in peers.all()) - before
+        if any(len(each) != sent for each in seen):
+            raise LostError(f"{sent} frames were sent, {[len(each) for each in seen]} came")
+        # Without the first quarter of a second, in which memory is made and mapped.
+        late = sorted(age for each in seen for age in each[int(RATE / 4) :])
+        return Trial(cpu / sent), Trial(late[int(len(late) * 0.999)])
+
+    with contextlib.ExitStack() as stack:
+        sides = []
+        for module in (THEIRS, OURS):
+            endpoint = f"tcp/127.0.0.1:{free_port()}"
+            camera = Child(f"{module} camera", SharedNode, module, "peer", endpoint, None)
+            stack.enter_context(children(camera))
+            viewers = [
+                Child(f"{module} viewer {at + 1}", SharedNode, module, "peer", None, endpoint)
+                for at in range(VIEWERS)
+            ]
+            stack.enter_context(children(*viewers))
+            sides.append(functools.partial(viewed, Star(camera, viewers)))
+        progress(f"{AREA} {name}")
+        for (their_cost, their_age), (our_cost, our_age) in interleaved(plan.rounds, sides):
+            cost.theirs.append(their_cost)
+            cost.ours.append(our_cost)
+            ages.theirs.append(their_age)
+            ages.ours.append(our_age)
+        yield from plan.chosen([cost, ages])
