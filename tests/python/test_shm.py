@@ -24,7 +24,7 @@ LARGE = 100_000
 # A process of each test: what it has to say is lines of output. `feed` publishes frames until it is killed,
 # `hold` keeps all that it gets, `route` passes it on.
 PROGRAM = """
-import sys, time
+import json, os, sys, time
 import nodes
 from zwire import zenoh
 
@@ -33,7 +33,14 @@ if what == "route":
     session = nodes.opened("router", listen=[hub])
     print("ready", flush=True)
     time.sleep(60)
-session = nodes.opened("client", connect=[hub])
+users, user = json.loads(sys.argv[3]), int(sys.argv[4])
+if user:
+    # It may read no modules afterwards.
+    nodes.opened("peer").close()
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+session = nodes.opened("client", connect=[hub], zwire__shared_memory__users=users)
 if what == "feed":
     publisher = session.declare_publisher("frame", congestion_control=zenoh.CongestionControl.BLOCK)
     publisher.wait_matching(timeout=10)
@@ -59,10 +66,10 @@ elif what == "hold":
 """
 
 
-def start(what, endpoint):
+def start(what, endpoint, users="[]", user=0):
     path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, what, endpoint],
+        [sys.executable, "-c", PROGRAM, what, endpoint, users, str(user)],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": path},
@@ -499,6 +506,37 @@ def test_a_child_of_a_fork_reads_and_frees_nothing_of_its_parent(pair):
     loan[:] = b"l" * LARGE
     near.put("x", loan)
     assert bytes(subscriber.recv(timeout=10).payload) == b"l" * LARGE
+
+
+OTHER = 12_345
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "shares"), [([OTHER], [0], True), ([], [0], False), ([OTHER], [], False)]
+)
+def test_a_process_of_another_user(here, there, shares):
+    """It shares memory where both sides allow the other, and gets all payloads anyway."""
+    if os.geteuid() != 0:
+        pytest.skip("only root becomes another user")
+    with nodes.opened("peer", listen=nodes.LOCAL, zwire__shared_memory__users=here) as session:
+        subscriber = session.declare_subscriber("frame", zenoh.handlers.RingChannel(4))
+        process = start("feed", session.listening()[0], repr(there), OTHER)
+        try:
+            expected = {"on"} if shares else {"user", "unreachable", "timed_out", "protocol"}
+            nodes.eventually(
+                lambda: (
+                    {link["lending"] for link in session.stats()["per_link"]} <= expected
+                    and subscriber.try_recv() is not None
+                ),
+                "both ends have decided",
+                within=10,
+            )
+            if shares:
+                nodes.eventually(lambda: next_of(subscriber).as_shm() is not None, "a shared payload")
+            else:
+                assert not any(next_of(subscriber).as_shm() for _ in range(50))
+        finally:
+            end(process)
 
 
 def test_statistics_say_whether_and_why_not(pair):

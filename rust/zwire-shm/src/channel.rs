@@ -116,14 +116,13 @@ impl Channel {
         if result == 0 { Ok(found.uid) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Whether that process belongs to the effective user of this one.
+    /// Whether that process belongs to the effective user of this one, or to one of `others`.
     ///
     /// # Errors
     /// The system refuses to tell.
-    pub fn is_of_this_user(&self) -> io::Result<bool> {
-        // SAFETY: the call has no arguments and cannot fail.
-        let own = unsafe { libc::geteuid() };
-        Ok(self.peer_uid()? == own)
+    pub fn is_of_this_user_or(&self, others: &[u32]) -> io::Result<bool> {
+        let uid = self.peer_uid()?;
+        Ok(uid == rustix::process::geteuid().as_raw() || others.contains(&uid))
     }
 
     /// Sends a message of 1 to [`MAX_MESSAGE`] bytes, with descriptors.
@@ -226,7 +225,7 @@ mod tests {
         let (near, far) = pair("user");
         let own = rustix::fs::fstat(std::fs::File::open("/proc/self").unwrap()).unwrap().st_uid;
         assert_eq!((near.peer_uid().unwrap(), far.peer_uid().unwrap()), (own, own));
-        assert!(near.is_of_this_user().unwrap() && far.is_of_this_user().unwrap());
+        assert!(near.is_of_this_user_or(&[]).unwrap() && far.is_of_this_user_or(&[own + 1]).unwrap());
     }
 
     #[test]

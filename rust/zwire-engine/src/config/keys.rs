@@ -65,6 +65,8 @@ pub enum Kind {
     Words,
     /// A list of networks, each an address with the length of its prefix.
     Networks,
+    /// A list of numbers of users of the system.
+    Users,
     /// A list of objects with policies for messages on links.
     Entries(Entries),
     /// A list of anything.
@@ -203,6 +205,7 @@ impl Kind {
             Self::Weights => "a list of {dst_zid: ID, weight: 1 to 65535}".to_owned(),
             Self::Words => "a list of strings".to_owned(),
             Self::Networks => "a list of networks such as \"10.0.0.0/8\" or \"fd00::/8\"".to_owned(),
+            Self::Users => "a list of numbers of users, each 0 to 4294967294".to_owned(),
             Self::Entries(entries) => format!("a list of {}", entries.form()),
             Self::List => "a list".to_owned(),
             Self::Any => "anything".to_owned(),
@@ -228,7 +231,7 @@ const ALL_ROLES: &str = r#"["router","peer","client"]"#;
 
 use Kind::{
     Any, AutoConnect, Bool, Choice, Endpoints, Float, Group, Int, Interfaces, KeyExprs, List, Networks,
-    Roles, Secret, Weights, Words, Zid,
+    Roles, Secret, Users, Weights, Words, Zid,
 };
 
 /// Every key, in the order in which a tree shows them.
@@ -418,7 +421,7 @@ pub const KEYS: &[Key] = &[
         "SO_RCVBUF of TCP links, unless their endpoint gives one; unset leaves it to the system.").hidden(),
     set("transport/link/unixpipe/file_access_mask", Int(0, 0o777), "null", "", "Mode of named pipes.").hidden(),
     set("transport/shared_memory/enabled", Bool, "true", "",
-        "Whether nodes of this implementation on the same host read payloads in the memory of their sender."),
+        "Whether nodes on the same host read payloads in the memory of their sender."),
     set("transport/shared_memory/mode", Choice(&["lazy", "init"]), "\"lazy\"", "",
         "When memory is taken; here always with the first payload."),
     set("transport/shared_memory/transport_optimization/enabled", Bool, "true", "",
@@ -465,6 +468,8 @@ pub const KEYS: &[Key] = &[
         "Ids and roles that only nodes with certain users or certificates may claim.").hidden(),
     set("zwire/gossip/networks", Networks, "[]", "",
         "Networks with the nodes to connect to when a neighbour tells of them, such as `10.0.0.0/8`. Empty: those of the kind of its link (loopback, private, public).").hidden(),
+    set("zwire/shared_memory/users", Users, "[]", "",
+        "Users of the system, by number, whose nodes of this implementation share memory with this one, beside its own user.").hidden(),
     set("zwire/memory/limit", Int(0, MAX_BYTES), "0", "bytes",
         "Memory from which the bounds of declarations (an eighth) and of incomplete messages (a quarter) are derived. 0: what the system allows the process: control groups, `ulimit -v`, the memory of the machine.").hidden(),
     set("zwire/queue/bytes_per_priority", Int(1024, MAX_BYTES), "4194304", "bytes",

@@ -108,6 +108,7 @@ values! {
     KeyExpr: |path, value| values::key_expr(path, value, true);
     Vec<KeyExpr>: values::key_exprs;
     Vec<Interface>: values::networks;
+    Vec<u32>: values::users;
     Vec<Binding>: intercept::bindings;
     Vec<PublicationQos>: intercept::publication_qos;
     BTreeMap<ZenohId, u16>: values::weights;

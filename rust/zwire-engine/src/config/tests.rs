@@ -53,6 +53,7 @@ fn sample(key: &Key) -> Value {
         Kind::Words if key.path.ends_with("/messages") => json!(["put"]),
         Kind::Words => json!(["tcp", "udp"]),
         Kind::Networks => json!(["10.0.0.0/8", "fd00::/8"]),
+        Kind::Users => json!([0, 1000]),
         Kind::Entries(entries) => match entries {
             Entries::Downsampling => {
                 json!([{"messages": ["put"], "rules": [{"key_expr": "a/*", "freq": 0.5}]}])
@@ -105,6 +106,7 @@ fn wrong(kind: Kind) -> Vec<Value> {
         Kind::Networks => {
             vec![json!("10.0.0.0/8"), json!([1]), json!(["10.0.0.0"]), json!(["10.0.0.0/33"]), json!(["x/8"])]
         }
+        Kind::Users => vec![json!(0), json!(["root"]), json!([-1]), json!([u32::MAX])],
         Kind::Entries(_) => vec![json!({}), json!("x"), json!([1]), json!([{}]), json!([{"nobody": 1}])],
         Kind::List => vec![json!({"a": 1}), json!("x")],
         Kind::Any => vec![],

@@ -198,6 +198,7 @@ fn normal(kind: Kind, path: &str, value: Value) -> Result<Value> {
         Kind::Weights => weights(path, &value).map(|_| value),
         Kind::Words | Kind::Interfaces => words(kind, path, &value).map(|_| value),
         Kind::Networks => networks(path, &value).map(|_| value),
+        Kind::Users => users(path, &value).map(|_| value),
         Kind::Entries(entries) => intercept::check(entries, path, &value).map(|()| value),
         Kind::List if value.is_array() => Ok(value),
         Kind::List => Err(wrong(kind, path, &value)),
@@ -354,6 +355,12 @@ pub(super) fn networks(path: &str, value: &Value) -> Result<Vec<Interface>> {
     };
     let all = list(Kind::Networks, path, value)?.iter().map(network);
     all.collect::<Option<_>>().ok_or_else(|| wrong(Kind::Networks, path, value))
+}
+
+pub(super) fn users(path: &str, value: &Value) -> Result<Vec<u32>> {
+    let user = |item: &Value| u32::try_from(item.as_u64()?).ok().filter(|user| *user != u32::MAX);
+    let users = list(Kind::Users, path, value)?.iter().map(user);
+    users.collect::<Option<_>>().ok_or_else(|| wrong(Kind::Users, path, value))
 }
 
 pub(super) fn role(text: &str) -> Option<WhatAmI> {

@@ -241,7 +241,12 @@ pub(super) async fn receive(
 }
 
 /// Opens the channel: connects to the door of an acceptor, or takes what its opener has connected.
-async fn open(terms: LendingTerms, ticket: Option<Ticket>) -> Result<AsyncFd<Arc<Channel>>, LendingFailure> {
+/// The other side belongs to the user of this process, or to one of `users`.
+async fn open(
+    terms: LendingTerms,
+    ticket: Option<Ticket>,
+    users: &[u32],
+) -> Result<AsyncFd<Arc<Channel>>, LendingFailure> {
     let system = |error: io::Error| {
         tracing::debug!(%error, "a channel for shared memory cannot be opened");
         LendingFailure::System
@@ -265,7 +270,7 @@ async fn open(terms: LendingTerms, ticket: Option<Ticket>) -> Result<AsyncFd<Arc
         (None, Some(ticket)) => (ticket.channel().await?, ChannelMessage::Welcome(terms.theirs)),
         (None, None) => return Err(LendingFailure::Unreachable),
     };
-    if !channel.is_of_this_user().map_err(system)? {
+    if !channel.is_of_this_user_or(users).map_err(system)? {
         return Err(LendingFailure::User);
     }
     channel.send(&greeting.encode(), &[]).map_err(system)?;
@@ -291,7 +296,7 @@ pub(super) async fn run(
     set_lending: impl FnOnce(Result<Arc<ChannelLending>, LendingFailure>) + Send,
 ) {
     let opened = tokio::select! {
-        opened = tokio::time::timeout(OPENING, open(terms, ticket)) => opened,
+        opened = tokio::time::timeout(OPENING, open(terms, ticket, lending.users())) => opened,
         () = link.closed() => return,
     };
     let channel = match opened.unwrap_or(Err(LendingFailure::TimedOut)) {

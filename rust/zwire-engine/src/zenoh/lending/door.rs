@@ -129,7 +129,7 @@ async fn serve(lending: Weak<Lending>, door: AsyncFd<Door>) {
         };
         match accepted {
             // Before it takes a place: the name of the door is no secret on this host.
-            Ok(Ok(channel)) if !channel.is_of_this_user().unwrap_or(false) => {}
+            Ok(Ok(channel)) if !is_allowed(&lending, &channel) => {}
             Ok(Ok(channel)) => {
                 if let Ok(place) = places.clone().try_acquire_owned() {
                     let lending = lending.clone();
@@ -151,6 +151,11 @@ async fn serve(lending: Weak<Lending>, door: AsyncFd<Door>) {
             Err(_) => {}
         }
     }
+}
+
+/// Whether a process may share memory with this one.
+fn is_allowed(lending: &Weak<Lending>, channel: &Channel) -> bool {
+    lending.upgrade().is_some_and(|lending| channel.is_of_this_user_or(lending.users()).unwrap_or(false))
 }
 
 /// Hands a new channel to the link that waits for it.

@@ -282,6 +282,11 @@ impl Lending {
         self.settings.threshold
     }
 
+    /// Users whose processes share memory with this one, beside its own.
+    pub(super) fn users(&self) -> &[u32] {
+        &self.settings.users
+    }
+
     /// Most bytes that one link has on loan: a slow receiver leaves half of the pool to the others.
     pub(super) const fn share(&self) -> usize {
         self.settings.pool_size / 2

@@ -221,6 +221,7 @@ mod tests {
             pool_size: 1 << 20,
             threshold: 1,
             messages: Vec::new(),
+            users: Vec::new(),
         };
         Lending::new(&settings, true)
     }
