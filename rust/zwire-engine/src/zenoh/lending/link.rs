@@ -71,7 +71,7 @@ pub(crate) fn start(shared: &Arc<SessionShared>, link: &Arc<Link>, ticket: Optio
         // Not a task of the session, which may close before its neighbours have dropped what is on loan.
         shared.runtime.spawn(channel::run(shared.lending.clone(), link.clone(), terms, ticket, set));
     } else if let Some(terms) = link.params.named
-        && let Some(own) = named::start(&shared.lending, link, terms)
+        && let Some(own) = named::start(shared, link, terms)
     {
         link.set_lending(Ok(LinkLending::Named(own.clone())));
         shared.runtime.spawn(named::run(own, link.clone()));

@@ -10,7 +10,12 @@ use super::{
     lender::{self, Lending, LoanBook, Partner},
     reader::NamedReader,
 };
-use crate::{config::SharedMessage, net::io::Io, rt::clock, zenoh::link::Link};
+use crate::{
+    config::SharedMessage,
+    net::io::Io,
+    rt::clock,
+    zenoh::{link::Link, shared::SessionShared},
+};
 use bytes::Bytes;
 use core::{
     sync::atomic::{AtomicBool, Ordering},
@@ -348,11 +353,12 @@ const fn kind_of(message: &NetworkMessage) -> Option<SharedMessage> {
 /// Starts lending on a link with these terms. `None` if the counters of the peer cannot be mapped, which counts on them:
 /// the link is closed, and the next one goes without.
 pub(super) fn start(
-    lending: &Arc<Lending>,
+    shared: &SessionShared,
     link: &Arc<Link>,
     terms: NamedTerms,
 ) -> Option<Arc<NamedLending>> {
-    let reader = match NamedReader::new(&terms) {
+    let lending = &shared.lending;
+    let reader = match NamedReader::new(&terms, shared.config.link.max_message_size) {
         Ok(reader) => reader,
         Err(error) => {
             tracing::warn!(

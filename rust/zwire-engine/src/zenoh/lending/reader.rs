@@ -70,10 +70,13 @@ pub(super) struct NamedReader {
     data: Mutex<Mapped<u32>>,
     /// The handshake segment of the neighbour, if it has counters for this link.
     counters: Option<NamedFile>,
+    /// Most bytes of a payload.
+    max_len: usize,
 }
 
 impl NamedReader {
-    pub(super) fn new(terms: &NamedTerms) -> Result<Self, SegmentError> {
+    /// `max_len`: the most bytes of a payload.
+    pub(super) fn new(terms: &NamedTerms, max_len: usize) -> Result<Self, SegmentError> {
         let counters = match terms.counters {
             None => None,
             Some(_) => {
@@ -89,6 +92,7 @@ impl NamedReader {
             metadata: Mutex::new(Mapped::new(NamedAccess::Write)),
             data: Mutex::new(Mapped::new(NamedAccess::Read)),
             counters,
+            max_len,
         })
     }
 
@@ -105,12 +109,13 @@ impl NamedReader {
             Unread::Stale
         })?;
         let (mut parts, mut failure) = (Vec::with_capacity(slices.len()), None);
+        let mut room = self.max_len;
         // All are looked at: the neighbour counts each.
         for slice in slices {
             let part = match slice {
                 PayloadSlice::Raw(bytes) => Ok(bytes),
                 PayloadSlice::Foreign(description) => {
-                    let part = self.copy(lending, &description);
+                    let part = self.copy(lending, &description, &mut room);
                     if let (Some(counters), Some(at)) = (&self.counters, terms.counter_offset(priority))
                         && counters.is_whole_and_named().0
                     {
@@ -138,7 +143,8 @@ impl NamedReader {
         }
     }
 
-    fn copy(&self, lending: &Lending, description: &Bytes) -> Result<Bytes, Unread> {
+    /// The bytes of a slice, of which `room` is left for the others of the payload.
+    fn copy(&self, lending: &Lending, description: &Bytes, room: &mut usize) -> Result<Bytes, Unread> {
         let description = NamedDescription::decode(description).map_err(|error| {
             tracing::debug!(%error, "a description of shared memory is not of a release from 1.2.3 on");
             Unread::Unusable
@@ -160,12 +166,20 @@ impl NamedReader {
         };
         let is_ours = || table.load_u32(place.generation()) == description.generation;
         let is_valid = || table.load_u8(place.invalidated()) == 0 && is_ours();
-        let copied = if is_valid() {
+        let left = usize::try_from(description.len).ok().and_then(|len| room.checked_sub(len));
+        let copied = if left.is_none() {
+            tracing::debug!(
+                len = description.len,
+                "a payload in shared memory exceeds `transport/link/rx/max_message_size`"
+            );
+            Err(Unread::Stale)
+        } else if is_valid() {
             self.copy_chunk(lending, &header, &description, || table.set_bits(at, bit))
         } else {
             Err(Unread::Stale)
         };
         let copied = copied.and_then(|bytes| if is_valid() { Ok(bytes) } else { Err(Unread::Stale) });
+        *room = left.unwrap_or(0);
         // The reference that was counted for this message. If the header has another payload by now, it is not ours.
         if is_ours() {
             table.decrement(place.references());
@@ -278,7 +292,7 @@ mod tests {
             self.reset_counters();
             self.table.store_u32(place().references(), 2);
             let lending = lending();
-            let reader = NamedReader::new(&self.terms()).unwrap();
+            let reader = NamedReader::new(&self.terms(), 10_000).unwrap();
             let sliced = PayloadSlice::encode_all(&[PayloadSlice::Foreign(description.encode())]);
             let read = reader.read(&lending, &self.terms(), &sliced, Priority::Data);
             let references = self.table.load_u32(place().references());
@@ -316,7 +330,6 @@ mod tests {
             NamedDescription { metadata: right.metadata ^ 1, ..right },
             NamedDescription { index: 32_768, ..right },
             NamedDescription { len: 5001, ..right },
-            NamedDescription { len: u64::MAX, ..right },
         ] {
             let (read, _, counter) = neighbour.read(wrong);
             assert_eq!((read, counter), (Err(Unread::Unusable), 0), "{wrong:?}");
@@ -336,9 +349,16 @@ mod tests {
             table.store_u32(at, before);
         }
         assert!(neighbour.read(right).0.is_ok());
+        // A chunk of any size is there, and a payload has a bound.
+        for len in [10_001, u64::MAX] {
+            table.store_u64(place().length(), len.min(90_000));
+            let wrong = NamedDescription { len, ..right };
+            assert_eq!(neighbour.read(wrong), (Err(Unread::Stale), 1, 0), "{len}");
+        }
+        table.store_u64(place().length(), 5000);
         // Of all slices the neighbour counts each, also when the first one fails.
         let lending = lending();
-        let reader = NamedReader::new(&neighbour.terms()).unwrap();
+        let reader = NamedReader::new(&neighbour.terms(), 10_000).unwrap();
         let wrong = NamedDescription { len: 5001, ..right };
         let slices = [wrong, right, right].map(|slice| PayloadSlice::Foreign(slice.encode()));
         neighbour.handshake.store_u32(neighbour.counter(), 3);
@@ -352,7 +372,7 @@ mod tests {
         for cut in [0, 1] {
             let neighbour = Neighbour::new();
             let lending = lending();
-            let reader = NamedReader::new(&neighbour.terms()).unwrap();
+            let reader = NamedReader::new(&neighbour.terms(), 10_000).unwrap();
             let sliced = PayloadSlice::encode_all(&[PayloadSlice::Foreign(neighbour.description().encode())]);
             let read = || reader.read(&lending, &neighbour.terms(), &sliced, Priority::Data);
             assert!(read().is_ok());
