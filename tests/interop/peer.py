@@ -623,6 +623,15 @@ class Node:
 
         self.things[name] = self.session.declare_subscriber(key, keep)
 
+    def provide(self, key, payload):
+        """Put a payload in memory of a provider."""
+        made, shm = data(payload), self.z.shm
+        if "provider" not in self.things:
+            self.things["provider"] = shm.ShmProvider.default_backend(72 << 20)
+        buffer = self.things["provider"].alloc(len(made), shm.BlockOn(shm.GarbageCollect()))
+        buffer[0 : len(made)] = made
+        self.session.put(key, buffer, congestion_control=self.z.CongestionControl.BLOCK)
+
     def kept(self, name):
         """The payloads of :meth:`hold`, as they are now."""
         return [show(payload) for payload in self.things[f"kept {name}"]]

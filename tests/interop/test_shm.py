@@ -125,6 +125,23 @@ def test_each_message_both_ways(pair):
         receiver.undeclare(name="echo")
 
 
+def test_buffers_of_a_provider(pair):
+    """They go by memory at any size; the largest do not fit into the implicit pool of eclipse-zenoh."""
+    sizes = [1, 100, THEIRS, OURS, MIB, 64 * MIB]
+    for sender, receiver in (pair, pair[::-1]):
+        watched(sender, receiver)
+        for seed, size in enumerate(sizes):
+            sender.provide(key="k", payload=made(size, seed), within=60)
+            [sample] = receiver.received(name="sub", count=1, seconds=30, within=60)
+            assert sample["payload"] == shown(random_bytes(size, seed))
+            assert sample["shm"], size
+            receiver.forget(name="sub")
+        sender.put(key="k", payload=made(64 * MIB), congestion_control="BLOCK", within=60)
+        [sample] = receiver.received(name="sub", count=1, seconds=30, within=60)
+        assert sample["payload"] == shown(random_bytes(64 * MIB, 0))
+        receiver.undeclare(name="sub")
+
+
 def test_nothing_stays_counted(pair):
     for sender, receiver in (pair, pair[::-1]):
         watched(sender, receiver)
