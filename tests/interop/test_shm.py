@@ -200,17 +200,23 @@ def pool(tmp_path_factory):
     pool.end()
 
 
-# One pair of roles of each kind on each link. Datagrams lose descriptions, whose payloads would stay counted.
+# One pair of roles of each kind on each link; most of them in `make test-long`. Datagrams lose descriptions, whose
+# payloads would stay counted.
+ROLES = {("client", "router"), ("router", "client"), ("peer", "peer")}
+
+
+def is_short(cell):
+    return cell.link == "tcp" or (cell.ours, cell.listener) == ("peer", ZWIRE)
+
+
 CELLS = [
-    cell
+    pytest.param(cell, id=str(cell), marks=[] if is_short(cell) else [pytest.mark.long])
     for foreign in PEERS
-    for cell in cells(
-        [*LINKS, "quic-one"], foreign, roles={("client", "router"), ("router", "client"), ("peer", "peer")}
-    )
+    for cell in cells([*LINKS, "quic-one"], foreign, roles=ROLES)
 ]
 
 
-@pytest.mark.parametrize("cell", CELLS, ids=str)
+@pytest.mark.parametrize("cell", CELLS)
 def test_each_link(pool, cell):
     with pool.peers(ZWIRE, cell.foreign) as nodes:
         pair = Meeting(pool, cell, *nodes)
