@@ -200,8 +200,8 @@ def pool(tmp_path_factory):
     pool.end()
 
 
-# One pair of roles of each kind on each link; most of them in `make test-long`. Datagrams lose descriptions, whose
-# payloads would stay counted.
+# One pair of roles of each kind on each link, most of them in `make test-long`. Datagrams lose descriptions,
+# whose payloads would stay counted.
 ROLES = {("client", "router"), ("router", "client"), ("peer", "peer")}
 
 
