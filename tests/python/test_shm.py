@@ -392,8 +392,7 @@ def test_processes_killed_at_any_moment_leave_nothing(rounds):
                 found.add(path)
         return found
 
-    before, orphans_before = mappings(), orphans()
-    for _ in range(rounds):
+    def kill_all():
         endpoint = f"tcp/127.0.0.1:{nodes.free_port()}"
         router = start("route", endpoint)
         assert router.stdout.readline() == "ready\n"
@@ -412,7 +411,10 @@ def test_processes_killed_at_any_moment_leave_nothing(rounds):
                 assert "torn" not in process.stdout.read()
                 process.stdout.close()
             assert all(bytes(frame) == bytes(frame[:1]) * LARGE for frame in kept)
-            kept.clear()
+
+    before, orphans_before = mappings(), orphans()
+    for _ in range(rounds):
+        kill_all()
     nodes.eventually(lambda: mappings() <= before, "mappings of killed processes are gone", within=3)
     nodes.eventually(lambda: orphans() <= orphans_before, "no file is left", within=2)
 
