@@ -16,7 +16,7 @@ mod zenoh;
 pub mod zmtp;
 pub mod zre;
 
-pub use config::Config;
+pub use config::{Config, SharedMessage};
 pub use error::{ConnectReason, Error};
 pub use net::{
     interfaces,

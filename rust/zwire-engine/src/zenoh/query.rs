@@ -5,6 +5,7 @@ use crate::{
     rt::queue::Weigh,
     zenoh::caller::{Caller, Patience},
 };
+use bytes::Bytes;
 use std::{
     ops::Deref,
     sync::{
@@ -28,6 +29,9 @@ pub(crate) trait QueryHost: Send + Sync {
     fn reply(&self, query: QueryId, reply: QueryReply, patience: &mut Patience<'_>) -> Result<(), Error>;
 
     fn new_timestamp(&self) -> Timestamp;
+
+    /// A copy of `bytes` for the payload of a reply.
+    fn copy(&self, bytes: &[u8]) -> Bytes;
 
     /// Sends the RESPONSE_FINAL of a query.
     fn finish_query(&self, query: QueryId);
@@ -67,6 +71,12 @@ impl Query {
         let host = self.host.upgrade().ok_or(Error::Closed)?;
         host.check()?;
         Ok(host.new_timestamp())
+    }
+
+    /// A copy of `bytes` for the payload of a reply: in shared memory, if a neighbour on this host reads it there.
+    #[must_use]
+    pub fn copy(&self, bytes: &[u8]) -> Bytes {
+        self.host.upgrade().map_or_else(|| Bytes::copy_from_slice(bytes), |host| host.copy(bytes))
     }
 
     /// Finishes the answer. Idempotent.

@@ -681,10 +681,10 @@ impl Session {
         }
     }
 
-    /// A copy of `bytes` for the payload of a message: in shared memory, if a neighbour on this host reads it there.
+    /// A copy of `bytes` for the payload of such a message: in shared memory, if a neighbour on this host reads it there.
     #[must_use]
-    pub fn copy(&self, bytes: &[u8]) -> Bytes {
-        self.shared.lending.copy(bytes)
+    pub fn copy(&self, kind: SharedMessage, bytes: &[u8]) -> Bytes {
+        self.shared.lending.copy(kind, bytes)
     }
 
     /// Memory for a payload that is written before it is sent, and then not copied. Where the shared memory of the

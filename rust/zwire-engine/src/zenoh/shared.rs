@@ -29,6 +29,7 @@ use crate::{
         reassembly::Pool,
     },
 };
+use bytes::Bytes;
 use core::{
     cell::Cell,
     sync::atomic::{AtomicBool, Ordering},
@@ -557,6 +558,10 @@ impl SessionShared {
 impl QueryHost for SessionShared {
     fn check(&self) -> Result<(), Error> {
         Self::check(self)
+    }
+
+    fn copy(&self, bytes: &[u8]) -> Bytes {
+        self.lending.copy(SharedMessage::Reply, bytes)
     }
 
     fn reply(&self, query: QueryId, mut reply: QueryReply, patience: &mut Patience<'_>) -> Result<(), Error> {

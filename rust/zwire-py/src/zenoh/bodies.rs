@@ -2,15 +2,18 @@
 
 use crate::{
     errors,
-    zenoh::{encoding, enums, sample, timestamp, zbytes},
+    zenoh::{
+        encoding, enums, sample, timestamp,
+        zbytes::{self, Copier},
+    },
 };
 use core::num::NonZeroU32;
 use pyo3::prelude::*;
-use zwire_engine::Session as Engine;
+use zwire_engine::{Session as Engine, SharedMessage};
 use zwire_proto::{
     Text,
     zenoh::{
-        Encoding, Qos,
+        Encoding, Payload, Qos,
         session::Locality,
         wire::{Del, PushBody, Put, QueryBody},
     },
@@ -32,7 +35,7 @@ pub(crate) fn qos(
 
 /// Body of a put, with the `default` encoding if none is given. `engine`: the session that sends it.
 pub(crate) fn put_body(
-    engine: Option<&Engine>,
+    copier: Option<Copier<'_>>,
     payload: &Bound<'_, PyAny>,
     encoding: Option<&Bound<'_, PyAny>>,
     default: Encoding,
@@ -45,8 +48,8 @@ pub(crate) fn put_body(
         encoding: encoding::extract_option(encoding)?.unwrap_or(default),
         source_info: sample::source_info(source_info)?.map(Box::new),
         attachment: zbytes::attachment(attachment)?,
-        payload: match engine {
-            Some(engine) => zbytes::payload_for(engine, payload)?,
+        payload: match copier {
+            Some(copier) => zbytes::payload_for(copier, payload)?,
             None => zbytes::payload(payload, "payload")?,
         },
         ..Put::default()
@@ -81,6 +84,7 @@ pub(crate) fn budget(py: Python<'_>, budget: Option<u64>) -> PyResult<Option<Non
 
 /// Value sent with a query.
 pub(crate) fn query_body(
+    engine: &Engine,
     payload: Option<&Bound<'_, PyAny>>,
     encoding: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Option<QueryBody>> {
@@ -90,7 +94,10 @@ pub(crate) fn query_body(
     Ok(Some(QueryBody {
         encoding: encoding::extract_option(encoding)?.unwrap_or(Encoding::DEFAULT),
         shm: false,
-        payload: payload.map(|payload| zbytes::payload(payload, "payload")).transpose()?.unwrap_or_default(),
+        payload: match payload {
+            Some(payload) => zbytes::payload_for(&|bytes| engine.copy(SharedMessage::Query, bytes), payload)?,
+            None => Payload::default(),
+        },
     }))
 }
 

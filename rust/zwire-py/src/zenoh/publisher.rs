@@ -11,9 +11,11 @@ use crate::{
         listener::Listener,
         loan::Loan,
         stamps,
+        zbytes::Copier,
     },
 };
 use pyo3::prelude::*;
+use zwire_engine::SharedMessage;
 use zwire_proto::zenoh::{
     Encoding,
     session::{EntityId, PublisherOptions},
@@ -132,7 +134,8 @@ macro_rules! publisher {
             ) -> PyResult<()> {
                 let (default, source) = (slf.get().encoding.clone(), None$(.or($source))?);
                 let engine = &slf.as_super().get().declared.session.0.engine;
-                let body = put_body($places.then_some(engine), payload, encoding, default, attachment, timestamp, source)?;
+                let copier: Copier<'_> = &|bytes| engine.copy(SharedMessage::Put, bytes);
+                let body = put_body($places.then_some(copier), payload, encoding, default, attachment, timestamp, source)?;
                 Self::publish(slf, py, body, timestamp_instrumentation, _turn)
             }
 

@@ -61,7 +61,7 @@ impl Querier {
             timeout: options.timeout,
             budget: options.budget,
             qos: options.qos,
-            body: query_body(payload, encoding)?,
+            body: query_body(&declared.session.0.engine, payload, encoding)?,
             attachment: zbytes::attachment(attachment)?,
             source_info: sample::source_info(source_info)?,
             accept_any_key: options.accept_any_key,

@@ -15,7 +15,7 @@ use crate::{
         sample::PySourceInfo,
         selector::{PyParameters, PySelector},
         stamps::{self, PyTimestampStack},
-        zbytes::{self, PyZBytes},
+        zbytes::{self, Copier, PyZBytes},
     },
 };
 use pyo3::prelude::*;
@@ -172,7 +172,9 @@ impl Query {
     ) -> PyResult<()> {
         let _ = (congestion_control, priority);
         let key = keyexpr::extract(key_expr)?;
-        let body = put_body(None, payload, encoding, Encoding::DEFAULT, attachment, timestamp, None)?;
+        let query = self.open.query(py)?;
+        let copier: Copier<'_> = &|bytes| query.copy(bytes);
+        let body = put_body(Some(copier), payload, encoding, Encoding::DEFAULT, attachment, timestamp, None)?;
         self.send(py, QueryReplyBody::Sample { key, body }, express, _turn)
     }
 

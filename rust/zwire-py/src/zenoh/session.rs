@@ -30,7 +30,7 @@ use crate::{
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use std::sync::{Arc, Weak};
-use zwire_engine::{Error, LINGER, Session as Engine, clock};
+use zwire_engine::{Error, LINGER, Session as Engine, SharedMessage, clock};
 use zwire_proto::zenoh::{
     Encoding, Qos, Reliability,
     session::{
@@ -234,7 +234,7 @@ impl Session {
         let publication = Publication {
             key: keyexpr::extract(key_expr)?,
             body: put_body(
-                Some(&self.0.0.engine),
+                Some(&|bytes| self.0.0.engine.copy(SharedMessage::Put, bytes)),
                 payload,
                 encoding,
                 Encoding::DEFAULT,
@@ -363,7 +363,7 @@ impl Session {
             budget: bodies::budget(py, budget)?,
             timeout: seconds(timeout)?,
             qos: qos(Qos::REQUEST, congestion_control, priority, express),
-            body: query_body(payload, encoding)?,
+            body: query_body(&self.0.0.engine, payload, encoding)?,
             attachment: zbytes::attachment(attachment)?,
             source_info: sample::source_info(source_info)?,
             accept_any_key: accept_replies.is_some_and(|a| a.0 == enums::ReplyKey::Any),

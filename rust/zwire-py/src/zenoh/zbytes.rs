@@ -15,7 +15,6 @@ use pyo3::{
     types::{PyByteArray, PyBytes, PyList, PyMemoryView, PySlice, PyString, PyTuple},
 };
 use std::borrow::Cow;
-use zwire_engine::Session as Engine;
 use zwire_proto::zenoh::{Payload, PayloadParts};
 
 /// Size from which on a `bytes` object is kept alive instead of being copied.
@@ -74,12 +73,15 @@ pub(crate) fn payload(obj: &Bound<'_, PyAny>, name: &str) -> PyResult<Payload> {
     }
 }
 
-/// Extracts a payload to be sent by a session: as [`payload`], but what has to be copied is copied to the shared memory
-/// of the session where it has readers.
+/// Copies bytes to where a session sends them from.
+pub(crate) type Copier<'a> = &'a dyn Fn(&[u8]) -> Bytes;
+
+/// Extracts a payload to be sent by a session: as [`payload`], but what has to be copied is copied by `copier`, to the
+/// shared memory of the session where it has readers.
 #[inline]
-pub(crate) fn payload_for(engine: &Engine, obj: &Bound<'_, PyAny>) -> PyResult<Payload> {
+pub(crate) fn payload_for(copier: Copier<'_>, obj: &Bound<'_, PyAny>) -> PyResult<Payload> {
     let of_buffer = |content: Content<'_>| match content {
-        Content::Borrowed(bytes) => engine.copy(bytes).into(),
+        Content::Borrowed(bytes) => copier(bytes).into(),
         Content::Kept(payload) => payload,
     };
     if let Some(sent) = loan(obj)? {

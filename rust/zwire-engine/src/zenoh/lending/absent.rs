@@ -56,7 +56,7 @@ impl Lending {
         PayloadBuffer::private(len)
     }
 
-    pub(crate) fn copy(&self, bytes: &[u8]) -> Bytes {
+    pub(crate) fn copy(&self, _: SharedMessage, bytes: &[u8]) -> Bytes {
         Bytes::copy_from_slice(bytes)
     }
 }

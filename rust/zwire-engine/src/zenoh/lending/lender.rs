@@ -183,9 +183,9 @@ impl Lending {
         Some(chunk.freeze())
     }
 
-    /// A copy of `bytes` for a publication: in the pool, if [`Self::place`] would put it there.
-    pub(crate) fn copy(&self, bytes: &[u8]) -> Bytes {
-        let wanted = self.is_wanted(SharedMessage::Put, bytes.len());
+    /// A copy of `bytes` for such a message: in the pool, if [`Self::place`] would put it there.
+    pub(crate) fn copy(&self, kind: SharedMessage, bytes: &[u8]) -> Bytes {
+        let wanted = self.is_wanted(kind, bytes.len());
         match wanted.then(|| self.allocate(self.pool(), bytes.len())).flatten() {
             Some(mut chunk) => {
                 chunk.as_mut_slice().copy_from_slice(bytes);
