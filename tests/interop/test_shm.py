@@ -26,7 +26,7 @@ SIZES = [1, 3071, 3072, 20_000, 64 * KIB, MIB, 8 * MIB]
 OURS, THEIRS = 16 * KIB, 3072
 
 
-def in_memory(sender, size, came):
+def is_placed(sender, size, came):
     """Whether a payload came as it should: between both bounds the binding may have copied a reply."""
     return came == (size >= OURS) or (THEIRS <= size < OURS and sender.implementation != ZWIRE)
 
@@ -110,14 +110,14 @@ def test_each_message_both_ways(pair):
             sender.put(key="k", payload=made(size, seed), congestion_control="BLOCK")
         came = receiver.received(name="sub", count=len(SIZES), seconds=20)
         assert payloads(came) == sent(*SIZES)
-        assert all(in_memory(sender, size, s["shm"]) for size, s in zip(SIZES, came, strict=True))
+        assert all(is_placed(sender, size, s["shm"]) for size, s in zip(SIZES, came, strict=True))
         for seed, size in enumerate(SIZES):
             [reply] = sender.ask(selector="q", payload=made(size, seed))
             [query] = receiver.received(name="echo", count=1, seconds=5)
             receiver.forget(name="echo")
             assert reply["payload"] == query["payload"] == shown(random_bytes(size, seed))
-            assert in_memory(sender, size, query["shm"])
-            assert in_memory(receiver, size, reply["shm"])
+            assert is_placed(sender, size, query["shm"])
+            assert is_placed(receiver, size, reply["shm"])
             [error] = sender.ask(selector="q?err", payload=made(size, seed))
             assert error["payload"] == reply["payload"]
             receiver.forget(name="echo")
@@ -189,7 +189,9 @@ def test_subscribers_of_every_kind(net):
     for receiver in (*receivers, plain):
         came = receiver.received(name="sub", count=20, seconds=20)
         assert payloads(came) == sent(*20 * [MIB])
-        assert all(sample["shm"] == (receiver is not plain) for sample in came)
+        # The first payloads of a segment cross the link to a neighbour of zwire, which maps it meanwhile.
+        in_memory = sum(sample["shm"] for sample in came)
+        assert in_memory == 0 if receiver is plain else in_memory >= 15
 
 
 @pytest.fixture(scope="module")
