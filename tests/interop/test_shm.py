@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import functools
 import os
 import re
 import signal
@@ -64,6 +65,43 @@ def warm(sender, receiver, name, key):
     receiver.forget(name=name)
 
 
+def attempts(nodes, what, attempt, within=60):
+    """What the first attempt gives that was not in vain.
+
+    Releases up to 1.9 take a payload back that waits for its reader for 100 to 200 ms, as on a busy machine. It
+    is tried again only if a node of ours has counted such a payload.
+    """
+    old = any(node.implementation == NINE for node in nodes)
+
+    def failed():
+        return sum(n.stats()["link.rx_shm_failed"] for n in nodes if n.implementation == ZWIRE)
+
+    end = time.monotonic() + within
+    while True:
+        before = failed()
+        if found := attempt():
+            return found
+        taken_back = old and failed() > before
+        assert taken_back, what
+        assert time.monotonic() < end, what
+
+
+def delivered(sender, receiver, payload, others=(), op="put", **options):
+    """Put a payload; return it as it came at the subscriber ``sub``."""
+
+    def attempt():
+        getattr(sender, op)(key="k", payload=payload, within=60, **options)
+        return receiver.received(name="sub", count=1, seconds=5, within=60)
+
+    [sample] = attempts((sender, receiver, *others), f"{payload} arrives", attempt)
+    receiver.forget(name="sub")
+    assert sample["payload"] == shown(random_bytes(payload["size"], payload["seed"]))
+    return sample["shm"]
+
+
+BLOCK = {"congestion_control": "BLOCK"}
+
+
 def watched(sender, receiver, name="sub", key="k"):
     receiver.watch(name=name, key=key)
     warm(sender, receiver, name, key)
@@ -105,22 +143,18 @@ def test_each_message_both_ways(pair):
         # Each side has made its pool for queries and replies.
         for _ in range(3):
             sender.ask(selector="q", payload=made(MIB))
-        receiver.forget(name="echo")
         for seed, size in enumerate(SIZES):
-            sender.put(key="k", payload=made(size, seed), congestion_control="BLOCK")
-        came = receiver.received(name="sub", count=len(SIZES), seconds=20)
-        assert payloads(came) == sent(*SIZES)
-        assert all(is_placed(sender, size, s["shm"]) for size, s in zip(SIZES, came, strict=True))
+            assert is_placed(sender, size, delivered(sender, receiver, made(size, seed), **BLOCK))
         for seed, size in enumerate(SIZES):
-            [reply] = sender.ask(selector="q", payload=made(size, seed))
-            [query] = receiver.received(name="echo", count=1, seconds=5)
-            receiver.forget(name="echo")
-            assert reply["payload"] == query["payload"] == shown(random_bytes(size, seed))
-            assert is_placed(sender, size, query["shm"])
-            assert is_placed(receiver, size, reply["shm"])
-            [error] = sender.ask(selector="q?err", payload=made(size, seed))
-            assert error["payload"] == reply["payload"]
-            receiver.forget(name="echo")
+            for selector in ("q", "q?err"):
+                receiver.forget(name="echo")
+                ask = functools.partial(sender.ask, selector=selector, payload=made(size, seed))
+                [reply] = attempts((sender, receiver), f"{size} bytes are answered", ask)
+                *_, query = receiver.received(name="echo", count=1, seconds=5)
+                assert reply["payload"] == query["payload"] == shown(random_bytes(size, seed))
+                assert is_placed(sender, size, query["shm"])
+                if selector == "q":
+                    assert is_placed(receiver, size, reply["shm"])
         receiver.undeclare(name="sub")
         receiver.undeclare(name="echo")
 
@@ -131,14 +165,8 @@ def test_buffers_of_a_provider(pair):
     for sender, receiver in (pair, pair[::-1]):
         watched(sender, receiver)
         for seed, size in enumerate(sizes):
-            sender.provide(key="k", payload=made(size, seed), within=60)
-            [sample] = receiver.received(name="sub", count=1, seconds=30, within=60)
-            assert sample["payload"] == shown(random_bytes(size, seed))
-            assert sample["shm"], size
-            receiver.forget(name="sub")
-        sender.put(key="k", payload=made(64 * MIB), congestion_control="BLOCK", within=60)
-        [sample] = receiver.received(name="sub", count=1, seconds=30, within=60)
-        assert sample["payload"] == shown(random_bytes(64 * MIB, 0))
+            assert delivered(sender, receiver, made(size, seed), op="provide"), size
+        delivered(sender, receiver, made(64 * MIB), **BLOCK)
         receiver.undeclare(name="sub")
 
 
@@ -146,8 +174,7 @@ def test_nothing_stays_counted(pair):
     for sender, receiver in (pair, pair[::-1]):
         watched(sender, receiver)
         for seed in range(50):
-            sender.put(key="k", payload=made(100_000, seed), congestion_control="BLOCK")
-        assert len(receiver.received(name="sub", count=50, seconds=20)) == 50
+            delivered(sender, receiver, made(100_000, seed), **BLOCK)
         receiver.undeclare(name="sub")
     hub, client = pair
     # Our lender keeps one reference for itself; both sides give theirs back.
@@ -162,11 +189,9 @@ def test_a_router_between(net, middle, outer):
     sender, receiver = net.client(outer, hub), net.client(outer, hub)
     watched(sender, receiver)
     for seed, size in enumerate(SIZES):
-        sender.put(key="k", payload=made(size, seed), congestion_control="BLOCK")
-    came = receiver.received(name="sub", count=len(SIZES), seconds=20)
-    assert payloads(came) == sent(*SIZES)
-    # A router of ours passes large ones on by memory.
-    assert all(sample["shm"] for sample, size in zip(came, SIZES, strict=True) if size >= OURS)
+        shm = delivered(sender, receiver, made(size, seed), [hub], **BLOCK)
+        # A router of ours passes large ones on by memory.
+        assert shm or size < OURS
 
 
 def test_subscribers_of_every_kind(net):
@@ -227,10 +252,7 @@ def test_each_link(pool, cell):
             receiver.watch(name="sub", key="k")
             if pair.link.reliable:
                 warm(sender, receiver, "sub", "k")
-                sender.put(key="k", payload=made(MIB), congestion_control="BLOCK")
-                [sample] = receiver.received(name="sub", count=1, seconds=10)
-                assert sample["shm"]
-                assert sample["payload"] == shown(random_bytes(MIB, 0))
+                assert delivered(sender, receiver, made(MIB), **BLOCK)
             else:
                 came = eventually(
                     "puts arrive",
@@ -365,9 +387,13 @@ def test_a_pool_that_is_full_loses_nothing(net, peer):
         for number, keeper in enumerate(keepers):
             for seed in range(20):
                 sender.put(key=f"h/{number}", payload=made(200_000, seed), congestion_control="BLOCK")
-            came = keeper.received(name="sub", count=20, seconds=20)
-            assert payloads(came) == sent(*20 * [200_000])
+            came = payloads(keeper.received(name="sub", count=20, seconds=5))
             keeper.forget(name="sub")
+            # Of these releases some may have been taken back on their way, each of which is counted.
+            counted = hub.stats()["link.rx_shm_failed"] if peer == NINE else 0
+            expected = sent(*20 * [200_000])
+            assert came == [payload for payload in expected if payload in came]
+            assert len(came) + counted >= 20
 
 
 def test_frames_of_8_mib_all_go_by_memory(net):
