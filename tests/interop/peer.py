@@ -611,10 +611,16 @@ class Node:
         replies = self.session.get(selector, payload=data(payload))
         return [self.placed((reply.ok or reply.err).payload) for reply in replies]
 
-    def hold(self, name, key, count):
-        """Subscribe, and keep the payloads of the first samples."""
+    def hold(self, name, key, count, digests=True):
+        """Subscribe, and keep the payloads of the first samples; without digests no large one is read."""
         kept = self.things[f"kept {name}"] = []
-        sink = self.sink(name, Collector(lambda sample: self.placed(sample.payload)))
+
+        def describe(sample):
+            if digests or len(sample.payload) <= WHOLE:
+                return self.placed(sample.payload)
+            return {"payload": None, "shm": sample.payload.as_shm() is not None}
+
+        sink = self.sink(name, Collector(describe))
 
         def keep(sample):
             if len(kept) < count:
