@@ -81,7 +81,7 @@ class LinkStats(TypedDict):
     """Network messages with a large payload that crossed the link although it lends: the other end has much
     on loan, or does not know the memory yet."""
     rx_borrowed: int
-    """Network messages received whose payload came in shared memory of the other end."""
+    """Network messages received whose payload came in shared memory of the peer."""
     lending: Literal[
         "off", "opening", "on", "eclipse", "unreachable", "user", "timed_out", "system", "protocol"
     ]

@@ -21,7 +21,7 @@ from nodes import free_port
 KIB, MIB = 1 << 10, 1 << 20
 PEERS = [ECLIPSE, NINE]
 
-# Below the smaller threshold, between both, and above; a payload of several slices of the pool of theirs.
+# Below the smaller threshold, between both, and above.
 SIZES = [1, 3071, 3072, 20_000, 64 * KIB, MIB, 8 * MIB]
 # From here on zwire places payloads in shared memory, and eclipse-zenoh.
 OURS, THEIRS = 16 * KIB, 3072
@@ -105,6 +105,16 @@ BLOCK = {"congestion_control": "BLOCK"}
 def watched(sender, receiver, name="sub", key="k"):
     receiver.watch(name=name, key=key)
     warm(sender, receiver, name, key)
+
+
+@contextlib.contextmanager
+def stopped(peer):
+    """Stop a process, as a debugger or a machine that suspends does."""
+    os.kill(peer.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(peer.process.pid, signal.SIGCONT)
 
 
 def files_of(peer):
@@ -289,18 +299,15 @@ def test_one_side_is_off(net, peer, off):
 
 
 @pytest.mark.parametrize("peer", PEERS)
-@pytest.mark.parametrize("seconds", [0.35, pytest.param(1.3), pytest.param(9, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [0.35, 1.3, pytest.param(9, marks=pytest.mark.long)])
 def test_a_receiver_that_is_stopped_loses_nothing_of_ours(net, peer, seconds):
     hub = net.hub(ZWIRE)
     client = net.client(peer, hub)
     watched(hub, client)
-    os.kill(client.process.pid, signal.SIGSTOP)
-    try:
+    with stopped(client):
         for seed in range(13):
             hub.put(key="k", payload=made(100_000, seed), congestion_control="BLOCK")
         time.sleep(seconds)
-    finally:
-        os.kill(client.process.pid, signal.SIGCONT)
     came = client.received(name="sub", count=13, seconds=20)
     assert payloads(came) == sent(*13 * [100_000])
     assert all(sample["shm"] for sample in came)
@@ -310,13 +317,10 @@ def test_we_lose_nothing_when_we_are_stopped(net):
     hub = net.hub(ZWIRE)
     client = net.client(ECLIPSE, hub)
     watched(client, hub)
-    os.kill(hub.process.pid, signal.SIGSTOP)
-    try:
+    with stopped(hub):
         for seed in range(13):
             client.put(key="k", payload=made(100_000, seed), congestion_control="BLOCK")
         time.sleep(1.3)
-    finally:
-        os.kill(hub.process.pid, signal.SIGCONT)
     came = hub.received(name="sub", count=13, seconds=20)
     assert payloads(came) == sent(*13 * [100_000])
 
@@ -330,14 +334,11 @@ def test_what_a_stopped_reader_holds_stays(net, peer):
     client.hold(name="held", key="h", count=20, digests=False)
     warm(hub, client, "held", "h")
     before = client.kept(name="held")
-    os.kill(client.process.pid, signal.SIGSTOP)
-    try:
+    with stopped(client):
         # Three times the pool, which the reader does not get.
         for seed in range(200):
             hub.put(key="h", payload=made(MIB, seed % 7))
-    finally:
         time.sleep(1)
-        os.kill(client.process.pid, signal.SIGCONT)
     hub.put(key="k", payload="after", congestion_control="BLOCK")
     assert client.received(name="sub", count=1, seconds=40, within=60)
     kept = client.kept(name="held", within=60)

@@ -363,8 +363,8 @@ class SessionConfig:
     """Ids and roles that only nodes with certain users or certificates may claim. Default none."""
 
     shared_memory_users: Sequence[int] = key("zwire/shared_memory/users", ())
-    """Users of the system, by number, whose nodes of zwire on this host share memory with this one, beside
-    its own user; both sides have to allow the other. Each 0 to 4294967294. Default none. Processes of
+    """Ids of users of the system (``id -u``) whose nodes of zwire on this host share memory with this one,
+    beside its own user; both sides have to allow the other. Each 0 to 4294967294. Default none. Processes of
     eclipse-zenoh share memory with their own user alone."""
 
     memory_limit: int = key("zwire/memory/limit", 0)

@@ -248,7 +248,7 @@ sections! {
         pub threshold: usize = "transport_optimization/message_size_threshold",
         /// Messages whose payloads are copied there.
         pub messages: Vec<SharedMessage> = "transport_optimization/messages",
-        /// Users of the system, beside the own one, whose nodes share memory with this one.
+        /// Ids of users of the system, beside that of this process, whose nodes share memory with this one.
         pub users: Vec<u32> = "/zwire/shared_memory/users",
     }
 

@@ -201,10 +201,12 @@ impl LoanBook for ChannelLending {
     }
 
     fn is_tight(&self, of: &Lending, len: usize) -> bool {
-        let is_of_it = core::ptr::eq(&raw const *self.lending, of);
+        if !core::ptr::eq(&raw const *self.lending, of) {
+            return false;
+        }
         let mut loans = self.loans.lock();
         loans.take_returns();
-        is_of_it && loans.is_full(len, of.share())
+        loans.is_full(len, of.share())
     }
 }
 

@@ -9,7 +9,7 @@ use core::{
 use parking_lot::Mutex;
 use std::{collections::HashSet, io, sync::Arc};
 use zwire_proto::zenoh::{
-    link::named::{HEADERS, HeaderPlace, METADATA_SIZE},
+    link::named::{ChunkHeader, HEADERS, HeaderPlace, METADATA_SIZE},
     wire::NamedDescription,
 };
 use zwire_shm::{NamedFile, Place, Pool};
@@ -17,7 +17,7 @@ use zwire_shm::{NamedFile, Place, Pool};
 /// Time for which the system is not asked again for memory that it has refused.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Peers whose memory could not be read, by their handshake segments: links with them go without.
+/// Most peers that are remembered because their memory could not be read.
 const MAX_DISTRUSTED: usize = 1024;
 
 /// Shared memory with names of one session.
@@ -29,6 +29,7 @@ pub(super) struct NamedMemory {
     pub(super) partners: AtomicUsize,
     /// Time until which the system is not asked for memory, in milliseconds; 0 if it has given some.
     paused_ms: AtomicU64,
+    /// Numbers of the handshake segments of peers whose memory could not be read: links with them go without.
     distrusted: Mutex<HashSet<u32>>,
 }
 
@@ -115,7 +116,7 @@ struct FreeHeaders {
     free: Vec<u16>,
     /// Those from here on were never used.
     unused: usize,
-    /// Those of loans whose link has ended, and which somebody may still count down.
+    /// Headers of loans whose link has ended, and which a reader may still count down.
     stuck: Vec<u16>,
 }
 
@@ -183,19 +184,20 @@ impl NamedLoan {
     ) -> io::Result<(Self, NamedDescription)> {
         let (table, index) = memory.header()?;
         let (place, file) = (HeaderTable::place(index), &table.file);
+        let header = ChunkHeader::new(segment, offset, bytes.len() as u64);
         let generation = file.load_u32(place.generation()).wrapping_add(1);
         let (at, bit) = place.watchdog();
         file.clear_bits(at, bit);
         file.store_u32(place.invalidated(), 0);
         file.store_u32(place.generation(), generation);
-        file.store_u32(place.protocol(), 0);
-        file.store_u32(place.segment(), segment);
-        file.store_u32(place.offset(), offset);
-        file.store_u64(place.length(), bytes.len() as u64);
+        file.store_u32(place.protocol(), header.protocol);
+        file.store_u32(place.segment(), header.segment);
+        file.store_u32(place.offset(), header.offset);
+        file.store_u64(place.length(), header.length);
         // One reference is ours: a reader that is alone may write.
         file.store_u32(place.references(), 2);
         let metadata = u16::try_from(file.id()).map_err(io::Error::other)?;
-        let description = NamedDescription { len: bytes.len() as u64, metadata, index, generation };
+        let description = NamedDescription { len: header.length, metadata, index, generation };
         Ok((Self { table, index, bytes, signs: 0 }, description))
     }
 
@@ -213,12 +215,12 @@ impl NamedLoan {
         self.signs >= SIGNS || self.is_returned()
     }
 
-    /// Ends it: nobody has a reference.
+    /// Ends the loan: no reader has a reference to it.
     pub(super) fn end(self) {
         self.table.free.lock().free.push(self.index);
     }
 
-    /// Ends it, although a reader may still have it: neither its header nor its segment is used again.
+    /// Ends the loan, although a reader may still have a reference to it: neither its header nor its segment is used again.
     pub(super) fn abandon(self, memory: &NamedMemory) {
         if let Some(place) = Place::of(&self.bytes) {
             memory.pool.retire(&place.memory);

@@ -217,8 +217,7 @@ impl Lending {
         }
         let chunk = allocate_in(pool, len).unwrap_or_else(|error| {
             if core::ptr::eq(pool, &raw const self.named.pool) {
-                self.named.pause(&error);
-                self.note_failure(LendingFailure::System);
+                self.pause_named(&error);
             }
             None
         });
@@ -226,6 +225,12 @@ impl Lending {
             self.stats.pool_full.fetch_add(1, Ordering::Relaxed);
         }
         chunk
+    }
+
+    /// Places nothing in memory with names for a while, and counts that: the system has refused it.
+    pub(super) fn pause_named(&self, error: &io::Error) {
+        self.named.pause(error);
+        self.note_failure(LendingFailure::System);
     }
 
     /// Counts a link, or a part of the memory, that cannot be used.
@@ -282,7 +287,7 @@ impl Lending {
         self.settings.threshold
     }
 
-    /// Users whose processes share memory with this one, beside its own.
+    /// Ids of the users of the system whose processes share memory with this one, beside its own user.
     pub(super) fn users(&self) -> &[u32] {
         &self.settings.users
     }

@@ -115,7 +115,7 @@ impl Handshake {
 
 impl Drop for Handshake {
     fn drop(&mut self) {
-        // The other side has mapped it, or will not: a process that is killed later leaves no name.
+        // The peer has mapped it, or will not: a process that is killed later leaves no name.
         if let Some(Some((file, _))) = self.own.get_mut() {
             file.remove_name();
         }
@@ -131,8 +131,8 @@ struct NamedLoans {
 }
 
 impl NamedLoans {
-    /// Puts chunks on loan; their descriptions, and whether nothing was on loan before. After an error some may be on loan,
-    /// which nobody hears of until the link ends.
+    /// Puts chunks on loan; their descriptions, and whether nothing was on loan before. After an error some may be on loan
+    /// whose descriptions are not sent: they end with the link.
     fn begin(
         &mut self,
         memory: &NamedMemory,
@@ -158,10 +158,8 @@ impl NamedLoans {
             if !self.loans.front().is_some_and(NamedLoan::is_returned) {
                 return;
             }
-            if let Some(loan) = self.loans.pop_front() {
-                self.bytes -= loan.bytes.len();
-                loan.end();
-            }
+            let first = self.loans.pop_front();
+            self.end(first);
         }
     }
 
@@ -170,11 +168,25 @@ impl NamedLoans {
         for _ in 0..self.loans.len() {
             let Some(loan) = self.loans.pop_front() else { return };
             if loan.is_returned() {
-                self.bytes -= loan.bytes.len();
-                loan.end();
+                self.end(Some(loan));
             } else {
                 self.loans.push_back(loan);
             }
+        }
+    }
+
+    /// Ends the loan of a description that was not sent.
+    fn take_back(&mut self, description: &NamedDescription) {
+        let loan = self.loans.iter().rposition(|loan| loan.is_of(description));
+        let loan = loan.and_then(|at| self.loans.remove(at));
+        self.end(loan);
+    }
+
+    /// Ends a loan that was taken out of the list.
+    fn end(&mut self, loan: Option<NamedLoan>) {
+        if let Some(loan) = loan {
+            self.bytes -= loan.bytes.len();
+            loan.end();
         }
     }
 
@@ -250,8 +262,7 @@ impl NamedLending {
                 Lend::Lent { message, urgent: false }
             }
             Err(error) => {
-                self.lending.named.pause(&error);
-                self.lending.note_failure(LendingFailure::System);
+                self.lending.pause_named(&error);
                 Lend::Unlent
             }
         }
@@ -290,12 +301,8 @@ impl NamedLending {
         let slices = message.shareable().map(|payload| PayloadSlice::decode_all(payload));
         for slice in slices.into_iter().flatten().flatten() {
             let PayloadSlice::Foreign(bytes) = slice else { continue };
-            let Ok(description) = NamedDescription::decode(&bytes) else { continue };
-            if let Some(at) = loans.loans.iter().rposition(|loan| loan.is_of(&description))
-                && let Some(loan) = loans.loans.remove(at)
-            {
-                loans.bytes -= loan.bytes.len();
-                loan.end();
+            if let Ok(description) = NamedDescription::decode(&bytes) {
+                loans.take_back(&description);
             }
         }
     }

@@ -1,8 +1,9 @@
-//! Shared memory of Eclipse Zenoh (`zenoh-shm` of 2026-11-23): payloads stay in files in `/dev/shm`, which both sides of a
-//! link map.
+//! Shared memory of Eclipse Zenoh (`zenoh-wire` 3.6, 5.8): payloads stay in files in `/dev/shm`, which both sides of a link
+//! map.
 //!
-//! Each session has a *handshake segment*. INIT tells its number, and both sides prove by a word in it that they read the
-//! one of the other. There are two generations of that handshake, and one segment serves both:
+//! Each side has a *handshake segment*, here while the handshake runs. INIT tells its number, and both sides prove by a
+//! word in it that they read the one of the other. There are two generations of that handshake, and one segment serves
+//! both:
 //!
 //! ```text
 //!  first: 1.2.3 to 1.9, 24 + 8n bytes       second: 1.10, 12,288 bytes
