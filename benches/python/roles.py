@@ -60,6 +60,8 @@ class Node:
         if module.startswith("zwire"):
             self.arrow: Any = importlib.import_module("pyarrow")
             self.compute: Any = importlib.import_module("pyarrow.compute")
+            # The first scalar that pyarrow converts imports pandas, which takes a quarter of a second.
+            self.compute.equal(self.arrow.array([0]), 0)
         self.session = self.zenoh.open(config)
         self.kept: list[Any] = []
         self.block = {"congestion_control": self.zenoh.CongestionControl.BLOCK}
