@@ -29,7 +29,8 @@ pub(super) struct NamedMemory {
     pub(super) partners: AtomicUsize,
     /// Time until which the system is not asked for memory, in milliseconds; 0 if it has given some.
     paused_ms: AtomicU64,
-    /// Numbers of the handshake segments of peers whose memory could not be read: links with them go without.
+    /// Numbers of the handshake segments of peers whose memory could not be read: the session does not read them
+    /// again, and later links with these peers use the socket alone.
     distrusted: Mutex<HashSet<u32>>,
 }
 
@@ -86,7 +87,7 @@ impl NamedMemory {
         Ok((table, index))
     }
 
-    /// Has links go without the memory of a peer, which is known by its handshake segment.
+    /// Has later links with a peer, which is known by its handshake segment, use the socket alone.
     pub(super) fn distrust(&self, segment: u32) {
         let mut distrusted = self.distrusted.lock();
         if distrusted.len() < MAX_DISTRUSTED {
@@ -94,7 +95,7 @@ impl NamedMemory {
         }
     }
 
-    /// Whether links go without the memory of a peer.
+    /// Whether links with the peer of this handshake segment use the socket alone.
     pub(super) fn is_distrusted(&self, segment: u32) -> bool {
         self.distrusted.lock().contains(&segment)
     }
