@@ -27,7 +27,8 @@ pub(super) struct HubWay {
 /// Gossip state of a node.
 #[derive(Default)]
 pub(crate) struct GossipState {
-    pub(super) hub: Option<Hub>,
+    /// Boxed: few nodes are a hub, and thousands of nodes run in a process.
+    pub(super) hub: Option<Box<Hub>>,
     pub(super) listeners: Vec<Listener>,
     pub(super) ways: Vec<HubWay>,
     /// Connections of the hub to its clients and remotes.
@@ -38,7 +39,7 @@ impl GossipState {
     /// The next deadline.
     pub(crate) fn poll_timeout(&self) -> Option<Duration> {
         let clients = self.ways.iter().filter_map(|way| way.client.as_ref()?.poll_timeout());
-        clients.chain(self.hub.as_ref().and_then(Hub::poll_timeout)).min()
+        clients.chain(self.hub.as_ref().and_then(|hub| hub.poll_timeout())).min()
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Now) {

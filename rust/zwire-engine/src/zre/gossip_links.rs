@@ -61,7 +61,7 @@ impl NodeShared {
         let bound = format!("tcp://{}", listener.local_addr());
         core.gossip.listeners.push(listener);
         if core.gossip.hub.is_none() {
-            let mut hub = Hub::new(HubConfig::default());
+            let mut hub = Box::new(Hub::new(HubConfig::default()));
             let (key, value) = own_tuple(core, &self.options);
             hub.publish(clock::now(), &key, &value).map_err(zwire_proto::zre::node::NodeError::from)?;
             core.gossip.hub = Some(hub);
