@@ -149,9 +149,11 @@ def invented(implementation: str) -> list[Measure]:
                 control = raw.wire.qos(raw.wire.CONTROL, block=True)
                 liar.send(raw.wire.declare(declared, control, (NODE_ID, number)), liar.CONTROL)
             end, peak, sn = time.monotonic() + attack.SECONDS, 0.0, itertools.count(3)
-            while time.monotonic() < end:
+            for links in itertools.cycle([[0], [0, numbers[-1]]]):
+                if time.monotonic() >= end:
+                    break
                 for number in numbers[:20]:
-                    liar.tell(state(number, next(sn), None, [0]))
+                    liar.tell(state(number, next(sn), None, links))
                 peak = max(peak, routers.sums()[0])
                 time.sleep(0.02)
             _, after = routers.sums()

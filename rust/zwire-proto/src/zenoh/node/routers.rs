@@ -302,6 +302,8 @@ impl Node {
     pub(super) fn grow_trees(&mut self, now: Now) {
         let answers = self.network.answer_claims(now.mono);
         self.apply(answers);
+        let news = self.network.tell_in_time(now.mono);
+        self.apply(news);
         let Some(mut changes) = self.network.handle_timeout(now.mono) else { return };
         let fresh = core::mem::take(&mut changes.fresh);
         self.version += 1;

@@ -123,6 +123,7 @@ impl Network {
             return changes;
         }
         self.disputes.due = None;
+        self.tell(now, &mut changes);
         self.reach = None;
         let mut claims = core::mem::take(&mut self.disputes.claims);
         claims.retain(|about, claim| {

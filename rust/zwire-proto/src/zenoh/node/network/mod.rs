@@ -43,6 +43,12 @@ const FREE_NUMBERS: usize = 256;
 const VISITED_AT_ONCE: usize = 30_000;
 /// Pause between two such steps, in which links that wait for the node get it.
 const GROW_PAUSE: Duration = Duration::from_millis(3);
+/// Part of the time of a neighbour that the link states of this node may take: a two-hundredth. Data follows them on the
+/// link, and waits while the neighbour has no time left for matching, a twentieth (`limits::MATCHING_SHARE`).
+const TELL_SHARE: u32 = 200;
+/// Shortest pause between two lists of link states. In a network with fewer than 250 routers and links each change is told
+/// at once: what it costs a neighbour is about what costs nothing there (`limits::MATCHING_FREE`).
+const TELL_PAUSE: Duration = Duration::from_millis(5);
 
 /// Announced links of a router, and their weights; 0: none.
 type Links = BTreeMap<ZenohId, u16>;
@@ -74,10 +80,12 @@ struct Link {
     psids: BTreeMap<u64, ZenohId>,
     /// Whether the neighbour has announced its id on this link.
     introduced: bool,
+    /// Routers whose changes the neighbour is to be told.
+    untold: BTreeMap<RouterIx, Detail>,
 }
 
 /// Contents of a record beside the links.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Detail {
     /// Whether the id is included, for receivers that do not know the number.
     zid: bool,
@@ -115,6 +123,8 @@ pub(super) struct Network {
     /// Whether a link of this node has come or gone since the graph was made.
     relinked: bool,
     disputes: Disputes,
+    /// Time before which neighbours are told nothing more about other routers.
+    tell_at: Duration,
     /// For each number, whether the router is in reach; `None`: not known after a change.
     reach: Option<Vec<bool>>,
     graph: Graph,
@@ -274,6 +284,9 @@ impl Network {
                 self.by_zid.remove(&router.zid);
                 self.free.push_back(ix);
                 self.trees.remove(&ix);
+                self.links.values_mut().for_each(|link| {
+                    link.untold.remove(&ix);
+                });
                 removed.push((ix, router));
             }
         }
@@ -317,7 +330,18 @@ impl Network {
 
     pub(super) fn next_deadline(&self) -> Option<Duration> {
         let growing = (!self.growing.is_empty()).then_some(self.grow_at);
-        [growing, self.due.map(|(due, _)| due), self.disputes.next_deadline()].into_iter().flatten().min()
+        let telling = self.links.values().any(|link| !link.untold.is_empty()).then_some(self.tell_at);
+        let trees = self.due.map(|(due, _)| due);
+        [growing, trees, telling, self.disputes.next_deadline()].into_iter().flatten().min()
+    }
+
+    /// Tells neighbours of changes, if that is due: before the trees are computed, since declarations follow.
+    pub(super) fn tell_in_time(&mut self, now: Duration) -> Changes {
+        let mut changes = Changes::default();
+        if now >= self.tell_at || self.due.is_some_and(|(due, _)| due <= now) {
+            self.tell(now, &mut changes);
+        }
+        changes
     }
 
     /// Computes the trees and removes unreachable routers, if due. `None`: not due.

@@ -1,7 +1,8 @@
 //! Link-state records of routers, sent and received.
 
 use super::{
-    Changes, Detail, Link, Links, Network, NetworkRouter, OWN, RouterIx,
+    Changes, Detail, Link, Links, Network, NetworkRouter, OWN, RouterIx, TELL_PAUSE, TELL_SHARE,
+    TREE_PATIENCE,
     disputes::{is_newer, next_sn},
     may_number,
 };
@@ -54,13 +55,15 @@ struct Hearing {
 
 impl Network {
     pub(in super::super) fn link_up(&mut self, now: Now, face: FaceId, zid: ZenohId) -> Changes {
-        let before = self.reachable();
         let mut changes = Changes::default();
+        self.tell(now.mono, &mut changes);
+        let before = self.reachable();
         if !self.contains(zid) && self.add(zid, WhatAmI::Router, face).is_some() {
             changes.added.push(zid);
         }
         self.was_linked = true;
-        self.links.insert(face, Link { zid, psids: BTreeMap::new(), introduced: false });
+        self.links
+            .insert(face, Link { zid, psids: BTreeMap::new(), introduced: false, untold: BTreeMap::new() });
         self.relink(now);
         let fresh = self.come_into_reach(&before);
         let introduce = Detail { zid: true, ..Detail::default() };
@@ -80,6 +83,7 @@ impl Network {
     pub(in super::super) fn link_down(&mut self, now: Now, face: FaceId) -> Changes {
         let mut changes = Changes::default();
         let Some(link) = self.links.remove(&face) else { return changes };
+        self.tell(now.mono, &mut changes);
         for router in self.routers.iter_mut().flatten() {
             if let Some(told) = &mut router.told {
                 told.remove(&face);
@@ -111,6 +115,7 @@ impl Network {
         if let Some(own) = self.get_mut(OWN) {
             own.locators = locators.to_vec();
         }
+        self.tell(now.mono, &mut changes);
         self.relink(now);
         if self.gossip {
             changes.send.push(self.to_all_links(Detail { locators: true, ..Detail::default() }));
@@ -213,27 +218,66 @@ impl Network {
         self.touch(now);
         changes.added = new.iter().filter_map(|ix| self.get(*ix)).map(|router| router.zid).collect();
 
-        // All of them are visited, to see which are in reach.
-        self.note_work(self.by_zid.len() + self.edges);
+        if self.reach.is_none() {
+            // All of them are visited, to see which are in reach.
+            self.note_work(self.by_zid.len() + self.edges);
+        }
         // Routers that come into reach are announced to all neighbours, also to the sender: in this way
         // they learn the numbers of this node. Unreachable routers are not announced.
         let fresh = self.come_into_reach(&before);
-        let news: Vec<LinkState> = fresh
-            .iter()
-            .filter_map(|ix| self.record(*ix, Detail { zid: true, locators: updated.contains_key(ix) }))
-            .collect();
-        let mut all = news.clone();
+        let with_id = |ix| (ix, Detail { zid: true, locators: updated.contains_key(&ix) });
+        let news: BTreeMap<RouterIx, Detail> = fresh.into_iter().map(with_id).collect();
         let reached = self.note_reach();
-        let rest = updated.iter().filter(|(ix, _)| !fresh.contains(ix) && reached[usize::from(**ix)]);
-        all.extend(rest.filter_map(|(ix, detail)| self.record(*ix, *detail)));
-        let others = self.links.keys().filter(|to| **to != face).copied().collect();
-        for (to, list) in [(vec![face], news), (others, all)] {
-            if !list.is_empty() {
-                self.note_work(visits(&list));
-                changes.send.push((to, LinkStateList(list)));
+        let rest = updated.iter().filter(|(ix, _)| !news.contains_key(ix) && reached[usize::from(**ix)]);
+        let rest: BTreeMap<RouterIx, Detail> = rest.map(|(ix, detail)| (*ix, *detail)).collect();
+        let written = news.keys().chain(rest.keys()).filter_map(|ix| self.get(*ix));
+        self.note_work(written.map(|router| 1 + router.links.len()).sum());
+        for (to, link) in &mut self.links {
+            let rest = rest.iter().filter(|_| *to != face);
+            for (ix, detail) in news.iter().chain(rest) {
+                let told = link.untold.entry(*ix).or_default();
+                *told = Detail { zid: told.zid || detail.zid, locators: told.locators || detail.locators };
             }
         }
+        if now >= self.tell_at {
+            self.tell(now, &mut changes);
+        }
         (changes, ignored)
+    }
+
+    /// Tells neighbours of the changes so far. Further ones wait for as long as these keep a neighbour busy, many times
+    /// over: it handles the changes of a moment together.
+    pub(super) fn tell(&mut self, now: Duration, changes: &mut Changes) {
+        let mut lists: Vec<(Vec<FaceId>, BTreeMap<RouterIx, Detail>)> = Vec::new();
+        for (face, link) in &mut self.links {
+            let untold = core::mem::take(&mut link.untold);
+            match lists.iter_mut().find(|(_, other)| *other == untold) {
+                Some((faces, _)) => faces.push(*face),
+                None if untold.is_empty() => {}
+                None => lists.push((vec![*face], untold)),
+            }
+        }
+        if lists.is_empty() {
+            return;
+        }
+        let reached = self.reachable();
+        let mut visited = 0;
+        for (faces, untold) in lists {
+            let is_reached = |ix: &RouterIx| reached.get(usize::from(*ix)).copied().unwrap_or(false);
+            let (named, known): (Vec<_>, Vec<_>) = untold.into_iter().partition(|(_, detail)| detail.zid);
+            let all = named.into_iter().chain(known).filter(|(ix, _)| is_reached(ix));
+            let list: Vec<LinkState> = all.filter_map(|(ix, detail)| self.record(ix, detail)).collect();
+            if list.is_empty() {
+                continue;
+            }
+            visited = visits(&list).max(visited);
+            changes.send.push((faces, LinkStateList(list)));
+        }
+        // A neighbour reads the list, visits the network, and writes it on.
+        let work = VISIT_NS * (2 * visited + self.by_zid.len() + self.edges) as u64;
+        let pause = Duration::from_nanos(work).saturating_mul(TELL_SHARE);
+        let pause = if pause < TELL_PAUSE { Duration::ZERO } else { pause.min(TREE_PATIENCE) };
+        self.tell_at = now.saturating_add(pause);
     }
 
     fn listen(&self, now: Duration, face: FaceId, link: Link) -> Hearing {
@@ -278,7 +322,10 @@ impl Network {
         if known.is_some() && !first_word && !self.get(ix).is_some_and(is_superseded) {
             return true;
         }
-        self.set_links(hearing, ix, told);
+        let same = |router: &NetworkRouter| router.teller == Some(hearing.told.face) && router.links == links;
+        if !self.get(ix).is_some_and(same) {
+            self.set_links(hearing, ix, told);
+        }
         let locators = record.locators.as_ref().filter(|locators| !locators.is_empty());
         if let Some(locators) = locators {
             hearing.changes.discovered.push((zid, whatami, locators.clone()));

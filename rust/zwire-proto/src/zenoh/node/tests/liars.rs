@@ -267,7 +267,8 @@ fn a_stream_of_link_states_uses_up_the_time_of_its_link() {
     world.tells(8, states(core::iter::once(own).chain(crowd).collect()));
     let mut waits = None;
     for number in 0..10_000 {
-        world.tells(8, states(vec![record(11, 10 + number, None, &[0])]));
+        let links: &[u64] = if number % 2 == 0 { &[0, 12] } else { &[0] };
+        world.tells(8, states(vec![record(11, 10 + number, None, links)]));
         if let Some(until) = world.node.take_wait(FaceId(8)).filter(|until| *until > world.now) {
             waits = Some((number, until));
             break;
@@ -277,4 +278,30 @@ fn a_stream_of_link_states_uses_up_the_time_of_its_link() {
     // Another router has time left.
     world.tells(9, states(vec![record(0, 2, None, &[1])]));
     assert_eq!(world.node.take_wait(FaceId(9)), None);
+}
+
+/// A neighbour has no more time for link states than this node has, and gets data on the same link: it is told of the
+/// changes of a moment together.
+#[test]
+fn in_a_large_network_changes_are_told_together() {
+    let mut world = World::with_liar();
+    let links: Vec<u64> = (11..1000).chain([2]).collect();
+    let crowd = (11..1000).map(|n| record(n, 9, Some(0x9000 + n as u32), &[0]));
+    let own = record(0, 6, None, &links);
+    world.tells(8, states(core::iter::once(own).chain(crowd).collect()));
+    let mut lists = 0;
+    for number in 0..1000 {
+        world.now += MS;
+        world.node.handle_timeout(world.now());
+        let links: &[u64] = if number % 2 == 0 { &[0, 12] } else { &[0] };
+        let mut told = world.words();
+        told.extend(world.tells(8, states(vec![record(11, 10 + number, None, links)])));
+        lists += told.iter().filter(|words| words.starts_with("9: ")).count();
+    }
+    assert!((5..60).contains(&lists), "{lists}");
+    let number = 10 + 999;
+    world.now += 500 * MS;
+    world.node.handle_timeout(world.now());
+    let told = world.words();
+    assert!(told.iter().any(|words| words.contains(&format!(" sn {number} "))), "{told:?}");
 }
