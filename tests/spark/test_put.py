@@ -185,6 +185,28 @@ def test_a_task_that_is_started_again_sends_again(spark, endpoint, client, colle
     assert len(keys) == 1900
 
 
+def test_batches_of_rows_have_bounds():
+    """By rows and by bytes; batches among rows stay as they are, in order."""
+    from zwire.spark.batch import BYTES, ROWS, to_arrow
+
+    def sizes(partition, **bounds):
+        return [batch.num_rows for batch in to_arrow(partition, zs.schema.PUT, **bounds)]
+
+    assert sizes([("k", b"x")] * (2 * ROWS + 1)) == [ROWS, ROWS, 1]
+    assert sizes([("k", b"x")] * 150, rows=100) == [100, 50]
+    large = bytes(BYTES // 100)
+    for row in (("k", large), ("k", large, None), {"key": "k", "payload": large}, ["k", large.decode()]):
+        counts = sizes([row] * 1000)
+        assert sum(counts) == 1000
+        assert max(counts) <= 100 + 64, "as much again as is taken at once"
+    made = next(to_arrow([("k", b"x")] * 3, zs.schema.PUT))
+    mixed = [("k", b"x"), made, zs.Batch(made), ("k", None), ("k", "x", "text/plain")]
+    assert sizes(mixed) == [1, 3, 3, 2]
+    taken = iter([made] * 10)
+    next(to_arrow(taken, zs.schema.PUT))
+    assert len(list(taken)) == 9, "a batch is passed on before the next one is taken"
+
+
 def test_empty_partitions_open_nothing(spark):
     df = spark.createDataFrame([], "key string, payload binary")
     rows = zs.put(df, "tcp/127.0.0.1:1").collect()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict, Unpack, get_args
 
@@ -15,11 +16,11 @@ from zwire.spark._sessions import session
 from zwire.spark._settings import settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
     from zwire.spark._settings import IntoConfig
-    from zwire.zenoh import Handler, Reply, Session
+    from zwire.zenoh import Handler, Reply
     from zwire.zenoh.handlers import DefaultHandler, FifoChannel
 
 OnErrorReply: TypeAlias = Literal["rows", "raise"]
@@ -85,13 +86,13 @@ def get_options(config: IntoConfig, **options: Unpack[GetKeywords]) -> GetOption
 
 def ask(options: GetOptions, questions: Iterable[Question]) -> Iterator[list[ReplyRow]]:
     """Yield the replies to each query, in the order of the queries."""
-    shared = session(options.config)
     from zwire.zenoh.handlers import DefaultHandler
 
+    get = _getter(options)
     waiting: deque[tuple[Question, Handler[Reply] | str]] = deque()
 
     def start(question: Question) -> None:
-        waiting.append((question, _start(shared, options, question, DefaultHandler())))
+        waiting.append((question, _start(get, question, DefaultHandler())))
 
     coming = iter(questions)
     for question in islice(coming, options.in_flight):
@@ -113,38 +114,46 @@ def stream(options: GetOptions, question: Question) -> Iterator[ReplyRow]:
     """Yield the replies to one query as they come, in bounded memory."""
     from zwire.zenoh.handlers import FifoChannel
 
-    answers = _start(session(options.config), options, question, FifoChannel(_AT_ONCE))
+    answers = _start(_getter(options), question, FifoChannel(_AT_ONCE))
     yield from _rows(options, question, answers)
 
 
+def _getter(options: GetOptions) -> Callable[..., Handler[Reply]]:
+    """The ``get`` of the session with these options."""
+    from zwire import zenoh
+
+    return partial(
+        session(options.config).get,
+        target=zenoh.QueryTarget[options.target.upper()],
+        consolidation=zenoh.ConsolidationMode[options.consolidation.upper()],
+        timeout=options.timeout,
+        budget=options.budget,
+    )
+
+
 def _start(
-    shared: Session,
-    options: GetOptions,
+    get: Callable[..., Handler[Reply]],
     question: Question,
     handler: DefaultHandler[Reply] | FifoChannel[Reply],
 ) -> Handler[Reply] | str:
     """Start the query, or return the reason why it cannot be sent."""
-    from zwire import zenoh
-
     if question.selector is None:
         return "the selector is null"
     try:
-        return shared.get(
-            question.selector,
-            handler=handler,
-            target=zenoh.QueryTarget[options.target.upper()],
-            consolidation=zenoh.ConsolidationMode[options.consolidation.upper()],
-            timeout=options.timeout,
-            budget=options.budget,
-            payload=question.payload,
-        )
+        return get(question.selector, handler=handler, payload=question.payload)
     except KeyExprError as error:
         return str(error)
 
 
 def _rows(options: GetOptions, question: Question, answers: Handler[Reply] | str) -> Iterator[ReplyRow]:
-    for row in _all_rows(answers, options.timeout):
-        if options.errors == "raise" and row.error is not None:
+    rows = _all_rows(answers, options.timeout)
+    return rows if options.errors == "rows" else _checked(question, rows)
+
+
+def _checked(question: Question, rows: Iterable[ReplyRow]) -> Iterator[ReplyRow]:
+    """Raise the first error."""
+    for row in rows:
+        if row.error is not None:
             message = f"{question.selector}: {row.error}"
             if row.encoding is None:
                 raise TransportError(message)
@@ -156,9 +165,9 @@ def _all_rows(answers: Handler[Reply] | str, timeout: float) -> Iterator[ReplyRo
     if isinstance(answers, str):
         yield _failed(answers)
         return
-    late = _failed(f"no complete answer within {timeout} s")
     for reply in answers:
-        yield late if _is_timeout(reply) else _row(reply)
+        late = _is_timeout(reply)
+        yield _failed(f"no complete answer within {timeout} s") if late else _row(reply)
     if answers.end == "link_lost":
         yield _failed("the link was lost before all answers had come")
     if answers.dropped:
@@ -171,8 +180,11 @@ def _is_timeout(reply: Reply) -> bool:
     Session and hub both wait for replies; the first to time out sends one error in their place. A queryable
     that uses the same text has an entity number of its own, which nodes have not.
     """
-    error, replier = reply.err, reply.replier_id
-    return error is not None and bytes(error.payload) == b"Timeout" and (replier is None or replier.eid == 0)
+    error = reply.err
+    if error is None or bytes(error.payload) != b"Timeout":
+        return False
+    replier = reply.replier_id
+    return replier is None or replier.eid == 0
 
 
 def _row(reply: Reply) -> ReplyRow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice, zip_longest
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from zwire._lazy import pa
@@ -99,30 +99,61 @@ def to_arrow(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a partition as record batches; a batch passes through unchanged."""
     coming = iter(partition)
-    done = 0
-    while True:
-        chunk: list[Row] = []
-        size = 0
-        ready = None
-        for item in coming:
-            if isinstance(item, Batch):
-                ready = item.to_arrow()
-            elif hasattr(item, "__arrow_c_array__"):
-                ready = item
-            else:
-                chunk.append(item)
-                size += sum(len(cell) for cell in _cells(item) if isinstance(cell, bytes | bytearray | str))
-                if len(chunk) < rows and size < BYTES:
-                    continue
-            break
-        if chunk:
+    chunk: list[Row] = []
+    size = done = 0
+    is_batch = True
+    # A batch is passed on before the next one is taken.
+    while piece := list(islice(coming, 1 if is_batch else min(_PIECE, rows - len(chunk)))):
+        for is_batch, run in _runs(piece):
+            if not is_batch:
+                chunk += run
+                size += _bytes_in(run)
+                continue
+            if chunk:
+                yield _from_rows(chunk, columns, done)
+                done += len(chunk)
+                chunk, size = [], 0
+            for item in run:
+                ready = item.to_arrow() if isinstance(item, Batch) else item
+                yield ready
+                done += ready.num_rows
+        if len(chunk) >= rows or size >= BYTES:
             yield _from_rows(chunk, columns, done)
             done += len(chunk)
-        if ready is not None:
-            yield ready
-            done += ready.num_rows
-        if not chunk and ready is None:
-            return
+            chunk, size = [], 0
+    if chunk:
+        yield _from_rows(chunk, columns, done)
+
+
+_PIECE = 64
+"""Rows that are taken at once: fewer than Spark unpickles at once, so that no more of them are in memory."""
+
+
+def _runs(piece: list[Any]) -> Iterable[tuple[bool, list[Any]]]:
+    """Split into batches and rows, in their order."""
+    if not any(map(_is_batch, set(map(type, piece)))):
+        return [(False, piece)]
+    return [(kind, list(run)) for kind, run in groupby(piece, lambda item: _is_batch(type(item)))]
+
+
+def _is_batch(kind: type) -> bool:
+    return issubclass(kind, Batch) or hasattr(kind, "__arrow_c_array__")
+
+
+def _bytes_in(rows: list[Row]) -> int:
+    """Bytes of the cells of rows, but the first ones: of texts, their characters."""
+    if any(issubclass(kind, dict) for kind in set(map(type, rows))):
+        columns: Iterable[Iterable[Any]] = map(_cells, rows)
+    else:
+        columns = islice(zip_longest(*rows), 1, None)
+    return sum(map(_bytes_of, columns))
+
+
+def _bytes_of(cells: Iterable[Any]) -> int:
+    cells = tuple(cells)
+    if set(map(type, cells)) == {bytes}:
+        return sum(map(len, cells))
+    return sum(len(cell) for cell in cells if isinstance(cell, bytes | bytearray | str))
 
 
 def _present(row: Row, columns: RowSchema) -> Row:
@@ -147,11 +178,12 @@ def _from_rows(rows: list[Row], columns: RowSchema, done: int) -> pa.RecordBatch
                 raise ValueError(f"row {done + number}: {name!r} is not one of {known}")
         cells: Iterable[Sequence[Any]] = [[row.get(name) for row in rows] for name in names]  # type: ignore[union-attr]  # checked above
     else:
-        width = max(map(len, rows))
+        widths = set(map(len, rows))
+        width = max(widths)
         if width > len(columns.names):
             raise ValueError(f"rows have {width} columns, and there are only {', '.join(columns.names)}")
         names = list(columns.names[:width])
-        if any(len(row) != width for row in rows):
+        if len(widths) > 1:
             rows = [(*row, *(None,) * (width - len(row))) for row in rows]
         cells = zip(*rows, strict=True)
     wanted = columns.arrow()
