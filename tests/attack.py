@@ -231,10 +231,12 @@ def undisturbed(seen: dict[str, float], *, p99: float = 50.0) -> list[Measure]:
 
 def drain(stream: socket.socket) -> None:
     """Read what comes, in a thread."""
+    # Not in the thread: a message that is sent at that moment fails.
+    with contextlib.suppress(OSError):
+        stream.settimeout(None)
 
     def run() -> None:
         with contextlib.suppress(OSError):
-            stream.settimeout(None)
             while stream.recv(1 << 16):
                 pass
 
