@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,6 +20,9 @@ from zwire.cli import main
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+ALONE = ["-l", "tcp/127.0.0.1:0", "--cfg", "scouting/multicast/enabled:false"]
 
 
 @pytest.fixture
@@ -49,6 +56,27 @@ def test_a_spooler_keeps_until_it_is_stopped(tmp_path):
     (file,) = (folder / "0").glob("*.arrow")
     assert pa.ipc.open_file(file).read_all().num_rows == 50
     assert spool.verify(folder) == []
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_spooler_ends_when_its_folder_is_removed(tmp_path, replaced):
+    """Within a second, and with the exit code of an error."""
+    folder = tmp_path / "spool"
+    command = [sys.executable, "-m", "zwire", "spool", "--dir", str(folder), "a/**", "-m", "peer", *ALONE]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert "keeping a/** in" in process.stderr.readline()
+        view = spool.open(folder)
+        shutil.rmtree(folder)
+        if replaced:
+            folder.mkdir()
+        gone = time.monotonic()
+        assert process.wait(10) == 1
+        # Of these 0.5 s a process takes to end.
+        assert time.monotonic() - gone < 1.5
+        assert f"{folder}: the folder of the spool was removed or replaced" in process.stderr.read()
+    with pytest.raises(errors.SpoolError, match="was removed or replaced") as caught:
+        view.end()
+    assert type(caught.value) is errors.SpoolError
 
 
 def test_serve_answers_until_it_is_stopped(filled):

@@ -51,7 +51,7 @@ examples:
 """
 
 _INSPECT = ("serve", "secret", "stat", "verify", "cat", "export")
-_REPORT = 1.0
+_LOOK = 0.25
 """Seconds between two checks for problems."""
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -245,7 +245,8 @@ def _watch(spooler: Keeper) -> NoReturn:
 
     with _progress.drawn(line):
         while True:
-            time.sleep(_REPORT)
+            time.sleep(_LOOK)
+            spooler.check()
             problem = spooler.stats()["problem"]
             if problem not in {None, said}:
                 said = problem
@@ -259,7 +260,7 @@ def _serve(path: Path, args: argparse.Namespace) -> int:
         where = "".join(f", on {endpoint}" for endpoint in server.session.listening())
         _options.say(f"serving {path}, spool {server.id}{where}")
         while True:
-            time.sleep(_REPORT)
+            time.sleep(_LOOK)
     return 0
 
 

@@ -77,6 +77,14 @@ class Keeper(Closing, ABC):
         """
         return self._writer.stats()
 
+    def check(self) -> None:
+        """Check that messages are kept.
+
+        Raises:
+            SpoolError: The spooler is closed, or its folder was removed.
+        """
+        self._writer.check()
+
     def flush(self, timeout: float = 10.0) -> bool:
         """Wait until all messages received so far can be read; ``False`` if the time was up first."""
         return self._writer.flush(timeout)

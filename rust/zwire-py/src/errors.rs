@@ -313,7 +313,12 @@ pub(crate) fn spool(py: Python<'_>, error: &SpoolError) -> PyErr {
         SpoolError::OutOfRange { .. } => class!(py, OffsetOutOfRange),
         SpoolError::Locked { .. } => class!(py, SpoolLocked),
         SpoolError::Mismatch { .. } => class!(py, SpoolMismatch),
-        SpoolError::Io { .. } | SpoolError::Row { .. } | SpoolError::Usage(_) => class!(py, SpoolError),
+        SpoolError::Io { .. }
+        | SpoolError::Row { .. }
+        | SpoolError::Usage(_)
+        | SpoolError::Removed { .. } => {
+            class!(py, SpoolError)
+        }
     };
     let shard = error.shard().map(|shard| match shard {
         Shard::Data(number) => i64::from(number),

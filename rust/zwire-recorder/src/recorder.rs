@@ -165,7 +165,8 @@ impl Recorder {
         self.last
     }
 
-    /// Checks that the recorder is open, and belongs to this process. Fails with [`Error::Usage`] if not.
+    /// Checks that the recorder is open, and belongs to this process. Fails with [`Error::Usage`] if not, and with
+    /// [`SpoolError::Removed`] after the folder was removed.
     pub fn check(&self) -> Result<()> {
         if !self.birth.is_here() {
             return Err(Error::Usage("this spooler belongs to another process"));
@@ -173,7 +174,7 @@ impl Recorder {
         if self.shared.writer.lock().is_none() {
             return Err(Error::Usage("the spooler is closed"));
         }
-        Ok(())
+        Ok(self.shared.check_folder()?)
     }
 
     /// Records the samples of a subscriber, except those that an earlier one of this recorder receives too.
@@ -316,8 +317,12 @@ impl Recorder {
                 return Err(SpoolError::Usage("a thread of the spooler has failed".to_owned()).into());
             }
         }
-        self.shared.remember(0);
+        let checked = self.shared.check_folder();
+        if checked.is_ok() {
+            self.shared.remember(0);
+        }
         let Some(writer) = self.shared.writer.lock().take() else { return Ok(()) };
+        checked?;
         for shard in self.shared.shards.iter().chain([&self.shared.gaps]) {
             shard.lock().close(clock.micros())?;
         }

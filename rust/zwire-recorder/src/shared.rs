@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     keeping: Keeping,
     pub(crate) clock: Clock,
     pub(crate) stop: AtomicBool,
+    /// Set when the folder of the spool was removed.
+    removed: AtomicBool,
     /// Set when the sources are about to end on purpose: their end is no problem then.
     pub(crate) closing: AtomicBool,
     /// Set while a flush waits: threads write at once instead of lingering.
@@ -75,6 +77,7 @@ impl Shared {
             keeping,
             clock,
             stop: AtomicBool::new(false),
+            removed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             hurry: AtomicBool::new(false),
             rows: AtomicU64::new(0),
@@ -115,6 +118,21 @@ impl Shared {
                 None
             }
         }
+    }
+
+    /// Checks that the folder of the spool is still there; if not, all threads stop.
+    pub(crate) fn check_folder(&self) -> Result<(), Error> {
+        let checked = self.writer.lock().as_ref().map_or(Ok(()), Writer::check_folder);
+        if checked.is_err() {
+            self.removed.store(true, Ordering::Release);
+            self.stop.store(true, Ordering::Release);
+        }
+        checked
+    }
+
+    /// Whether the folder of the spool was removed.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed.load(Ordering::Acquire)
     }
 
     /// Offsets of consumers that have not expired; empty where no rule needs them, `None` if

@@ -25,6 +25,8 @@ const RETRY: Duration = Duration::from_millis(100);
 const MAX_GAPS: usize = 256;
 
 const HOUSE: Duration = Duration::from_secs(1);
+/// Period in which the first thread looks whether the folder is still there: an operator learns of it within a second.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// How the items of a queue become rows of a spool.
 pub(crate) trait Rows: Send + 'static {
@@ -90,6 +92,8 @@ pub(crate) struct Taker<R: Rows> {
     /// Monotonic times of the last housekeeping, and of when publishers were last noted.
     house: Duration,
     noted: Duration,
+    /// Monotonic time at which the folder was last looked at.
+    looked: Duration,
     /// Monotonic time at which the oldest unreadable row has to be written.
     due: Option<Duration>,
 }
@@ -117,6 +121,7 @@ impl<R: Rows> Taker<R> {
             fresh: true,
             house: start,
             noted: start,
+            looked: start,
             due: None,
         }
     }
@@ -179,6 +184,13 @@ impl<R: Rows> Taker<R> {
             }
             return Turn::Ended;
         }
+        if self.first && now.mono.saturating_sub(self.looked) >= LOOK {
+            self.looked = now.mono;
+            let checked = self.shared.check_folder();
+            if self.shared.note(checked).is_none() {
+                return Turn::GaveUp;
+            }
+        }
         if self.first && now.mono.saturating_sub(self.house) >= HOUSE {
             self.shared.keep_house(wall_micros(now));
             self.house = now.mono;
@@ -190,6 +202,10 @@ impl<R: Rows> Taker<R> {
     fn append(&mut self, items: &VecDeque<R::Item>, time: i64) -> bool {
         self.fresh = true;
         let shared = self.shared.clone();
+        if shared.is_removed() {
+            self.unseen += items.len() as u64;
+            return false;
+        }
         let count = shared.shards.len();
         let mut held = None;
         let mut written = (0, 0);

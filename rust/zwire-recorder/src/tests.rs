@@ -329,6 +329,30 @@ fn a_recorder_that_closes_gives_a_full_disk_up() {
 }
 
 #[test]
+fn a_folder_that_is_removed_ends_the_recording() {
+    let mut bench = Bench::new(Keeping::default());
+    bench.publish([1, 2]);
+    assert_eq!(bench.turn(), Turn::Again);
+    bench.advance(SECOND);
+    assert_eq!(bench.turn(), Turn::Again);
+    let moved = bench.dir.with_extension("moved");
+    fs::rename(&bench.dir, &moved).unwrap();
+    bench.advance(SECOND);
+    assert_eq!(bench.turn(), Turn::GaveUp);
+    let problem = bench.shared.problem.lock().clone();
+    assert!(problem.is_some_and(|problem| problem.contains("was removed or replaced")));
+    // What comes afterwards is not counted as written.
+    bench.publish([3]);
+    assert_eq!(bench.turn(), Turn::GaveUp);
+    assert_eq!(bench.shared.rows.load(Ordering::Relaxed), 2);
+    // Another folder in its place is not the one that is written.
+    fs::create_dir(&bench.dir).unwrap();
+    assert!(bench.shared.check_folder().is_err());
+    fs::remove_dir(&bench.dir).unwrap();
+    fs::rename(&moved, &bench.dir).unwrap();
+}
+
+#[test]
 fn a_source_that_ends_by_itself_is_a_problem() {
     let mut bench = Bench::new(Keeping::default());
     bench.queue.close();

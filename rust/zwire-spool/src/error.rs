@@ -24,6 +24,11 @@ pub enum Error {
     /// Offsets that were deleted, or are not written yet.
     #[error("{shard}, offset {offset}: the spool holds offsets {earliest} to {end} (exclusive)")]
     OutOfRange { shard: Shard, offset: u64, earliest: u64, end: u64 },
+    #[error(
+        "{}: the folder of the spool was removed or replaced while it was in use: its rows are gone, and no more are kept",
+        dir.display()
+    )]
+    Removed { dir: PathBuf },
     #[error("{}: another writer has this spool open", dir.display())]
     Locked { dir: PathBuf },
     /// A spool or a file differs from the expected one.

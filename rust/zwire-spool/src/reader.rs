@@ -61,7 +61,12 @@ impl Spool {
 
     /// Stored records of each shard and finally of the gap log.
     fn records(&self) -> Result<Vec<Option<[u64; VALUES]>>> {
-        slots::read(&self.dir.join(MARKS), &self.meta.id, self.meta.shards as usize + 1)
+        let records = slots::read(&self.dir.join(MARKS), &self.meta.id, self.meta.shards as usize + 1)?;
+        // Without its description it is no spool any more, not one whose rows were deleted.
+        if records.iter().all(Option::is_none) && Meta::read(&self.dir)?.is_none() {
+            return Err(Error::Removed { dir: self.dir.clone() });
+        }
+        Ok(records)
     }
 
     fn mark_of(&self, shard: Shard, record: Option<[u64; VALUES]>) -> Result<Mark> {

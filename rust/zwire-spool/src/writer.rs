@@ -12,7 +12,8 @@ use crate::{
 };
 use std::{
     collections::BTreeMap,
-    fs::{File, TryLockError},
+    fs::{self, File, TryLockError},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -56,7 +57,7 @@ pub struct Writer {
     meta: Meta,
     recovered: Vec<Recovered>,
     // Held as long as the writer exists.
-    _lock: File,
+    lock: File,
 }
 
 /// Shard writers of a spool: one for each shard of messages, and one for the gap log.
@@ -136,12 +137,21 @@ impl Writer {
         meta.write(dir)?;
         let mut shards = Shards { data, gaps };
         shards.tell_start(&recovered, meta.epoch, now)?;
-        Ok((Self { dir: dir.to_owned(), meta, recovered, _lock: lock }, shards))
+        Ok((Self { dir: dir.to_owned(), meta, recovered, lock }, shards))
     }
 
     /// Description of the spool.
     pub const fn meta(&self) -> &Meta {
         &self.meta
+    }
+
+    /// Checks that the folder is the one that was opened. Fails with [`Error::Removed`] if not: files that are written
+    /// have no name then.
+    pub fn check_folder(&self) -> Result<()> {
+        if is_at(&self.lock, &self.dir.join(LOCK)) {
+            return Ok(());
+        }
+        Err(Error::Removed { dir: self.dir.clone() })
     }
 
     /// Result of the recovery: of each shard, and finally of the gap log.
@@ -164,6 +174,23 @@ impl Writer {
         self.meta.clean = true;
         self.meta.write(&self.dir)
     }
+}
+
+/// Whether a path leads to an open file. A path that cannot be looked at is taken for one that does.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (file.metadata(), fs::metadata(path)) {
+        (Ok(open), Ok(there)) => (open.dev(), open.ino()) == (there.dev(), there.ino()),
+        (_, Err(error)) => error.kind() != io::ErrorKind::NotFound,
+        (Err(_), _) => true,
+    }
+}
+
+/// Whether a path leads to an open file: an open file cannot be removed.
+#[cfg(not(unix))]
+fn is_at(_file: &File, path: &Path) -> bool {
+    path.exists()
 }
 
 fn same(dir: &Path, meta: &Meta, wanted: &Wanted) -> Result<()> {

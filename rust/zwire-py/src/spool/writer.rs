@@ -52,6 +52,11 @@ attributes! { SpoolWriter, |this|
 
 #[pymethods]
 impl SpoolWriter {
+    /// Raises an error if the writer is closed, or the folder of the spool was removed.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| self.0.check()).or_raise(py)
+    }
+
     /// Announces that the subscribers will end now, so that their end is not reported as a problem.
     fn begin_close(&self) {
         self.0.begin_close();
