@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -477,6 +478,19 @@ def test_writers_pickle_and_open_nothing(spark):
     assert zs.session_counts() == before
     with pytest.raises(ConfigError, match="a stream has an id"):
         _sink.stream_writer({**given, "queryId": "x"}, schema, overwrite=False)
+
+
+def test_other_threads_write_after_they_have_registered(spark, endpoint, client, collected):
+    subscriber = client.declare_subscriber("thread/**")
+    parts = [spark.createDataFrame([(f"thread/{n}", b"x")], "key string, payload binary") for n in range(8)]
+
+    def save(part):
+        part.write.format("zwire").mode("append").save(endpoints=endpoint)
+
+    with ThreadPoolExecutor(4, initializer=zs.register, initargs=(spark,)) as pool:
+        list(pool.map(save, parts))
+    keys = sorted(str(sample.key_expr) for sample in collected(subscriber, 8))
+    assert keys == [f"thread/{n}" for n in range(8)]
 
 
 def test_rows_of_spark_4_0_are_made_into_batches(spark, endpoint, client, collected):
