@@ -371,7 +371,7 @@ def arrives(publisher, subscriber, key):
         ),
     )
     # A sample that its session has no subscriber for uses no sequence number, so it would not be missed. The
-    # advanced publishers of eclipse-zenoh do not tell whether they match: a publisher of the same session does.
+    # advanced publishers of eclipse-zenoh do not tell whether they match: a publisher beside it does.
     publisher.publisher(name="known", key=key)
     eventually("the publisher knows the subscription", lambda: publisher.matching(name="known"))
     publisher.publish_numbers(name="pub", start=0, end=1)

@@ -30,16 +30,16 @@ _registered: weakref.WeakKeyDictionary[SparkSession, list[str]] = weakref.WeakKe
 
 
 def register(spark: SparkSession) -> list[str]:
-    """Register the formats of zwire with a session of Spark, and make it the active one of the calling thread.
+    """Register the formats of zwire with a session of Spark, and make it active in the calling thread.
 
     Needed in two cases, in classic sessions and with Connect:
 
-    - Spark searches for formats once, at the first use of any format. A session that read anything before zwire
-      was installed does not know the formats.
-    - A classic session looks for the format of ``df.write`` in the active session of the calling thread. A thread
-      that Python has started has none, so each format in Python is ``DATA_SOURCE_NOT_FOUND`` there. Reads are not
-      concerned. A pool of threads does it for each: ``ThreadPoolExecutor(4, initializer=register,
-      initargs=(spark,))``.
+    - Spark searches for formats once, at the first use of any format. A session that read anything before
+      zwire was installed does not know the formats.
+    - A classic session looks for the format of ``df.write`` in the active session of the calling thread. A
+      thread that Python has started has none, so each format in Python is ``DATA_SOURCE_NOT_FOUND`` there.
+      Reads are not concerned. A pool of threads does it for each:
+      ``ThreadPoolExecutor(4, initializer=register, initargs=(spark,))``.
 
     Returns:
         Names of the formats.
