@@ -111,6 +111,27 @@ def test_what_no_cache_has_is_a_gap(world, publisher, key, tmp_path):
     assert (gap["count"], gap["sn_to"] - gap["sn_from"]) == (5, 4)
 
 
+def test_a_heartbeat_names_what_no_cache_has(world, publisher, key, tmp_path):
+    """Published while no spooler ran, by a publisher without a cache that publishes nothing more."""
+    with spooler(tmp_path, key, world.hub.endpoint) as keeping:
+        known(publisher, keeping, key)
+        publisher.advanced_publisher(name="pub", key=key, detect={"heartbeat": 0.1})
+        publisher.publish_numbers(name="pub", start=0, end=10)
+        kept(keeping, 10)
+    publisher.publish_numbers(name="pub", start=10, end=20)
+    with spooler(tmp_path, key, world.hub.endpoint) as keeping:
+        eventually("the gap is named", lambda: gaps(tmp_path, "gap"), within=2)
+        assert keeping.stats()["lost"] == 10
+        publisher.publish_numbers(name="pub", start=20, end=21)
+        kept(keeping, 11)
+    # The next one does not name it again.
+    with spooler(tmp_path, key, world.hub.endpoint) as keeping:
+        publisher.publish_numbers(name="pub", start=21, end=22)
+        kept(keeping, 12)
+    (gap,) = gaps(tmp_path, "gap")
+    assert (gap["sn_from"], gap["sn_to"], gap["count"]) == (10, 19, 10)
+
+
 @pytest.mark.parametrize("detect", [{}, None], ids=["numbers", "times"])
 def test_a_history_fills_what_was_missed(world, publisher, key, tmp_path, detect):
     """Nothing is published any more; what is there already is not taken again."""

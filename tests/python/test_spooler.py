@@ -13,6 +13,7 @@ import pytest
 
 from nodes import client, eventually, opened, router, settings
 from zwire import errors, spool, zenoh
+from zwire.zenoh import ext
 
 pytestmark = pytest.mark.slow
 
@@ -184,6 +185,33 @@ def test_numbers_that_came_while_nobody_wrote_are_rows(hub, tmp_path):
                 eventually(lambda: spooler.stats()["rows"] == len(numbers))  # noqa: B023 - done before the next
     missing = [row for row in gaps(spool.open(tmp_path)) if row["kind"] == "gap"]
     assert [(row["sn_from"], row["sn_to"], row["count"]) for row in missing] == [(5, 8, 4)]
+
+
+@pytest.mark.parametrize("cache", [None, 5])
+def test_a_heartbeat_names_what_came_while_nobody_wrote(hub, tmp_path, cache):
+    """The publisher publishes nothing more; what its cache has is no gap."""
+    with client(hub) as publisher:
+        numbered = ext.declare_advanced_publisher(
+            publisher,
+            "k",
+            cache=cache and ext.CacheConfig(cache),
+            sample_miss_detection=ext.MissDetectionConfig(heartbeat=0.05),
+            **BLOCK,
+        )
+        with client(hub) as session, spool.Spooler(tmp_path, "k", session=session) as spooler:
+            spooler.ready(5)
+            numbered.wait_matching(timeout=5)
+            for number in range(10):
+                numbered.put(str(number))
+            eventually(lambda: spooler.stats()["rows"] == 10)
+        for number in range(10, 20):
+            numbered.put(str(number))
+        with client(hub) as session, spool.Spooler(tmp_path, "k", session=session) as spooler:
+            eventually(lambda: spooler.stats()["lost"] > 0)
+            eventually(lambda: spooler.stats()["rows"] == (cache or 0))
+    missing = [row for row in gaps(spool.open(tmp_path)) if row["kind"] == "gap"]
+    last = 19 - (cache or 0)
+    assert [(row["sn_from"], row["sn_to"], row["count"]) for row in missing] == [(10, last, last - 9)]
 
 
 @pytest.mark.parametrize("ending", ["closed", "killed"])

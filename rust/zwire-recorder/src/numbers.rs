@@ -8,7 +8,7 @@ use std::{
 use zwire_engine::Known;
 use zwire_proto::zenoh::{
     KeyExpr, Ntp64, Timestamp, ZenohId,
-    advanced::{SampleSource, limits::MAX_SOURCES as MAX_KNOWN},
+    advanced::{Miss, SampleSource, limits::MAX_SOURCES as MAX_KNOWN},
     wire::SourceInfo,
 };
 use zwire_spool::{BatchLimits, Error, LastNumber, Mark, Rows, Shard, Spool};
@@ -174,6 +174,7 @@ impl Numbers {
             let batch = batch?;
             for ((publisher, from), (_, to)) in told(&batch, "sn_from").zip(told(&batch, "sn_to")) {
                 // Numbers in the gap log need not be reported again. Long ranges are never reported.
+                numbers.pass(publisher, from, to);
                 let there = there.entry(publisher).or_default();
                 if to.wrapping_sub(from) < MAX_TOLD {
                     there.extend(from..=to);
@@ -209,6 +210,36 @@ impl Numbers {
         Known { numbers: self.0.iter().map(number).take(MAX_KNOWN).collect(), times: Vec::new() }
     }
 
+    /// Notes that the next numbers of a publisher were reported as missing.
+    fn pass(&mut self, publisher: Publisher, from: u32, to: u32) {
+        if let Some(last) = self.0.get_mut(&publisher)
+            && from == last.wrapping_add(1)
+        {
+            *last = to;
+        }
+    }
+
+    /// Whether samples before missed ones have not been seen yet.
+    pub(crate) fn is_ahead(&self, miss: &Miss) -> bool {
+        let last = self.0.get(&(miss.source.zid, miss.source.eid));
+        last.is_some_and(|last| miss.first().wrapping_sub(last.wrapping_add(1)).cast_signed() > 0)
+    }
+
+    /// Notes missed samples. Returns the first and the last number that no sample has revealed.
+    pub(crate) fn miss(&mut self, miss: &Miss) -> Option<(u32, u32)> {
+        if self.0.len() >= MAX_SOURCES {
+            self.0.clear();
+        }
+        let last = self.0.entry((miss.source.zid, miss.source.eid)).or_insert(miss.first().wrapping_sub(1));
+        if miss.last.wrapping_sub(*last).cast_signed() <= 0 {
+            return None;
+        }
+        let expected = last.wrapping_add(1);
+        let known = expected.wrapping_sub(miss.first()).cast_signed() > 0;
+        *last = miss.last;
+        Some((if known { expected } else { miss.first() }, miss.last))
+    }
+
     /// Stores the number of a sample, and classifies it.
     pub(crate) fn see(&mut self, info: &SourceInfo) -> Number {
         if self.0.len() >= MAX_SOURCES {
@@ -234,7 +265,11 @@ impl Numbers {
 #[cfg(test)]
 mod tests {
     use super::{Number, Numbers};
-    use zwire_proto::zenoh::{ZenohId, wire::SourceInfo};
+    use zwire_proto::zenoh::{
+        ZenohId,
+        advanced::{Miss, SampleSource},
+        wire::SourceInfo,
+    };
 
     fn info(eid: u32, sn: u32) -> SourceInfo {
         SourceInfo { zid: ZenohId::from_wire(&[7]).unwrap(), eid, sn }
@@ -250,6 +285,24 @@ mod tests {
         assert_eq!(numbers.see(&info(1, 10)), Number::Again);
         assert_eq!(numbers.see(&info(1, 8)), Number::Late);
         assert_eq!(numbers.see(&info(1, 11)), Number::Next);
+    }
+
+    #[test]
+    fn what_no_sample_has_revealed_is_missed() {
+        let mut numbers = Numbers::default();
+        numbers.see(&info(1, 5));
+        let miss = |count, last| Miss { source: SampleSource { zid: info(1, 0).zid, eid: 1 }, count, last };
+        assert!(numbers.is_ahead(&miss(2, 8)), "6 is still to come");
+        assert!(!numbers.is_ahead(&miss(3, 8)));
+        assert_eq!(numbers.miss(&miss(3, 8)), Some((6, 8)));
+        assert_eq!(numbers.miss(&miss(3, 8)), None);
+        assert_eq!(numbers.see(&info(1, 9)), Number::Next);
+        assert_eq!(numbers.see(&info(1, 12)), Number::Missing(10, 11));
+        assert_eq!(numbers.miss(&miss(2, 11)), None);
+        assert_eq!(numbers.miss(&miss(5, 14)), Some((13, 14)));
+        numbers.pass((info(1, 0).zid, 1), 15, 20);
+        numbers.pass((info(1, 0).zid, 1), 30, 40);
+        assert_eq!(numbers.see(&info(1, 21)), Number::Next);
     }
 
     #[test]

@@ -31,7 +31,7 @@ use zwire_engine::{
 };
 use zwire_proto::zenoh::{
     KeyExpr,
-    advanced::{History, Recovery},
+    advanced::{History, Miss, Recovery},
     session::Sample,
 };
 use zwire_spool::{Error as SpoolError, Gap, Layout, Options, Wanted};
@@ -177,16 +177,18 @@ impl Recorder {
         Ok(self.shared.check_folder()?)
     }
 
-    /// Records the samples of a subscriber, except those that an earlier one of this recorder receives too.
+    /// Records the samples of a subscriber, except those that an earlier one of this recorder receives too. What an
+    /// advanced subscriber has missed becomes a gap.
     pub fn record_samples(
         &self,
         key: KeyExpr,
         queue: Arc<Queue<Sample>>,
+        misses: Option<Arc<Queue<Miss>>>,
         origins: Arc<Origins>,
     ) -> Result<()> {
         self.check()?;
         let started = &mut *self.started.lock();
-        let rows = Samples::new(&self.layout, started.keys.clone(), self.known.clone(), origins);
+        let rows = Samples::new(&self.layout, started.keys.clone(), self.known.clone(), misses, origins);
         let name = format!("the subscriber to {key}");
         started.keys.push(key);
         started.start(&self.shared, name, queue, rows)

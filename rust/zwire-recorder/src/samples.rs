@@ -6,12 +6,16 @@ use crate::{
     time::micros,
 };
 use std::{collections::HashMap, sync::Arc};
-use zwire_engine::Origins;
+use zwire_engine::{Origins, Queue};
 use zwire_proto::zenoh::{
     CongestionControl, Encoding, KeyExpr, Reliability, ZenohId,
+    advanced::Miss,
     session::{Sample, SampleKind},
 };
 use zwire_spool::{Error, Gap, LastNumber, Layout, ShardWriter, Value};
+
+/// Most missed ranges that wait for the samples before them.
+const MAX_AHEAD: usize = 1024;
 
 /// Most links with a cached locator; beyond it all are looked up again.
 const MAX_LINKS: usize = 4096;
@@ -75,6 +79,9 @@ pub(crate) struct Samples {
     earlier: Vec<KeyExpr>,
     fields: Vec<Field>,
     numbers: Numbers,
+    /// Samples that no cache has, and those of them that came before earlier samples.
+    misses: Option<Arc<Queue<Miss>>>,
+    ahead: Vec<Miss>,
     encoding: (Encoding, String),
     origins: Arc<Origins>,
     links: HashMap<u32, Option<Arc<str>>>,
@@ -87,12 +94,23 @@ impl Samples {
         layout: &Layout,
         earlier: Vec<KeyExpr>,
         numbers: Numbers,
+        misses: Option<Arc<Queue<Miss>>>,
         origins: Arc<Origins>,
     ) -> Self {
         let encoding = (Encoding::DEFAULT, Encoding::DEFAULT.to_string());
         let fields = layout.columns.iter().map(|column| Field::of(column.name)).collect();
         let links = HashMap::new();
-        Self { earlier, fields, numbers, encoding, origins, links, link: (0, None) }
+        Self {
+            earlier,
+            fields,
+            numbers,
+            misses,
+            ahead: Vec::new(),
+            encoding,
+            origins,
+            links,
+            link: (0, None),
+        }
     }
 
     fn change_link(&mut self, number: u32) {
@@ -130,6 +148,31 @@ impl Rows for Samples {
             detail: sample.key.as_str().to_owned(),
             ..Gap::default()
         })
+    }
+
+    fn misses(&mut self, is_idle: bool) -> Vec<Gap> {
+        let Some(queue) = &self.misses else { return Vec::new() };
+        while let Ok(Some(miss)) = queue.try_recv() {
+            self.ahead.push(miss);
+        }
+        let mut gaps = Vec::new();
+        let all = is_idle || self.ahead.len() > MAX_AHEAD;
+        let numbers = &mut self.numbers;
+        self.ahead.retain(|miss| {
+            if !all && numbers.is_ahead(miss) {
+                return true;
+            }
+            gaps.extend(numbers.miss(miss).map(|(from, to)| Gap {
+                kind: "gap",
+                source: Some((id_bytes(miss.source.zid), miss.source.eid)),
+                numbers: Some((from, to)),
+                count: Some(u64::from(to.wrapping_sub(from)) + 1),
+                detail: "a heartbeat of the publisher tells of them, and no cache has them".to_owned(),
+                ..Gap::default()
+            }));
+            false
+        });
+        gaps
     }
 
     fn publishers(&self) -> Vec<LastNumber> {

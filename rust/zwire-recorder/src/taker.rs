@@ -45,6 +45,11 @@ pub(crate) trait Rows: Send + 'static {
         None
     }
 
+    /// Gaps that no item reveals. If the queue is not idle, items before them may be in it.
+    fn misses(&mut self, _is_idle: bool) -> Vec<Gap> {
+        Vec::new()
+    }
+
     /// Last numbers of publishers, as of the last item that was looked at.
     fn publishers(&self) -> Vec<LastNumber> {
         Vec::new()
@@ -158,6 +163,14 @@ impl<R: Rows> Taker<R> {
             if !written {
                 return Turn::GaveUp;
             }
+            self.due.get_or_insert(now.mono + self.shared.linger);
+        }
+        let misses = self.rows.misses(came.is_err());
+        if !misses.is_empty() {
+            self.fresh = true;
+            let shared = self.shared.clone();
+            let writer = shared.shards[self.shard].lock();
+            misses.into_iter().for_each(|gap| self.notice(gap, self.shard, &writer, wall_micros(now)));
             self.due.get_or_insert(now.mono + self.shared.linger);
         }
         self.count_drops(wall_micros(now));

@@ -27,6 +27,7 @@ use zwire_proto::{
     Now,
     zenoh::{
         Qos, Reliability, ZenohId,
+        advanced::{Miss, SampleSource},
         session::Sample,
         wire::{PushBody, Put, SourceInfo},
     },
@@ -48,6 +49,7 @@ struct Bench {
     shared: Arc<Shared>,
     source: Arc<Source>,
     queue: Arc<Queue<Sample>>,
+    misses: Arc<Queue<Miss>>,
     taker: Taker<Samples>,
 }
 
@@ -78,12 +80,19 @@ impl Bench {
         let known = Numbers::of(&dir).unwrap().0;
         let shared = Arc::new(Shared::new(writer, shards, options.durability, LINGER, keeping, clock));
         let queue = Queue::new(BOUNDS);
+        let misses = Queue::new(BOUNDS);
         let (name, done) = ("the subscriber to robot/**".to_owned(), AtomicU64::new(0));
         let counted = queue.clone();
         let source = Arc::new(Source { name, stats: Box::new(move || counted.stats()), done });
-        let rows = Samples::new(&wanted.layout, Vec::new(), known, Arc::new(Origins::default()));
+        let rows = Samples::new(
+            &wanted.layout,
+            Vec::new(),
+            known,
+            Some(misses.clone()),
+            Arc::new(Origins::default()),
+        );
         let taker = Taker::new(shared.clone(), source.clone(), queue.clone(), rows, 0);
-        Self { dir, time, refusals, shared, source, queue, taker }
+        Self { dir, time, refusals, shared, source, queue, misses, taker }
     }
 
     fn now(&self) -> Now {
@@ -104,6 +113,12 @@ impl Bench {
             let sample = Sample::new(key, PushBody::Put(put), Qos::default(), Reliability::Reliable);
             self.queue.push(sample);
         }
+    }
+
+    /// Tells that samples up to this number are missed.
+    fn miss(&self, count: u64, last: u32) {
+        let source = SampleSource { zid: ZenohId::from_wire(&[7]).unwrap(), eid: 1 };
+        self.misses.push(Miss { source, count, last });
     }
 
     /// A turn of the thread, with the items that are in the queue.
@@ -326,6 +341,30 @@ fn a_recorder_that_closes_gives_a_full_disk_up() {
     bench.shared.stop.store(true, Ordering::Relaxed);
     assert_eq!(bench.turn(), Turn::GaveUp);
     bench.refusals.store(0, Ordering::Relaxed);
+}
+
+/// Also by the next writer, and not again by the next sample.
+#[test]
+fn what_a_heartbeat_reveals_is_a_gap_at_once() {
+    let mut bench = Bench::new(Keeping::default());
+    bench.publish([1, 2]);
+    // Known before the samples are taken.
+    bench.miss(3, 5);
+    assert_eq!(bench.turn(), Turn::Again);
+    bench.record([6]);
+    bench.miss(2, 8);
+    bench.advance(LINGER);
+    assert_eq!(bench.turn(), Turn::Again);
+    bench.advance(LINGER);
+    assert_eq!(bench.turn(), Turn::Again);
+    let counts = |bench: &Bench| bench.gaps().into_iter().map(|(_, count, _)| count).collect::<Vec<_>>();
+    assert_eq!(counts(&bench), [Some(3), Some(2)]);
+    assert_eq!(bench.shared.lost.load(Ordering::Relaxed), 5);
+    bench.close();
+    let mut next = Bench::open(bench.dir.clone(), Keeping::default());
+    next.miss(2, 8);
+    next.record([9]);
+    assert_eq!(counts(&next), [Some(3), Some(2)]);
 }
 
 #[test]

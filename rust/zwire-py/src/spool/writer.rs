@@ -76,7 +76,8 @@ impl SpoolWriter {
         let fed = match feed {
             Feed::Subscriber(subscriber) => {
                 let (key, queue) = Subscriber::source(&subscriber);
-                self.0.record_samples(key, queue, Subscriber::origins(&subscriber))
+                let misses = Subscriber::misses(&subscriber);
+                self.0.record_samples(key, queue, misses, Subscriber::origins(&subscriber))
             }
             Feed::Node(node) => self.0.record_events(node.queue(py)?),
             Feed::Log(log) => self.0.record_log(log.queue()),

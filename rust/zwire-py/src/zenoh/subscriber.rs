@@ -15,7 +15,11 @@ use pyo3::prelude::*;
 use std::sync::Arc;
 use zwire_columns::samples;
 use zwire_engine::{Handler, Origins, Queue, Session as Engine};
-use zwire_proto::zenoh::{KeyExpr, advanced::keys, session::Sample};
+use zwire_proto::zenoh::{
+    KeyExpr,
+    advanced::{Miss, keys},
+    session::Sample,
+};
 
 /// A declared subscriber. A context manager, and an iterator over its samples unless it has a
 /// callback. It undeclares itself when it is dropped, unless it has a callback.
@@ -54,6 +58,12 @@ impl Subscriber {
     /// Key and queue, for a thread of the recorder that takes the samples.
     pub(crate) fn source(slf: &Bound<'_, Self>) -> (KeyExpr, Arc<Queue<Sample>>) {
         (slf.as_super().get().key.clone(), slf.get().queue.clone())
+    }
+
+    /// What it misses from now on, if it is an advanced subscriber.
+    pub(crate) fn misses(slf: &Bound<'_, Self>) -> Option<Arc<Queue<Miss>>> {
+        let declared = &slf.as_super().get().declared;
+        declared.session.0.engine.miss_listener(declared.id, Handler::Default).ok()
     }
 
     /// Locators of the links by which samples arrive.

@@ -146,7 +146,7 @@ impl AdvancedSubscriber {
             Some(next) if place < next => (keeps && live).then_some(sample),
             Some(next) if !recovers && window.histories == 0 && !window.is_holding() => {
                 window.next = Some(place + 1);
-                self.outputs.push_back(Output::Miss(Miss { source, count: place - next }));
+                self.outputs.push_back(Output::Miss(Miss::between(source, next, place)));
                 Some(sample)
             }
             None if !beginning && window.histories == 0 => {
@@ -405,7 +405,7 @@ impl AdvancedSubscriber {
             (Some(next), Some(first)) => {
                 window.next = Some(first);
                 if first > next {
-                    self.outputs.push_back(Output::Miss(Miss { source, count: first - next }));
+                    self.outputs.push_back(Output::Miss(Miss::between(source, next, first)));
                 }
             }
             (None, Some(first)) => window.next = Some(first),
@@ -523,7 +523,7 @@ impl AdvancedSubscriber {
         {
             let end = end.min(to.max(next + 1));
             window.next = Some(end);
-            self.outputs.push_back(Output::Miss(Miss { source, count: end - next }));
+            self.outputs.push_back(Output::Miss(Miss::between(source, next, end)));
             self.release(source);
         }
     }

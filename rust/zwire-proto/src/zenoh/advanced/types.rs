@@ -100,6 +100,25 @@ pub struct Miss {
     pub source: SampleSource,
     /// Number of consecutive samples.
     pub count: u64,
+    /// Sequence number of the last one.
+    pub last: u32,
+}
+
+impl Miss {
+    /// Samples of a publisher between two places, the second one exclusive.
+    pub(super) const fn between(source: SampleSource, from: u64, to: u64) -> Self {
+        #[allow(clippy::cast_possible_truncation, reason = "numbers are the low half of places")]
+        let last = to.wrapping_sub(1) as u32;
+        Self { source, count: to - from, last }
+    }
+
+    /// Sequence number of the first sample.
+    #[must_use]
+    pub const fn first(&self) -> u32 {
+        #[allow(clippy::cast_possible_truncation, reason = "numbers wrap at 32 bits")]
+        let before = self.count.saturating_sub(1) as u32;
+        self.last.wrapping_sub(before)
+    }
 }
 
 /// Output of a subscriber.
