@@ -94,11 +94,12 @@ def test_stat_says_what_is_there(filled, capsys):
     out = capsys.readouterr().out
     assert "rows      100 in" in out
     assert "gaps      1" in out
-    assert "consumer  query, 99 rows behind" in out
+    assert "consumer  query, 99 rows behind, last commit 20" in out
     assert main(["spool", "stat", str(filled), "--format", "jsonl"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["spool"] == spool.open(filled).id
     assert found["shards"]["0"]["segments"] > 1
+    assert found["committed"]["query"] / 1e6 == pytest.approx(time.time(), abs=60)
 
 
 def test_cat_prints_rows_in_the_order_of_their_offsets(filled, capsys):

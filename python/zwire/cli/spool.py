@@ -274,7 +274,7 @@ def _stat(path: Path, args: argparse.Namespace) -> int:
         f"rows      {found['rows']} in {found['bytes']} bytes",
     )
     for shard, mark in found["shards"].items():
-        last = datetime.fromtimestamp(mark["last_recv_ts"] / 1e6).astimezone().isoformat()
+        last = _local(mark["last_recv_ts"])
         _options.show(
             f"shard {shard:<3} {mark['earliest']} to {mark['end']} (exclusive), {mark['segments']} segments, "
             f"{mark['dropped']} dropped, last received {last if mark['last_recv_ts'] else 'never'}"
@@ -282,8 +282,13 @@ def _stat(path: Path, args: argparse.Namespace) -> int:
     _options.show(f"gaps      {found['gaps']}")
     for name, offsets in found["consumers"].items():
         behind = sum(mark["end"] - offsets.get(shard, 0) for shard, mark in found["shards"].items())
-        _options.show(f"consumer  {name}, {behind} rows behind")
+        last = _local(found["committed"][name])
+        _options.show(f"consumer  {name}, {behind} rows behind, last commit {last}")
     return 0
+
+
+def _local(micros: int) -> str:
+    return datetime.fromtimestamp(micros / 1e6).astimezone().isoformat()
 
 
 def _verify(path: Path, _args: argparse.Namespace) -> int:

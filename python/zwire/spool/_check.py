@@ -23,7 +23,11 @@ class Problem(NamedTuple):
 
 
 def stat(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return metadata of a spool: ids, columns, a dict for each shard, gaps by kind, and consumers.
+    """Return metadata of a spool: ids, columns, a dict for each shard, the number of gaps, and consumers.
+
+    ``consumers`` has the committed offsets of each consumer by shard, ``committed`` the time of its last
+    commit in microseconds since 1970: one that has not committed for as long as :class:`Retention` says
+    expires.
 
     Raises:
         SpoolError: The folder has no spool, or its log of gaps cannot be read.
@@ -41,6 +45,7 @@ def stat(path: str | os.PathLike[str]) -> dict[str, Any]:
         "shards": {shard: {**mark, "segments": len(_bases(view, shard))} for shard, mark in marks.items()},
         "gaps": view.gaps_end(),
         "consumers": view.consumers(),
+        "committed": view.committed(),
     }
 
 

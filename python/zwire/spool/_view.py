@@ -180,6 +180,10 @@ class Spool:
         """Return the committed offsets of each consumer."""
         return {name: offsets for name, (offsets, _) in self._view.consumers().items()}
 
+    def committed(self) -> dict[str, int]:
+        """Return the time of the last commit of each consumer, in microseconds since 1970."""
+        return {name: at for name, (_, at) in self._view.consumers().items()}
+
 
 def _names(columns: Sequence[str] | None) -> list[str] | None:
     if isinstance(columns, str):
