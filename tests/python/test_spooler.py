@@ -188,7 +188,7 @@ def test_numbers_that_came_while_nobody_wrote_are_rows(hub, tmp_path):
 
 
 @pytest.mark.parametrize("cache", [None, 5])
-def test_a_heartbeat_names_what_came_while_nobody_wrote(hub, tmp_path, cache):
+def test_a_heartbeat_names_what_was_sent_without_a_spooler(hub, tmp_path, cache):
     """The publisher publishes nothing more; what its cache has is no gap."""
     with client(hub) as publisher:
         numbered = ext.declare_advanced_publisher(
