@@ -24,6 +24,16 @@ impl World {
         world.after(100 * MS);
         world
     }
+
+    /// Router 8 also tells of a thousand routers that it is linked to, numbered from 11 on.
+    fn with_crowd() -> Self {
+        let mut world = Self::with_liar();
+        let links: Vec<u64> = (11..1000).chain([2]).collect();
+        let crowd = (11..1000).map(|n| record(n, 9, Some(0x9000 + n as u32), &[0]));
+        let own = record(0, 6, None, &links);
+        world.tells(8, states(core::iter::once(own).chain(crowd).collect()));
+        world
+    }
 }
 
 #[test]
@@ -260,11 +270,7 @@ fn the_trees_of_many_routers_are_computed_in_steps() {
 /// Link states take time that is charged to their link, as that of matching is.
 #[test]
 fn a_stream_of_link_states_uses_up_the_time_of_its_link() {
-    let mut world = World::with_liar();
-    let links: Vec<u64> = (11..1000).chain([2]).collect();
-    let crowd = (11..1000).map(|n| record(n, 9, Some(0x9000 + n as u32), &[0]));
-    let own = record(0, 6, None, &links);
-    world.tells(8, states(core::iter::once(own).chain(crowd).collect()));
+    let mut world = World::with_crowd();
     let mut waits = None;
     for number in 0..10_000 {
         let links: &[u64] = if number % 2 == 0 { &[0, 12] } else { &[0] };
@@ -284,11 +290,7 @@ fn a_stream_of_link_states_uses_up_the_time_of_its_link() {
 /// changes of a moment together.
 #[test]
 fn in_a_large_network_changes_are_told_together() {
-    let mut world = World::with_liar();
-    let links: Vec<u64> = (11..1000).chain([2]).collect();
-    let crowd = (11..1000).map(|n| record(n, 9, Some(0x9000 + n as u32), &[0]));
-    let own = record(0, 6, None, &links);
-    world.tells(8, states(core::iter::once(own).chain(crowd).collect()));
+    let mut world = World::with_crowd();
     let mut lists = 0;
     for number in 0..1000 {
         world.now += MS;
