@@ -34,6 +34,8 @@ def stat(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     view = Spool(path)
     marks = view.marks()
+    # Read once: a consumer may expire meanwhile.
+    known = view.commits()
     return {
         "path": view.path,
         "spool": view.id,
@@ -44,8 +46,8 @@ def stat(path: str | os.PathLike[str]) -> dict[str, Any]:
         "bytes": sum(mark["bytes"] for mark in marks.values()),
         "shards": {shard: {**mark, "segments": len(_bases(view, shard))} for shard, mark in marks.items()},
         "gaps": view.gaps_end(),
-        "consumers": view.consumers(),
-        "committed": view.committed(),
+        "consumers": {name: offsets for name, (offsets, _) in known.items()},
+        "committed": {name: at for name, (_, at) in known.items()},
     }
 
 

@@ -178,11 +178,11 @@ class Spool:
 
     def consumers(self) -> dict[str, dict[int, int]]:
         """Return the committed offsets of each consumer."""
-        return {name: offsets for name, (offsets, _) in self._view.consumers().items()}
+        return {name: offsets for name, (offsets, _) in self.commits().items()}
 
-    def committed(self) -> dict[str, int]:
-        """Return the time of the last commit of each consumer, in microseconds since 1970."""
-        return {name: at for name, (_, at) in self._view.consumers().items()}
+    def commits(self) -> dict[str, tuple[dict[int, int], int]]:
+        """Return offsets and time of the last commit of each consumer, in microseconds since 1970."""
+        return self._view.consumers()
 
 
 def _names(columns: Sequence[str] | None) -> list[str] | None:
