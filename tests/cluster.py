@@ -2,11 +2,15 @@
 
 Executors are JVMs of their own here, each with a daemon that forks its Python workers: nothing is shared with
 the driver but what travels.
+
+``python tests/cluster.py PROGRAM...`` runs programs of Spark there, one after another, in a temporary folder:
+``make examples-cluster`` those of ``examples/spark``.
 """
 
 import contextlib
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -102,3 +106,40 @@ def cluster(folder):
         for worker, output in workers:
             _said(output, r"(Successfully registered)", worker)
         yield address, [worker for worker, _ in workers]
+
+
+def run(programs):
+    """Run programs that make a session without naming a master; return the names of those that failed."""
+    failed = []
+    with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "workers") as (master, _):
+        for program in map(Path, programs):
+            print(f"== {program.stem} on {master}", flush=True)
+            # Modules beside a program are on its path, and on that of the workers.
+            path = os.pathsep.join(
+                filter(None, [str(program.parent.resolve()), os.environ.get("PYTHONPATH")])
+            )
+            settings = SETTINGS | {"spark.master": master, "spark.executorEnv.PYTHONPATH": path}
+            options = [part for pair in settings.items() for part in ("--conf", "=".join(pair))]
+            environment = {
+                "PYSPARK_SUBMIT_ARGS": shlex.join([*options, "pyspark-shell"]),
+                "PYSPARK_PYTHON": sys.executable,
+                "PYTHONPATH": path,
+                "SPARK_LOCAL_IP": "127.0.0.1",
+            }
+            where = Path(folder) / program.stem
+            where.mkdir()
+            done = subprocess.run(
+                [sys.executable, str(program.resolve())],
+                cwd=where,
+                env={**os.environ, **environment},
+                check=False,
+                timeout=10 * PATIENCE,
+            )
+            if done.returncode != 0:
+                failed.append(program.stem)
+    return failed
+
+
+if __name__ == "__main__":
+    wrong = run(sys.argv[1:])
+    sys.exit(f"failed: {', '.join(wrong)}" if wrong else 0)

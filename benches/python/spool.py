@@ -74,11 +74,13 @@ class Keeper:
     def close(self) -> None:
         self.session.close()
 
-    def begin(self, kept: bool) -> None:
-        """Subscribe."""
-        if kept:
+    def begin(self, compression: str | None) -> None:
+        """Subscribe; with a compression, into a spool."""
+        if compression:
             self.folder = tempfile.mkdtemp(prefix="zwire-bench-")
-            self.kept = self.spool.Spooler(self.folder, KEY, session=self.session, overflow="block")
+            self.kept = self.spool.Spooler(
+                self.folder, KEY, session=self.session, overflow="block", compression=compression
+            )
         else:
             self.kept = self.session.declare_subscriber(KEY, self.zenoh.handlers.FifoChannel(1 << 20))
 
@@ -138,18 +140,23 @@ def measure(plan: Plan) -> Iterator[Row]:
         bound.target = 0.7 if size == 64 * KIB else None
         read = Row(AREA, f"out of a spool, all columns, {name}", "row/s", "-")
         read.floor = 2e6 if size == 64 else None
-        if not plan.wants(ingest, raw, bound, read):
+        packed = Row(AREA, f"into a spool, {name}, zstd", "msg/s", "without compression")
+        packed.target = 0.8 if size == 64 else None
+        if not plan.wants(ingest, raw, bound, read, packed):
             continue
         progress(f"{AREA} {name}")
         count = whole // 20 if plan.smoke else whole
         endpoint = f"tcp/127.0.0.1:{free_port()}"
         keeper = Child("keeper", Keeper, endpoint)
         with children(keeper), children(Child("publisher", Publisher, endpoint)) as (publisher,):
-            sides = [partial(_trial, keeper, publisher, count, size, kept=kept) for kept in (True, False)]
+            trial = partial(_trial, keeper, publisher, count, size)
+            sides = [partial(trial, compression=compression) for compression in ("none", "zstd", None)]
             spent = []
-            for ours, theirs in interleaved(plan.rounds, sides):
+            for ours, compressed, theirs in interleaved(plan.rounds, sides):
                 ingest.ours.append(ours.came)
                 ingest.theirs.append(theirs.came)
+                packed.ours.append(compressed.came)
+                packed.theirs.append(ours.came)
                 read.ours.append(Trial(count / ours.reading))
                 seconds, appending = keeper.call("append", size, count)
                 octets, append = ours.came.value * size, size * count / seconds
@@ -160,7 +167,7 @@ def measure(plan: Plan) -> Iterator[Row]:
                 spent.append([cpu / (size * count) for cpu in (theirs.sending, theirs.receiving, appending)])
         if size == 64 * KIB:
             bound.note = _share(spent)
-        yield from plan.chosen([ingest, raw, bound, read])
+        yield from plan.chosen([ingest, raw, bound, read, packed])
 
 
 def _share(spent: list[list[float]]) -> str:
@@ -187,13 +194,13 @@ class Done(NamedTuple):
     """Processor seconds of the other side."""
 
 
-def _trial(keeper: Child, publisher: Child, count: int, size: int, *, kept: bool) -> Done:
-    keeper.call("begin", kept)
+def _trial(keeper: Child, publisher: Child, count: int, size: int, *, compression: str | None) -> Done:
+    keeper.call("begin", compression)
     before, begin = publisher.cpu(), time.perf_counter()
     keeper.send("wait", count)
     publisher.call("publish", count, size)
     cpu = keeper.result(PATIENCE)
     seconds = time.perf_counter() - begin
-    reading = keeper.call("read", None) if kept else 0.0
+    reading = keeper.call("read", None) if compression else 0.0
     keeper.call("end")
     return Done(Trial(count / seconds, cpu / count), reading, publisher.cpu() - before, cpu)

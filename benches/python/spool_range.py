@@ -1,8 +1,8 @@
-"""A spool over the network: a range server against a plain copy of the same octets.
+"""A spool over the network: a range server against a copy of the same octets, and Kafka clients against it.
 
-Both sides are in the same process, over TCP of loopback, and readers are processes of their own, each with
-its share of the spool. Ours ends with verified batches of Arrow with all columns; the other side
-reads the files piece by piece, sends them, and discards them.
+All sides are in the same process, over TCP of loopback, and readers are processes of their own, each with its
+share of the spool. Ours ends with verified batches of Arrow with all columns; a copy reads the files piece by
+piece, sends them, and discards them; a Kafka client, confluent-kafka, ends with an object for each row.
 """
 
 from __future__ import annotations
@@ -47,19 +47,21 @@ class Holder:
                 rows -= appender.append_batch(batch.slice(0, min(rows, 4096)))
         config = {"mode": "router", "listen/endpoints": [endpoint], "scouting/multicast/enabled": False}
         self.server = spool.serve(self.folder, config=config)
+        self.kafka = spool.KafkaServer({"bench": self.folder}, listen="127.0.0.1:0")
         self.files = sorted(Path(self.folder, "0").glob("*.arrow"))
         self.listener = socket.create_server(("127.0.0.1", 0))
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
         self.listener.close()
+        self.kafka.close()
         self.server.close()
         shutil.rmtree(self.folder)
 
-    def about(self) -> tuple[str, int, int]:
-        """The id of the spool, the port for copies, and the number of octets."""
+    def about(self) -> tuple[str, int, str, int]:
+        """The id of the spool, the port for copies, the address for Kafka clients, the number of octets."""
         octets = sum(file.stat().st_size for file in self.files)
-        return self.server.id, self.listener.getsockname()[1], octets
+        return self.server.id, self.listener.getsockname()[1], self.kafka.address, octets
 
     def _accept(self) -> None:
         while True:
@@ -88,15 +90,21 @@ class Holder:
 class Reader:
     """Reader of one share."""
 
-    def __init__(self, endpoint: str, spool: str, port: int, number: int, shares: int) -> None:
+    def __init__(self, endpoint: str, spool: str, port: int, kafka: str, number: int, shares: int) -> None:
         self.arrow: Any = importlib.import_module("pyarrow")
         config = {"mode": "client", "connect/endpoints": [endpoint], "scouting/multicast/enabled": False}
         self.view: Any = importlib.import_module("zwire.spool").connect(spool, config=config)
         self.port, self.number, self.shares = port, number, shares
+        self.kafka_module: Any = importlib.import_module("confluent_kafka")
+        settings = {"bootstrap.servers": kafka, "group.id": "bench", "check.crcs": True}
+        self.consumer = self.kafka_module.Consumer({**settings, "fetch.message.max.bytes": PIECE})
+        # The first request waits for connections.
+        self.consumer.list_topics(timeout=PATIENCE)
         end = self.view.end()
         self.range = self.view.split({0: 0}, end, shares)[number]
 
     def close(self) -> None:
+        self.consumer.close()
         self.view.close()
 
     def fetch(self) -> int:
@@ -106,6 +114,19 @@ class Reader:
         if rows != stop - start:
             raise ChildError(f"{rows} rows of {stop - start}")
         return int(rows)
+
+    def kafka(self) -> int:
+        """Read as a Kafka client, row by row; its checksums are not verified by default, and are here."""
+        shard, start, stop, _ = self.range
+        self.consumer.assign([self.kafka_module.TopicPartition("bench", shard, start)])
+        rows, end = 0, time.monotonic() + PATIENCE
+        while rows < stop - start and time.monotonic() < end:
+            messages = self.consumer.consume(min(10_000, stop - start - rows), 0.5)
+            rows += sum(message.error() is None for message in messages)
+        self.consumer.unassign()
+        if rows != stop - start:
+            raise ChildError(f"{rows} rows of {stop - start}")
+        return rows
 
     def copy(self) -> int:
         """Read over TCP, and discard."""
@@ -122,24 +143,28 @@ def measure(plan: Plan) -> Iterator[Row]:
     for shares in (1, 4):
         readers = "one reader" if shares == 1 else f"{shares} readers"
         row = Row(AREA, f"range server, {readers}, 1 KiB", "MB/s", "a copy over TCP", target=0.5)
-        if not plan.wants(row):
+        client = Row(AREA, f"Kafka clients, {readers}, 1 KiB", "MB/s", "our range server")
+        rows = plan.chosen([row, client])
+        if not rows:
             continue
         progress(f"{AREA} {readers}")
         endpoint = f"tcp/127.0.0.1:{free_port()}"
         count = ROWS // 20 if plan.smoke else ROWS
         with ExitStack() as stack:
             (holder,) = stack.enter_context(children(Child("holder", Holder, endpoint, count)))
-            name, port, octets = holder.call("about")
+            name, port, kafka, octets = holder.call("about")
             wanted = [
-                Child(f"reader {number}", Reader, endpoint, name, port, number, shares)
+                Child(f"reader {number}", Reader, endpoint, name, port, kafka, number, shares)
                 for number in range(shares)
             ]
             fetching = stack.enter_context(children(*wanted))
-            sides = [partial(_trial, holder, fetching, octets, what) for what in ("fetch", "copy")]
-            for ours, theirs in interleaved(plan.rounds, sides):
-                row.ours.append(ours)
-                row.theirs.append(theirs)
-        yield from plan.chosen([row])
+            for chosen in rows:
+                names = ("fetch", "copy") if chosen is row else ("kafka", "fetch")
+                sides = [partial(_trial, holder, fetching, octets, what) for what in names]
+                for ours, theirs in interleaved(plan.rounds, sides):
+                    chosen.ours.append(ours)
+                    chosen.theirs.append(theirs)
+        yield from rows
 
 
 def _trial(holder: Child, readers: tuple[Child, ...], octets: int, what: str) -> Trial:

@@ -7,13 +7,14 @@ import pickle
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from zwire import errors, spool
+from zwire import errors, spool, zenoh
 from zwire.spark import schema
 
 if TYPE_CHECKING:
@@ -122,8 +123,10 @@ def test_columns_can_be_left_out(tmp_path):
         spool.Appender(tmp_path)
 
 
-def test_sealed_segments_are_files_of_arrow(tmp_path):
-    view = fill(tmp_path, shards=1, segment_bytes=20_000)
+@pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
+def test_sealed_segments_are_files_of_arrow(tmp_path, compression):
+    segment = 20_000 if compression == "none" else 5_000
+    view = fill(tmp_path, shards=1, segment_bytes=segment, compression=compression)
     files = sorted((tmp_path / "0").glob("*.arrow"))
     assert len(files) > 3
     parts = []
@@ -143,6 +146,20 @@ def test_sealed_segments_are_files_of_arrow(tmp_path):
     assert set(found.column("kind").to_pylist()) == {"put"}
     same = [name for name in stored.column_names if name != "kind" and name in found.column_names]
     assert stored.select(same).equals(found.select(same))
+
+
+def test_compression_is_chosen_by_each_writer_and_checked(tmp_path):
+    for number, compression in enumerate(("zstd", "none", "lz4")):
+        with spool.Appender(tmp_path, compression=compression) as appender:
+            for _ in range(100):
+                appender.append(key="a", payload=f"{number} " * 50)
+    payloads = table(spool.open(tmp_path))["payload"].to_pylist()
+    assert payloads == [f"{number} ".encode() * 50 for number in range(3) for _ in range(100)]
+    sizes = [file.stat().st_size for file in sorted((tmp_path / "0").glob("*.arrow"))]
+    assert max(sizes[0], sizes[2]) < sizes[1] / 3
+    with pytest.raises(errors.ConfigError, match='"gzip" is not none, lz4 or zstd') as caught:
+        spool.Appender(tmp_path / "other", compression="gzip")
+    assert caught.value.path == "compression"
 
 
 def test_an_open_segment_is_readable_by_others_once_it_is_sealed(tmp_path):
@@ -179,6 +196,56 @@ def test_a_plan_keeps_to_limits_and_covers_everything(tmp_path):
         at, steps = further, steps + 1
     assert 5 < steps < 40
     assert sum(view.walk(start, end, max_bytes=1).values()) == 1
+
+
+def robots(folder, segments=20):
+    """Segments of ten rows, each of one robot; row ``n`` was received ``n`` seconds after 1970."""
+    with spool.Appender(folder) as appender:
+        for number in range(10 * segments):
+            appender.append(key=f"fleet/{number // 10 % 10}/pose", payload="1", recv_ts=number * 1_000_000)
+            if number % 10 == 9:
+                appender.seal()
+    return spool.open(folder)
+
+
+def test_segments_without_wanted_rows_are_not_opened(tmp_path):
+    view = robots(tmp_path)
+    when = datetime.fromtimestamp(125, UTC)
+    cases: list[tuple[dict[str, Any], list[int], tuple[int, int]]] = [
+        ({"keys": "fleet/7/**"}, [*range(70, 80), *range(170, 180)], (2, 18)),
+        ({"keys": ["fleet/7/pose", zenoh.KeyExpr("fleet/8/*")], "until": 85}, [*range(70, 85)], (2, 18)),
+        ({"since": when, "until": 132.0}, [*range(125, 132)], (2, 18)),
+        ({"keys": "fleet/70/**"}, [], (0, 20)),
+        ({"keys": []}, [], (0, 20)),
+        ({"keys": "**"}, [*range(200)], (20, 0)),
+        ({}, [*range(200)], (20, 0)),
+    ]
+    for chosen, offsets, segments in cases:
+        rows = view.read(0, 0, 200, columns=["offset"], **chosen)
+        found = [row["offset"] for batch in rows for row in pa.record_batch(batch).to_pylist()]
+        assert (found, rows.segments) == (offsets, segments), chosen
+        plan = view.plan(**chosen)
+        assert (plan.segments, plan.skipped) == segments
+        parts = view.split({0: 0}, {0: 200}, 3, **chosen)
+        # Of a segment that is cut, the blocks count alone.
+        assert sum(part.bytes for part in parts) == pytest.approx(plan.bytes, rel=0.05)
+    assert view.plan({0: 75}, {0: 100}, keys="fleet/7/**")[:2] == (1, 2)
+    assert view.walk({0: 0}, {0: 200}, max_rows=12, keys="fleet/7/**") == {0: 172}
+    with pytest.raises(errors.KeyExprError):
+        view.read(0, 0, 200, keys="a//b")
+    # What is not opened may be damaged.
+    for file in tmp_path.glob("0/*.arrow"):
+        if int(file.stem) not in (70, 170):
+            file.write_bytes(b"damaged")
+    assert sum(map(len, view.read(0, 0, 200, keys="fleet/7/**"))) == 20
+
+
+def test_arrow_files_are_read_as_before_with_a_summary_at_their_end(tmp_path):
+    robots(tmp_path, 1)
+    (file,) = tmp_path.glob("0/*.arrow")
+    with pa.ipc.open_file(file) as reader:
+        assert reader.read_all().num_rows == 10
+        assert b"zwire.segment" in reader.metadata
 
 
 def test_offsets_are_found_by_time(tmp_path):

@@ -1,11 +1,8 @@
 """A disk that is full, for real: a small one in a namespace of its own, with something on it that can go."""
 
-import functools
-import shutil
-import subprocess
-import sys
-
 import pytest
+
+from disks import run_on_small_disk
 
 PRELUDE = """
 import sys, time
@@ -145,31 +142,6 @@ assert kept | named == set(range(sent))
 """
 
 
-@functools.cache
-def _way():
-    """The command that gives a process file systems of its own, and else why there is none."""
-    if not shutil.which("unshare"):
-        return None, "a small disk needs unshare (apt-get install util-linux)"
-    for way in (("unshare", "--mount"), ("unshare", "--mount", "--user", "--map-root-user")):
-        command = [*way, "mount", "-t", "tmpfs", "-o", "size=64k", "none", "/mnt"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
-        if done.returncode == 0:
-            return way, None
-    return None, f"the kernel gives us no file system of our own: {done.stderr.strip()}"
-
-
 @pytest.mark.parametrize("program", [APPENDER, REOPENED, SPOOLER], ids=["appender", "reopened", "spooler"])
 def test_a_full_disk_costs_nothing_that_could_be_seen(tmp_path, program):
-    way, reason = _way()
-    if reason:
-        pytest.skip(reason)
-    mount = 'mount -t tmpfs -o size=600k none "$1" && exec "${@:2}"'
-    task = [sys.executable, "-c", PRELUDE + program, str(tmp_path)]
-    done = subprocess.run(
-        [*way, "bash", "-c", mount, "bash", str(tmp_path), *task],
-        capture_output=True,
-        text=True,
-        timeout=28,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_on_small_disk(PRELUDE + program, tmp_path, "600k")

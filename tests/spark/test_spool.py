@@ -98,17 +98,15 @@ def test_a_spool_is_a_table(spark, tmp_path):
     assert spark.sql("select count(*) from kept").first()[0] == 1000
 
 
-def direct(folder, filters=None, **options):
+def direct(folder, **options):
     """The rows that the tasks of a job would read, and the offsets that they look at."""
     schema = zs.schema.SAMPLE.select(["payload"]).spark()
     reader = _spool.reader({"spool": str(folder), **options}, schema, "zwire", "samples")
-    left = [] if filters is None else list(reader.pushFilters(filters))
     parts = pickle.loads(pickle.dumps(reader.partitions()))
     again = pickle.loads(pickle.dumps(reader))
-    found = [
+    return [
         int(each) for part in parts for batch in again.read(part) for each in batch["payload"].to_pylist()
     ]
-    return found, [(span.start, span.stop) for part in parts for span in part.spans], left
 
 
 @pytest.mark.parametrize(
@@ -117,6 +115,10 @@ def direct(folder, filters=None, **options):
         ({"startingTimestamp": "90000"}, range(90, 100)),
         ({"endingTimestamp": "1970-01-01T00:00:05Z"}, range(5)),
         ({"startingTimestamp": "10000", "endingTimestamp": "12000"}, [10, 11]),
+        ({"startingOffsetsByTimestamp": '{"0": 95000}', "endingTimestamp": "97000"}, [95, 96]),
+        ({"endingOffsetsByTimestamp": '{"0": "1970-01-01T00:00:03Z"}'}, range(3)),
+        ({"startingTimestamp": "99000", "startingOffsetsByTimestampStrategy": "error"}, [99]),
+        ({"startingTimestamp": "99500"}, []),
         ({"startingOffsets": '{"0": 97}'}, [97, 98, 99]),
         ({"startingOffsets": '{"0": 50}', "endingOffsets": '{"0": 53}'}, [50, 51, 52]),
         ({"startingOffsets": "latest"}, []),
@@ -125,56 +127,53 @@ def direct(folder, filters=None, **options):
 )
 def test_a_part_of_a_spool_is_a_table(tmp_path, options, expected):
     write(tmp_path, 100, shards=1)
-    assert direct(tmp_path, **options)[0] == list(expected)
+    assert direct(tmp_path, **options) == list(expected)
 
 
-AT, ON = ("offset",), ("recv_ts",)
+def test_keys_of_a_spool_are_chosen_by_an_option(spark, tmp_path):
+    """In tables and in streams, which Spark hands no filters; the columns may lack the key."""
+    write(tmp_path, 100)
+    for keys, expected in (
+        ("robot/1, robot/3", {1, 3}),
+        ("robot/*", {0, 1, 2, 3, 4}),
+        ("**/4", {4}),
+        ("elsewhere/**", set()),
+    ):
+        options = {"spool": str(tmp_path), "keyFilter": keys, "columns": "payload"}
+        found = spark.read.format("zwire").options(**options).load()
+        assert numbers(found) == [number for number in range(100) if number % 5 in expected]
+        assert found.columns == ["payload"]
+    options = {"spool": str(tmp_path), "keyFilter": "robot/2", "startingOffsets": "earliest"}
+    run(spark.readStream.format("zwire").options(**options).load(), tmp_path)
+    assert numbers(written(spark, tmp_path)) == list(range(2, 100, 5))
 
 
-def second(number):
-    return datetime.fromtimestamp(number, UTC)
-
-
-@pytest.mark.parametrize(
-    ("given", "span", "expected"),
-    [
-        ([("GreaterThanOrEqual", AT, 95)], (95, 100), range(95, 100)),
-        ([("GreaterThan", AT, 3), ("LessThanOrEqual", AT, 5)], (4, 6), [4, 5]),
-        ([("In", AT, (7, 9))], (7, 10), [7, 9]),
-        ([("EqualTo", AT, 200)], None, []),
-        ([("EqualTo", AT, -1)], None, []),
-        ([("GreaterThanOrEqual", ON, second(90))], (90, 100), range(90, 100)),
-        ([("GreaterThan", ON, second(90))], (90, 100), range(91, 100)),
-        # A clock may have been set back.
-        ([("LessThan", ON, second(3))], (0, 100), range(3)),
-        ([("EqualTo", ("key",), "robot/4"), ("LessThan", AT, 10)], (0, 10), [4, 9]),
-        ([("EqualTo", ("shard",), 1)], None, []),
-        ([("EqualTo", ("shard",), 0), ("LessThan", AT, 2)], (0, 2), [0, 1]),
-        ([("Not", ("LessThan", AT, 98))], (0, 100), [98, 99]),
-        ([("StringEndsWith", ("key",), "/3"), ("GreaterThan", AT, 90)], (91, 100), [93, 98]),
-    ],
-)
-def test_filters_leave_parts_of_a_spool_unread(filters, tmp_path, given, span, expected):
-    def made(name, *about):
-        return filters.Not(made(*about[0])) if name == "Not" else getattr(filters, name)(*about)
-
-    write(tmp_path, 100, shards=1)
-    found, spans, left = direct(tmp_path, [made(*each) for each in given], pushdown="true")
-    assert found == list(expected)
-    assert spans == ([] if span is None else [span])
-    assert left == []
-
-
-def test_filters_of_spark_are_applied_to_spools(pushing, tmp_path):
-    id = write(tmp_path, 100).id
-    frame = pushing.read.format("zwire").options(spool=str(tmp_path), pushdown="true").load()
-    where = "recv_ts >= timestamp'1970-01-01 00:01:00 UTC' and key in ('robot/1', 'robot/2') and shard < 3"
-    found = frame.where(where)
-    assert numbers(found) == [number for number in range(60, 100) if number % 5 in (1, 2)]
-    assert " Filter " not in found._jdf.queryExecution().executedPlan().toString()
-    options = {"spool": str(tmp_path), "pushdown": "true", "columns": "payload,spool"}
-    by_id = pushing.read.format("zwire").options(**options).load()
-    assert by_id.where(f"spool = '{id}'").count() == 100
+def test_segments_without_the_keys_are_not_read(spark, tmp_path):
+    """They may be gone; limits of batches do not count them, and offsets pass over them."""
+    with spool.Appender(tmp_path / "in") as appender:
+        for number in range(400):
+            appender.append(
+                key=f"robot/{number // 10 % 10}", payload=b"%d" % number, recv_ts=number * 1_000_000
+            )
+            if number % 10 == 9:
+                appender.seal()
+        appender.append_gap(0, "drop", count=3)
+    view = spool.open(tmp_path / "in")
+    assert view.plan(keys="robot/7")[:2] == (4, 36)
+    for file in (tmp_path / "in" / "0").glob("*.arrow"):
+        if int(file.stem) // 10 % 10 != 7:
+            file.write_bytes(b"damaged")
+    options = {"spool": str(tmp_path / "in"), "keyFilter": "robot/7/**", "columns": "payload"}
+    expected = [number for number in range(400) if number // 10 % 10 == 7]
+    assert numbers(spark.read.format("zwire").options(**options).load()) == expected
+    options |= {"startingOffsets": "earliest", "maxRowsPerTrigger": "15"}
+    query = run(spark.readStream.format("zwire").options(**options).load(), tmp_path)
+    assert numbers(written(spark, tmp_path)) == expected
+    if NEW:
+        assert len(progress(query)) == 3, "40 rows, 15 in a batch"
+        assert json.loads(query.recentProgress[-1]["sources"][0]["endOffset"])["s"] == {"0": 400}
+    lost = spark.read.format("zwire.gaps").load(str(tmp_path / "in"))
+    assert [row["count"] for row in lost.collect()] == [3]
 
 
 def test_several_spools_are_one_table(spark, tmp_path):
@@ -217,13 +216,30 @@ def test_spools_of_zre_have_formats_of_their_own(spark, tmp_path):
     [
         ("zwire", {"spool": "HERE/nothing"}, "there is no spool"),
         ("zwire", {"spool": ""}, "'spool' is missing"),
-        ("zwire", {"spool": "s3://bucket/x"}, "local paths"),
+        ("zwire", {"spool": "hdfs://host/x"}, "hdfs is not one of s3, "),
+        ("zwire", {"spool": "s3://key:secret@bucket/x"}, "credentials do not belong there"),
         ("zwire", {"spool": "HERE", "maxRowPerTrigger": "1"}, "did you mean 'maxRowsPerTrigger'"),
         ("zwire", {"spool": "HERE", "columns": "hlc,spol"}, "column 'spol' is not one of"),
         ("zwire", {"spool": "HERE", "endingOffsets": "x"}, "'endingOffsets' must be earliest"),
         ("zwire", {"spool": "HERE", "startingTimestamp": "noon"}, "'startingTimestamp' must be millisec"),
+        (
+            "zwire",
+            {"spool": "HERE", "endingTimestamp": "2026-01-31"},
+            "'endingTimestamp' has no zone: give 20",
+        ),
+        ("zwire", {"spool": "HERE", "maxTriggerDelay": "9m"}, "'maxTriggerDelay' needs minRowsPerTrigger"),
+        (
+            "zwire",
+            {"spool": "HERE", "minPartitions": "9", "maxPartitions": "8"},
+            "'minPartitions' is 9, and maxPartitions is 8",
+        ),
+        ("zwire", {"spool": "HERE", "endingOffsetsByTimestamp": "{}"}, r"has shards \[\] of spool"),
+        ("zwire", {"spool": "HERE", "assign": "{}"}, "unknown option 'assign': all shards are read"),
+        ("zwire", {"spool": "HERE", "subscribe": "robot/*"}, "'subscribe' and a spool exclude each other"),
         ("zwire", {"spool": "HERE", "consumer": "a b"}, "'consumer' must be"),
         ("zwire", {"spool": "HERE", "failOnDataLoss": "maybe"}, "must be true or false"),
+        ("zwire", {"spool": "HERE", "keyFilter": "a//b"}, "'keyFilter' has 'a//b'"),
+        ("zwire.gaps", {"spool": "HERE", "keyFilter": "a"}, "'keyFilter' is for samples"),
         ("zwire.gaps", {}, "'spool' is missing"),
     ],
 )
@@ -233,6 +249,56 @@ def test_wrong_options_are_said_when_loading(spark, tmp_path, source, options, p
     for reader in (spark.read, spark.readStream):
         with pytest.raises(AnalysisException, match=problem):
             reader.format(source).options(**given).load()
+
+
+def test_options_of_the_other_use_are_refused_where_it_is_planned(spark, tmp_path):
+    """Whether it becomes a table or a stream is known later than `load()`."""
+    write(tmp_path, 10)
+    reader = spark.read.format("zwire").options(spool=str(tmp_path), maxRowsPerTrigger="9")
+    with pytest.raises(AnalysisException, match="'maxrowspertrigger' is for streams, and this is a table"):
+        reader.load().collect()
+
+
+def test_a_stream_waits_for_rows_and_tells_how_far_it_is_behind(spark, tmp_path):
+    folder = tmp_path / "spool"
+    view = write(folder, 30)
+    options = {
+        "spool": str(folder),
+        "startingOffsets": "earliest",
+        "groupId": "nightly",
+        "minPartitions": "6",
+    }
+    stream = spark.readStream.format("zwire").options(**options, minOffsetsPerTrigger="20").load()
+    tasks = f.spark_partition_id().alias("task")
+    sink = stream.select("payload", tasks).writeStream.format("parquet")
+    query = sink.start(str(tmp_path / "out"), checkpointLocation=str(tmp_path / "checkpoint"))
+    try:
+        wait(lambda: progress(query) == [(0, 30)])
+        write(folder, 10, first=30)
+        # A query that polls finds them, and makes no batch of them.
+        wait(lambda: sum(view.consumers()["nightly"].values()) == 30)
+        time.sleep(0.5)
+        assert progress(query) == [(0, 30)]
+        write(folder, 10, first=40)
+        wait(lambda: progress(query) == [(0, 30), (1, 20)])
+        last = query.lastProgress["sources"][0]
+    finally:
+        query.stop()
+    found = spark.read.parquet(str(tmp_path / "out"))
+    assert numbers(found) == list(range(50))
+    assert found.where("int(string(payload)) < 30").select("task").distinct().count() >= 6
+    if NEW:
+        said = json.loads(last["latestOffset"])
+        assert [said[f"{which}OffsetsBehindLatest"] for which in ("avg", "max", "min")] == [0, 0, 0]
+        # Of a source in Python Spark asks no metrics: they are in `latestOffset`.
+        assert not last.get("metrics")
+
+
+def wait(until):
+    end = time.monotonic() + SECONDS
+    while not until():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def test_columns_that_a_spool_does_not_keep_are_missed_before_the_job(spark, tmp_path):
@@ -416,13 +482,6 @@ def free(folder):
     except SpoolLocked:
         return False
     return True
-
-
-def wait(until):
-    end = time.monotonic() + SECONDS
-    while not until():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_another_spool_ends_a_query_unless_loss_is_allowed(spark, tmp_path):

@@ -13,7 +13,7 @@ import pytest
 import zwire.spark as zs
 from zwire import spool
 from zwire.errors import ConfigError, OffsetOutOfRange, SpoolCorrupt, SpoolError, SpoolMismatch
-from zwire.spark.sources import _stream
+from zwire.spark.sources import _spool, _stream
 from zwire.spark.sources._logs import Part, Span
 from zwire.spark.sources._offsets import Position
 
@@ -283,6 +283,8 @@ def test_progress_tells_lag_and_loss(tmp_path):
     said = reader.reportLatestOffset()
     assert said["s"] == {"0": 10}
     assert (said["lag_rows"], said["lag_ms"], said["dropped"], said["gaps"]) == (6, 5000, 0, 1)
+    behind = [said[f"{which}OffsetsBehindLatest"] for which in ("avg", "min", "max")]
+    assert behind == [6.0, 6, 6]
     while (end := step(reader, at)) != at:
         at = end
     assert [reader.reportLatestOffset()[name] for name in ("lag_rows", "lag_ms")] == [0, 0]
@@ -309,6 +311,26 @@ def test_queries_are_consumers_under_a_name_that_stays(tmp_path):
     nobody = follow(tmp_path, consumer="none")
     nobody.commit(nobody.initialOffset())
     assert len(view.consumers()) == before
+
+
+@pytest.mark.parametrize("admission", [True, False])
+def test_a_batch_is_told_to_the_spool_when_the_next_one_is_asked_for(tmp_path, monkeypatch, admission):
+    """Spark asks for it after it has committed the batch before, and goes on to ask while there is none."""
+    monkeypatch.setattr(_stream, "ADMISSION", admission)
+    view = fill(tmp_path, 20, shards=1)
+    reader = follow(tmp_path, consumer="mine", maxRowsPerTrigger="10")
+
+    def ask(start):
+        return step(reader, start) if admission else reader.latestOffset()
+
+    at = reader.initialOffset()
+    for read in (0, 10, 20):
+        end = ask(at)
+        assert view.consumers() == {"mine": {0: read}}
+        at = end
+    told = view.commits()["mine"]
+    assert [ask(at) for _ in range(3)] == [at] * 3
+    assert view.commits()["mine"] == told, "a poll writes nothing"
 
 
 def test_a_commit_that_fails_is_no_end(tmp_path, caplog):
@@ -487,13 +509,64 @@ def test_a_folder_that_is_out_of_reach_for_a_moment_is_waited_for(tmp_path, monk
         ({"startingOffsets": '{"v": 9, "spool": "a", "s": {}}'}, "version 9 is unknown"),
         ({"startingOffsets": '{"spool": "a", "s": {"0": 1}}'}, "is about spool a, and what is read is spool"),
         ({"startingTimestamp": "0"}, "and startingTimestamp exclude each other"),
-        ({"endingOffsets": "latest"}, "unknown option 'endingOffsets'"),
+        ({"endingOffsets": "latest"}, "option 'endingOffsets' is for tables, and this is a stream"),
+        ({"endingOffsetsByTimestamp": "{}"}, "option 'endingOffsetsByTimestamp' is for tables"),
+        ({"minRowsPerTrigger": "0"}, "'minRowsPerTrigger' must be at least 1"),
+        (
+            {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
+            "'minOffsetsPerTrigger' is 9, and max.* is 8",
+        ),
+        ({"maxTriggerDelay": "1m"}, "'maxTriggerDelay' needs minRowsPerTrigger"),
+        ({"minOffsetsPerTrigger": "9", "maxTriggerDelay": "0"}, "'maxTriggerDelay' must be above zero"),
+        ({"minPartitions": "4", "maxPartitions": "3"}, "'minPartitions' is 4, and maxPartitions is 3"),
+        ({"maxRecordsPerPartition": "4", "maxPartitions": "3"}, "and maxPartitions exclude each other"),
+        ({"groupId": "../x"}, "'groupId' must be 1 to 100 letters"),
+        ({"groupId": "x", "consumer": "x"}, "'consumer' is given under two names"),
+        ({"kafka.group.id": "x"}, "the whole name of the consumer is given as consumer, or as groupId"),
+        ({"kafka.bootstrap.servers": "x:9092"}, "it is for brokers of Kafka: give the folder or the address"),
+        ({"subscribePattern": "x.*"}, "unknown option 'subscribePattern': give key expressions"),
+        (
+            {"startingOffsetsByTimestamp": '{"0": 1, "1": 1, "2": 1}'},
+            "'startingOffsets' and startingOffsetsByTimestamp exclude each other",
+        ),
+        (
+            {"startingOffsets": None, "startingOffsetsByTimestamp": '{"0": 1, "1": 1}'},
+            r"'startingOffsetsByTimestamp' has shards \[0, 1\] .* which has \[0, 1, 2\]",
+        ),
+        (
+            {"startingOffsets": None, "startingOffsetsByTimestamp": '{"0": "soon", "1": 1, "2": 1}'},
+            "'startingOffsetsByTimestamp' must be milliseconds since 1970",
+        ),
+        (
+            {"startingOffsets": None, "startingTimestamp": "1", "startingOffsetsByTimestamp": "{}"},
+            "'startingOffsetsByTimestamp' and startingTimestamp exclude each other",
+        ),
+        (
+            {"startingOffsetsByTimestampStrategy": "error"},
+            "'startingOffsetsByTimestampStrategy' needs startingTimestamp or startingOffsetsByTimestamp",
+        ),
+        (
+            {
+                "startingOffsets": None,
+                "startingTimestamp": "1",
+                "startingOffsetsByTimestampStrategy": "earliest",
+            },
+            "'startingOffsetsByTimestampStrategy' must be one of error, latest",
+        ),
     ],
 )
 def test_wrong_options_of_streams_are_said(tmp_path, options, problem):
     fill(tmp_path, 10)
+    given = {name: value for name, value in {"startingOffsets": "earliest", **options}.items() if value}
+    reader = _stream.SpoolStreamReader(
+        {"spool": str(tmp_path), **given}, zs.schema.SAMPLE.select(COLUMNS).spark(), "zwire", "samples"
+    )
     with pytest.raises(ConfigError, match=problem):
-        follow(tmp_path, **options).initialOffset()
+        reader.initialOffset()
+    if not {"endingOffsets", "endingOffsetsByTimestamp"} & set(options):
+        # Already at `load()`.
+        with pytest.raises(ConfigError, match=problem):
+            _stream.schema({"spool": str(tmp_path), **given}, "zwire", "samples")
 
 
 def test_queries_begin_where_options_say(tmp_path):
@@ -505,6 +578,18 @@ def test_queries_begin_where_options_say(tmp_path):
         ({"startingOffsets": '{"0": -2, "1": -2}'}, {"0": 0, "1": 0}),
         ({"startingOffsets": None, "startingTimestamp": "10500"}, {"0": 6, "1": 5}),
         ({"startingOffsets": None, "startingTimestamp": "1970-01-01T00:00:10Z"}, {"0": 5, "1": 5}),
+        (
+            {"startingOffsets": None, "startingOffsetsByTimestamp": '{"0": 10500, "1": 3000}'},
+            {"0": 6, "1": 1},
+        ),
+        (
+            {
+                "startingOffsets": None,
+                "startingOffsetsByTimestamp": '{"0": "1970-01-01T00:00:10Z", "1": 99000}',
+                "startingOffsetsByTimestampStrategy": "latest",
+            },
+            {"0": 5, "1": 10},
+        ),
         ({"startingOffsets": None}, {"0": 10, "1": 10}),
     ):
         given = {name: value for name, value in {"startingOffsets": "earliest", **options}.items() if value}
@@ -512,6 +597,99 @@ def test_queries_begin_where_options_say(tmp_path):
             {"spool": str(tmp_path), **given}, zs.schema.SAMPLE.select(COLUMNS).spark(), "zwire", "samples"
         )
         assert reader.initialOffset()["s"] == expected, options
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"startingTimestamp": "18500"}, {"startingOffsetsByTimestamp": '{"0": 18500, "1": 18500}'}],
+)
+def test_a_beginning_later_than_every_row_of_a_shard_is_refused_if_that_is_wanted(tmp_path, options):
+    with spool.Appender(tmp_path, shards=2) as appender:
+        for number in range(20):
+            appender.append(key="a", recv_ts=1_000_000 * number, shard=number % 2)
+
+    def initial(**more):
+        given = {"spool": str(tmp_path), **options, **more}
+        schema = zs.schema.SAMPLE.select(COLUMNS).spark()
+        return _stream.SpoolStreamReader(given, schema, "zwire", "samples").initialOffset()
+
+    assert initial()["s"] == {"0": 10, "1": 9}
+    name = next(iter(options))
+    problem = rf"'{name}' is later than every row of shard 0 of spool .*; startingOffsetsBy.*=latest begins"
+    with pytest.raises(ConfigError, match=problem):
+        initial(startingOffsetsByTimestampStrategy="error")
+
+
+def test_a_batch_waits_for_rows_or_for_a_time(tmp_path, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(_stream.time, "monotonic", lambda: now[0])
+    with spool.Appender(tmp_path, shards=2) as appender:
+        append(appender, 3)
+        reader = follow(tmp_path, minOffsetsPerTrigger="10", maxTriggerDelay="60s", consumer="c")
+        first = reader.initialOffset()
+        at = step(reader, first)
+        assert rows_between(first, at) == 3, "the first batch of a run does not wait"
+        append(appender, 4, first=3)
+        now[0] += 59
+        assert step(reader, at) == at
+        assert spool.open(tmp_path).consumers()["c"] == {int(k): v for k, v in at["s"].items()}
+        assert reader.reportLatestOffset()["lag_rows"] == 4
+        append(appender, 6, first=7)
+        end = step(reader, at)
+        assert rows_between(at, end) == 10, "enough rows"
+        append(appender, 1, first=13)
+        assert step(reader, end) == end
+        now[0] += 60
+        last = step(reader, end)
+        assert rows_between(end, last) == 1, "waited for long enough"
+        append(appender, 2, first=14)
+        assert step(reader, last) == last
+        # The rest of `Trigger.AvailableNow` is read whatever its size.
+        reader.prepareForTriggerAvailableNow()
+        assert rows_between(last, step(reader, last)) == 2
+    by_default = follow(tmp_path, minOffsetsPerTrigger="10")
+    step(by_default, first)
+    assert by_default._live().delay == 15 * 60
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [
+        ({"minPartitions": "4"}, [25] * 4),
+        ({"minPartitions": "1000"}, [1] * 100),
+        ({"maxRecordsPerPartition": "30"}, [25] * 4),
+        ({"maxRecordsPerPartition": "1000"}, [100]),
+        ({"minPartitions": "2", "maxRecordsPerPartition": "20"}, [20] * 5),
+        ({"minPartitions": "10", "maxRecordsPerPartition": "20"}, [10] * 10),
+        ({}, [100]),
+    ],
+)
+def test_tasks_are_cut_by_rows_if_options_say_so(tmp_path, options, sizes):
+    fill(tmp_path, 100, shards=1)
+    reader = follow(tmp_path, **options)
+    start = reader.initialOffset()
+    end = step(reader, start)
+    parts = reader.partitions(start, end)
+    assert [sum(span.stop - span.start for span in part.spans) for part in parts] == sizes
+    assert numbers(read(reader, start, end)) == list(range(100))
+    # The same of a table.
+    given = {"spool": str(tmp_path), "columns": ",".join(COLUMNS), **options}
+    table = _spool.reader(given, reader.schema, "zwire", "samples")
+    assert len(table.partitions()) == len(sizes)
+
+
+def test_tasks_cut_by_rows_cover_several_shards(tmp_path):
+    fill(tmp_path / "x", 100)
+    fill(tmp_path / "y", 7, shards=1)
+    reader = follow(tmp_path / "x", tmp_path / "y", maxRecordsPerPartition="11", minPartitions="3")
+    start = reader.initialOffset()
+    end = step(reader, start)
+    parts = reader.partitions(start, end)
+    counts = [sum(span.stop - span.start for span in part.spans) for part in parts]
+    assert max(counts) <= 11
+    assert len(counts) <= 2 * 107 / 11
+    assert numbers(read(reader, start, end)) == sorted([*range(100), *range(7)])
+    assert reader.partitions(end, end) == []
 
 
 def test_gaps_are_followed(tmp_path):
@@ -553,6 +731,30 @@ def test_an_old_spark_says_neither_start_nor_limit(tmp_path, monkeypatch):
     half = {**at, "s": {"0": 5, "1": 5, "2": 5}}
     again.partitions({**at, "s": {"0": 0, "1": 0, "2": 0}}, half)
     assert rows_between(half, again.latestOffset()) == 20
+
+
+def test_an_old_spark_asks_for_the_end_of_its_first_batch_before_the_beginning(tmp_path, monkeypatch):
+    """So the first batch has no limit; the next ones begin behind it."""
+    monkeypatch.setattr(_stream, "ADMISSION", False)
+    with spool.Appender(tmp_path, shards=2) as appender:
+        append(appender, 50)
+        reader = follow(tmp_path, maxRowsPerTrigger="20", minRowsPerTrigger="5")
+        end = reader.latestOffset()
+        at = reader.initialOffset()
+        assert rows_between(at, end) == 50
+        seen = numbers(read(reader, at, end))
+        append(appender, 4, first=50)
+        assert reader.latestOffset() == end, "the first batch was one as well: the next one waits"
+        append(appender, 46, first=54)
+        at, sizes = end, []
+        while (end := reader.latestOffset()) != at:
+            sizes.append(rows_between(at, end))
+            seen += numbers(read(reader, at, end))
+            at = end
+            if sizes == [20, 20]:
+                append(appender, 1, first=100)
+    assert sizes == [20, 20, 11]
+    assert seen == list(range(101)), "each row once"
 
 
 def test_parts_hold_what_pickles(tmp_path):

@@ -18,7 +18,7 @@ Readers take no lock. Rows are verified before they are handed out: checksums, a
 segments are files of Arrow, which pyarrow, Polars and DuckDB read without zwire.
 
 Readers on other machines use a range server: :func:`serve` or ``Spooler(serve=True)`` beside the files,
-:func:`connect` at the reader.
+:func:`connect` at the reader. Clients of Kafka use a :class:`KafkaServer`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,21 @@ from __future__ import annotations
 from zwire._zwire import SpoolRows as Rows
 from zwire.spool._append import Appender
 from zwire.spool._check import Problem, stat, verify
+from zwire.spool._compact import Compaction, compact
 from zwire.spool._connect import RemoteSpool, connect
+from zwire.spool._kafka import KafkaServer
+from zwire.spool._reshard import reshard
 from zwire.spool._secret import secret
 from zwire.spool._serve import RangeServer, serve
 from zwire.spool._spooler import Retention, Spooler
-from zwire.spool._view import Range, Spool, open
+from zwire.spool._view import Plan, Range, Spool, open
 from zwire.spool._zre import ZreLogSpooler, ZreSpooler
 
 __all__ = [
     "Appender",
+    "Compaction",
+    "KafkaServer",
+    "Plan",
     "Problem",
     "Range",
     "RangeServer",
@@ -45,8 +51,10 @@ __all__ = [
     "Spooler",
     "ZreLogSpooler",
     "ZreSpooler",
+    "compact",
     "connect",
     "open",
+    "reshard",
     "secret",
     "serve",
     "stat",

@@ -39,6 +39,7 @@ class Appender(Closing):
         columns: Sequence[str] | None = None,
         shards: int = 1,
         durability: str = "os",
+        compression: str = "none",
         segment_bytes: int = 256 << 20,
         segment_seconds: float = 600.0,
     ) -> None:
@@ -50,6 +51,8 @@ class Appender(Closing):
             columns: Columns of the table to keep, besides the mandatory ones; all by default.
             shards: Number of shards. The checksum of a row's ``key`` selects the shard.
             durability: ``os``: readers see rows when the kernel has them; ``disk``: when the disk has them.
+            compression: Compression of the files: ``zstd`` takes least room, ``lz4`` least time. Programs of
+                before this option cannot read compressed segments.
             segment_bytes: Size in bytes at which a segment is sealed, and a new one begun.
             segment_seconds: Age in seconds at which a segment is sealed likewise.
 
@@ -57,17 +60,22 @@ class Appender(Closing):
             SpoolLocked: Another writer has the spool open.
             SpoolMismatch: The folder has a spool with other columns or shards.
         """
+        self._path = os.fspath(path)
         self._appender = SpoolAppender(
-            os.fspath(path),
+            self._path,
             {
                 "table": table,
                 "columns": columns,
                 "shards": shards,
                 "durability": durability,
+                "compression": compression,
                 "segment_bytes": segment_bytes,
                 "segment_seconds": segment_seconds,
             },
         )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._path!r}>"
 
     def append(
         self, row: Mapping[str, object] | None = None, *, shard: int | None = None, **columns: object

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from zwire._zwire import ArrowBatch, SpoolView
+    from zwire.spool._view import Wanted
 
 SCHEME = "zwire:"
 """Prefix of the names of spools read through a range server."""
@@ -100,6 +101,9 @@ def _rebuild(
 class RemoteView:
     """The interface of ``SpoolView``, answered over a session."""
 
+    tier: str | None = None
+    """The server reads its tier; readers do not learn of it."""
+
     def __init__(
         self, session: zenoh.Session | None, config: str | None, timeout: float, secret: str | None
     ) -> None:
@@ -162,7 +166,12 @@ class RemoteView:
 
     def marks(self) -> list[dict[str, int]]:
         found: list[dict[str, int]] = self._one("marks")["marks"]
+        self.shard_count = len(found) - 1
         return found
+
+    def changes(self) -> list[dict[int, int]]:
+        # A server that does not know of changes has none.
+        return [_offsets(ends) for ends in self._one("marks").get("changes", [])]
 
     def bounds(self) -> list[tuple[int, int]]:
         return [(mark["earliest"], mark["end"]) for mark in self.marks()]
@@ -175,13 +184,25 @@ class RemoteView:
         return found
 
     def walk(
-        self, start: dict[int, int], end: dict[int, int], max_rows: int | None, max_bytes: int | None
+        self,
+        start: dict[int, int],
+        end: dict[int, int],
+        limits: tuple[int | None, int | None],
+        wanted: Wanted | None = None,
     ) -> dict[int, int]:
-        return _offsets(self._one("walk", start=start, end=end, rows=max_rows, bytes=max_bytes)["offsets"])
+        given: dict[str, Any] = {"start": start, "end": end, "rows": limits[0], "bytes": limits[1]}
+        return _offsets(self._one("walk", **given, **_wanted(wanted))["offsets"])
 
-    def split(self, start: dict[int, int], end: dict[int, int], parts: int) -> list[tuple[int, ...]]:
-        found = self._one("split", start=start, end=end, parts=max(0, parts))["ranges"]
-        return [tuple(part) for part in found]
+    def split(
+        self, start: dict[int, int], end: dict[int, int], parts: int, wanted: Wanted | None = None
+    ) -> list[tuple[int, ...]]:
+        given: dict[str, Any] = {"start": start, "end": end, "parts": max(0, parts)}
+        return [tuple(part) for part in self._one("split", **given, **_wanted(wanted))["ranges"]]
+
+    def plan(
+        self, start: dict[int, int], end: dict[int, int], wanted: Wanted | None = None
+    ) -> tuple[int, ...]:
+        return tuple(self._one("plan", start=start, end=end, **_wanted(wanted))["plan"])
 
     def commit(self, consumer: str, offsets: dict[int, int], _now: int) -> None:
         # The clock of the server counts, since the server compares the times.
@@ -197,11 +218,19 @@ class RemoteView:
         return {name: (_offsets(offsets), at) for name, (offsets, at) in found.items()}
 
     def read(
-        self, shard: int | None, start: int, stop: int, columns: list[str] | None, limits: tuple[int, int]
+        self,
+        shard: int | None,
+        range: tuple[int, int],
+        columns: list[str] | None,
+        limits: tuple[int, int],
+        wanted: Wanted | None = None,
     ) -> SpoolRows:
         place = SCHEME + self.id
-        receiver = SpoolReceiver(place, self.table, self.columns, shard, (start, stop), columns, limits)
-        fetch = Fetch(self, receiver, shard, stop)
+        receiver = SpoolReceiver(place, self.table, self.columns, shard, range, columns, limits)
+        if wanted is not None:
+            # A server that does not know selections sends all blocks.
+            receiver.select(wanted)
+        fetch = Fetch(self, receiver, shard, range[1], wanted)
         with undone(fetch.cancel):
             # Errors of the range are raised now.
             fetch.step()
@@ -230,6 +259,12 @@ class RemoteView:
             if found:
                 return found
             patience.wait(f"{key}: {_reason(replies.end, ended)}", None, None)
+
+
+def _wanted(wanted: Wanted | None) -> dict[str, Any]:
+    """Return the fields of a request that select rows."""
+    given = dict(zip(("keys", "since", "until"), wanted or (), strict=False))
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _offsets(found: Mapping[str, int]) -> dict[int, int]:
@@ -325,8 +360,16 @@ class Answer:
 class Fetch:
     """Fetches a range: several answers are under way at once, and are taken in order."""
 
-    def __init__(self, view: RemoteView, receiver: SpoolReceiver, shard: int | None, stop: int) -> None:
+    def __init__(
+        self,
+        view: RemoteView,
+        receiver: SpoolReceiver,
+        shard: int | None,
+        stop: int,
+        wanted: Wanted | None,
+    ) -> None:
         self._view, self._receiver, self._shard, self._stop = view, receiver, shard, stop
+        self._payload = json.dumps(_wanted(wanted)) if wanted else None
         self._key = f"{ROOT}/{view.id}/{GAPS if shard is None else shard}"
         self._patience = Patience(view.timeout)
         self._answers: deque[Answer] = deque()
@@ -356,6 +399,7 @@ class Fetch:
             self._token = zenoh.CancellationToken()
         # Several answers share the link.
         options: Any = {"timeout": self._patience.share * _AHEAD, "cancellation_token": self._token}
+        options["payload"] = self._payload
         selector = f"{self._key}?from={start};to={self._stop};max={_MAX_BYTES}"
         self._answers.append(Answer(self._view.get(selector, _MAX_REPLIES, **options)))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -20,9 +19,13 @@ from zwire._zwire import SpoolServer, SpoolView
 from zwire.errors import ConfigError, SpoolDenied, SpoolError, TimedOut, UsageError, ZwireError
 from zwire.spool._append import undone
 from zwire.spool._secret import is_proven, load
+from zwire.spool._view import located
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Mapping
+
+    from zwire.spool._view import Wanted
 
 _log = logging.getLogger("zwire.spool")
 
@@ -40,6 +43,9 @@ _MAX_PAYLOAD = 256 << 10
 
 # Most ranges of a plan.
 _MAX_PARTS = 1 << 16
+
+# Most key expressions of a selection: each is compared with each key.
+_MAX_KEYS = 1024
 
 # Most consumers created over the network: each is a file, and keeps rows from being deleted.
 _MAX_CONSUMERS = 1024
@@ -69,7 +75,7 @@ class RangeServer(Closing):
         """Open the spool, and declare the queryables; see :func:`serve`."""
         if threads < 1:
             raise ConfigError("threads: at least 1 is required", path="threads")
-        self.path: str = os.path.abspath(os.fspath(path))  # noqa: PTH100 - pathlib would be a third of the import.
+        self.path: str = located(path)
         self._view = SpoolView(self.path)
         self._server = SpoolServer(self.path)
         self._commits = commits
@@ -170,7 +176,8 @@ class RangeServer(Closing):
         asked = query.parameters
         number = None if shard == GAPS else _number("shard", shard, self._view.shard_count - 1)
         start, stop, most = (_number(name, asked.get(name)) for name in ("from", "to", "max"))
-        for label, block in self._server.answer(number, start, stop, most):
+        wanted = _wanted(_given(query))
+        for label, block in self._server.answer(number, start, stop, most, wanted):
             if self._closing.is_set():
                 return
             query.reply(key, block, attachment=label)
@@ -178,14 +185,7 @@ class RangeServer(Closing):
     def _about(self, query: zenoh.Query) -> None:
         """Answer a query about the spool, or store the progress of a consumer."""
         asked = query.parameters
-        given: Any = {}
-        if query.payload is not None:
-            if len(query.payload) > _MAX_PAYLOAD:
-                raise ValueError(f"request of {len(query.payload)} bytes: more than {_MAX_PAYLOAD}")
-            given = json.loads(query.payload.to_bytes())
-            if not isinstance(given, dict):
-                raise ValueError("request is not a JSON object")
-        said = json.dumps({"spool": self.id, **self._found(asked.get("do", "about"), given)})
+        said = json.dumps({"spool": self.id, **self._found(asked.get("do", "about"), _given(query))})
         query.reply(f"{ROOT}/{self.id}", said, encoding=zenoh.Encoding.APPLICATION_JSON)
 
     def _found(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -201,7 +201,8 @@ class RangeServer(Closing):
                     **shards,
                 }
             case "marks":
-                return {"marks": view.marks()}
+                # Behind the marks: rows behind a change that they lack are not among these.
+                return {"marks": view.marks(), "changes": view.changes()}
             case "at":
                 return {"offsets": view.at(_number("at", given.get("at"), least=-_MOST))}
             case "received":
@@ -210,11 +211,14 @@ class RangeServer(Closing):
             case "walk":
                 between = self._offsets(given, "start"), self._offsets(given, "end")
                 limits = _optional("rows", given.get("rows")), _optional("bytes", given.get("bytes"))
-                return {"offsets": view.walk(*between, *limits)}
+                return {"offsets": view.walk(*between, limits, _wanted(given))}
+            case "plan":
+                between = self._offsets(given, "start"), self._offsets(given, "end")
+                return {"plan": view.plan(*between, _wanted(given))}
             case "split":
                 parts = _number("parts", given.get("parts"), _MAX_PARTS)
                 between = self._offsets(given, "start"), self._offsets(given, "end")
-                return {"ranges": view.split(*between, parts)}
+                return {"ranges": view.split(*between, parts, _wanted(given))}
             case "commit":
                 self._commit(given)
                 return {}
@@ -264,8 +268,31 @@ def _number(name: str, given: object, most: int = _MOST, least: int = 0) -> int:
     return given
 
 
-def _optional(name: str, given: object) -> int | None:
-    return None if given is None else _number(name, given)
+def _optional(name: str, given: object, least: int = 0) -> int | None:
+    return None if given is None else _number(name, given, least=least)
+
+
+def _given(query: zenoh.Query) -> dict[str, Any]:
+    """Return the fields of a request."""
+    if query.payload is None:
+        return {}
+    if len(query.payload) > _MAX_PAYLOAD:
+        raise ValueError(f"request of {len(query.payload)} bytes: more than {_MAX_PAYLOAD}")
+    given = json.loads(query.payload.to_bytes())
+    if not isinstance(given, dict):
+        raise ValueError("request is not a JSON object")  # noqa: TRY004 - not of a program
+    return given
+
+
+def _wanted(given: Mapping[str, Any]) -> Wanted | None:
+    """Return the selection of a request; ``None`` for all rows."""
+    keys = given.get("keys")
+    if keys is not None:
+        strings = isinstance(keys, list) and all(isinstance(key, str) for key in keys)
+        if not strings or len(keys) > _MAX_KEYS:
+            raise ValueError(f"keys: expected at most {_MAX_KEYS} key expressions")
+    since, until = (_optional(name, given.get(name), -_MOST) for name in ("since", "until"))
+    return None if keys is since is until is None else (keys, since, until)
 
 
 def serve(
@@ -279,7 +306,7 @@ def serve(
     """Serve the spool in a folder to readers that :func:`connect`; another process may write it meanwhile.
 
     Args:
-        path: The folder.
+        path: The folder, or the address of a store. A store takes no commits over the network.
         session: Session of the server; by default one is opened, and closed with the server.
         config: Configuration of the session that is opened.
         commits: Whether readers may store their progress over the network. They need a :func:`secret` of

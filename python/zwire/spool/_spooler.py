@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ _MANY = 1 << 30
 # Timeout of a subscriber that blocks, in seconds: in effect without a limit.
 _LONG = 366 * 86400.0
 
+# Age in seconds at which a segment is sealed. Rows of a shared spool are readable when they are in its tier.
+_SEGMENT, _SHARED_SEGMENT = 600.0, 10.0
+
 # Seconds by which clocks of publishers may differ from the one here.
 _SLACK = 10.0
 
@@ -41,10 +45,19 @@ class Retention:
     """Age at which rows read by every consumer are deleted. Without a consumer, all rows are."""
 
     bytes: int | None = None
-    """Largest size of the spool in bytes. Rows deleted unread become a row in the log of gaps."""
+    """Largest size of the spool in bytes, with its tier. Rows deleted unread are noted in the log of gaps."""
 
     consumer_seconds: float | None = 7 * 86400.0
     """Seconds without a commit after which a consumer expires: rows are no longer kept for it."""
+
+    local_bytes: int | None = None
+    """Size of the folder in bytes above which the oldest segments that are in the tier are deleted in it.
+
+    It needs a tier; segments that the tier does not have yet stay. Without it the folder has all rows too.
+    """
+
+    compact_bytes: int | None = 64 << 20
+    """Size of segments in bytes up to which small ones in the tier are merged; ``None``: they stay."""
 
 
 class Keeper(Closing, ABC):
@@ -61,6 +74,9 @@ class Keeper(Closing, ABC):
         options |= {f"retention.{name}": limit for name, limit in limits}
         self._writer = SpoolWriter(self.path, options)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path!r}, id={self.id!r}>"
+
     @property
     def id(self) -> str:
         """The id of the spool: 32 hexadecimal digits."""
@@ -71,9 +87,23 @@ class Keeper(Closing, ABC):
 
         ``received`` messages came, ``dropped`` of them did not fit in the queue, ``waiting`` and
         ``waiting_bytes`` are in it. ``rows`` and ``bytes`` of payload went into the spool, ``refused``
-        messages did not (too large, or given up at the end). ``lost`` and ``duplicates`` are counted by the
-        numbers of publishers, or peers. ``expired`` consumers have not committed for too long
+        messages did not (too large, or given up at the end). ``raw_bytes`` are those of the rows with all
+        columns, before compression, ``stored_bytes`` those in the files. ``lost`` and ``duplicates`` are
+        counted by the numbers of publishers, or peers. ``expired`` consumers have not committed for too long
         (:class:`Retention`). ``problem`` is the last error, or ``None``.
+
+        ``tier`` is ``None`` without one: ``behind`` sealed segments with ``behind_bytes`` are not in it yet,
+        ``bytes`` are in it, ``uploaded`` of them by this spooler. ``merged`` small segments were replaced
+        by larger ones, ``orphans`` of interrupted uploads deleted. ``failures`` counts attempts that
+        failed, and ``problem`` is the error of the last attempt, or ``None`` if it succeeded.
+
+        ``lease`` is ``None`` unless the spool is shared: ``state`` is ``holding`` while this spooler writes,
+        ``standby`` while another one does, ``starting`` in between, ``finding`` at the beginning. ``holder``
+        is the host that has the lease, ``epoch`` its number. ``standby_messages`` with ``standby_bytes`` wait
+        here until the tier has them, ``standby_dropped`` had no room; ``takeovers`` counts how often this
+        spooler began to write. ``shards`` are those that this spooler writes, if the spoolers share the spool
+        by them (``spread``), else ``None``; ``holding`` then means that it has some, and ``epoch`` is the
+        greatest number of its claims.
         """
         return self._writer.stats()
 
@@ -130,16 +160,21 @@ class Spooler(Keeper):
         config: zenoh.Config | Mapping[str, Any] | None = None,
         shards: int | Literal["keyexprs"] = 1,
         durability: Literal["os", "disk"] = "os",
+        compression: Literal["none", "lz4", "zstd"] = "none",
         overflow: Literal["drop_newest", "drop_oldest", "block"] = "drop_newest",
         queue_bytes: int = 64 << 20,
         recovery: bool = True,
         history: bool | float = False,
         linger: float = 0.02,
         segment_bytes: int = 256 << 20,
-        segment_seconds: float = 600.0,
+        segment_seconds: float | None = None,
         retention: Retention | None = None,
         columns: Sequence[str] | None = None,
         serve: bool = False,
+        tier: str | None = None,
+        shared: bool = False,
+        spread: bool = False,
+        standby_bytes: int = 256 << 20,
     ) -> None:
         """Open the spool for writing and declare the subscribers.
 
@@ -151,6 +186,8 @@ class Spooler(Keeper):
             shards: Number of shards; the checksum of the key selects the shard of a sample.
                 ``keyexprs``: one for each key expression, each written by a thread of its own.
             durability: ``os``: readers see rows when the kernel has them; ``disk``: when the disk has them.
+            compression: Compression of the files: ``zstd`` takes least room, ``lz4`` least time. Programs of
+                before this option cannot read compressed segments.
             overflow: Policy when the queue is full. ``block`` stops reading the whole link, and so
                 blocks all publishers behind it.
             queue_bytes: Most bytes queued for each key expression. Applies to a session of its own; a given
@@ -162,14 +199,25 @@ class Spooler(Keeper):
                 samples since the last row; or for how many seconds back. It includes ``recovery``.
             linger: Seconds that a row may wait for further rows, before it is written in a block of its own.
             segment_bytes: Size in bytes at which a segment is sealed, and a new one begun.
-            segment_seconds: Age in seconds at which a segment is sealed likewise.
+            segment_seconds: Age in seconds at which a segment is sealed likewise; 600 by default, 10 if the
+                spool is shared.
             retention: How long rows are kept; without a limit by default.
             columns: Columns to keep, besides the mandatory ones; all by default.
             serve: Answer ranges of the spool in the same session, for :func:`connect`.
+            tier: Address of a store for sealed segments, such as ``s3://bucket/prefix`` or ``file:///folder``,
+                without credentials. A spool keeps its tier: later spoolers of the folder use it, too.
+            shared: Take turns with other spoolers at the spool in the tier, each with a folder of its own:
+                one of them writes, the others stand by and take over within 10 s. Readers read the tier.
+            spread: Share the spool in the tier with other spoolers by its shards: each writes as many as the
+                others, or one more. A new one gets its share, and the shards of one that ends or fails go to
+                the others within 10 s. The spool is one that such spoolers have begun. ``shards`` is the
+                number with which it was begun, or the present one after :func:`reshard`.
+            standby_bytes: Most bytes for each key expression that wait, while another spooler writes, until
+                the tier has them; the oldest go first.
 
         Raises:
             SpoolLocked: Another writer has the spool open.
-            SpoolMismatch: The folder has a spool with other columns or shards.
+            SpoolMismatch: The folder has a spool with other columns or shards, or another tier.
         """
         keys = [keyexprs] if isinstance(keyexprs, str) else list(keyexprs)
         if not keys:
@@ -180,6 +228,11 @@ class Spooler(Keeper):
         placed: dict[str, object] = {"shards": shards}
         if shards == "keyexprs":
             placed = {"shards": len(keys), "shard_keys": keys}
+        if shared or spread:
+            placed |= {"shared.host": platform.node(), "shared.standby_bytes": standby_bytes}
+            placed |= {"shared.spread": spread}
+        if segment_seconds is None:
+            segment_seconds = _SHARED_SEGMENT if shared or spread else _SEGMENT
         self._own = session is None
         if session is None:
             opened = zenoh.Config(config)
@@ -197,8 +250,10 @@ class Spooler(Keeper):
                 linger=linger,
                 columns=columns,
                 durability=durability,
+                compression=compression,
                 segment_bytes=segment_bytes,
                 segment_seconds=segment_seconds,
+                tier=tier,
                 **placed,
             )
         with undone(self.close):

@@ -36,6 +36,7 @@ class ZreSpooler(Keeper):
         node: zre.Node | None = None,
         config: zre.Config | Mapping[str, Any] | None = None,
         durability: Literal["os", "disk"] = "os",
+        compression: Literal["none", "lz4", "zstd"] = "none",
         overflow: Literal["drop_newest", "drop_oldest", "block"] = "drop_newest",
         queue_bytes: int = 64 << 20,
         linger: float = 0.02,
@@ -43,6 +44,7 @@ class ZreSpooler(Keeper):
         segment_seconds: float = 600.0,
         retention: Retention | None = None,
         columns: Sequence[str] | None = None,
+        tier: str | None = None,
     ) -> None:
         """Open the spool for writing, start a node and join the groups.
 
@@ -53,6 +55,8 @@ class ZreSpooler(Keeper):
                 events. By default the spooler starts a node of its own.
             config: Configuration of that node.
             durability: ``os``: readers see rows when the kernel has them; ``disk``: when the disk has them.
+            compression: Compression of the files: ``zstd`` takes least room, ``lz4`` least time. Programs of
+                before this option cannot read compressed segments.
             overflow: Policy when the queue is full. ``block`` stops reading from peers for up to 2 s,
                 and then drops the newest: a node that does not read for longer looks dead to its peers.
             queue_bytes: Most bytes queued. Like ``overflow`` it applies to a node of its own; a given node
@@ -62,6 +66,7 @@ class ZreSpooler(Keeper):
             segment_seconds: Age in seconds at which a segment is sealed likewise.
             retention: How long rows are kept; without a limit by default.
             columns: Columns to keep, besides the mandatory ones; all by default.
+            tier: Address of a store for sealed segments, as of :class:`Spooler`.
 
         Raises:
             SpoolLocked: Another writer has the spool open.
@@ -87,8 +92,10 @@ class ZreSpooler(Keeper):
             linger=linger,
             columns=columns,
             durability=durability,
+            compression=compression,
             segment_bytes=segment_bytes,
             segment_seconds=segment_seconds,
+            tier=tier,
         )
         with undone(self.close):
             self._writer.feed(node)
@@ -113,6 +120,13 @@ class ZreLogSpooler(Keeper):
 
     It has a collector, and a node that announces it; every node that supports ZRE/LOG sends there. The
     table is ``zre.log``. A context manager.
+
+    ::
+
+        with spool.ZreLogSpooler("logs", bind="tcp://127.0.0.1:*", announce=False) as keeper:
+            with zre.LogSender("10.0.0.1:49152") as sender:
+                sender.connect(keeper.endpoint)
+                sender.log("WARNING", data="battery low")
     """
 
     def __init__(
@@ -124,6 +138,7 @@ class ZreLogSpooler(Keeper):
         announce: bool = True,
         config: zre.Config | Mapping[str, Any] | None = None,
         durability: Literal["os", "disk"] = "os",
+        compression: Literal["none", "lz4", "zstd"] = "none",
         overflow: Literal["drop_newest", "drop_oldest"] = "drop_newest",
         queue_bytes: int = 32 << 20,
         linger: float = 0.02,
@@ -131,6 +146,7 @@ class ZreLogSpooler(Keeper):
         segment_seconds: float = 600.0,
         retention: Retention | None = None,
         columns: Sequence[str] | None = None,
+        tier: str | None = None,
     ) -> None:
         """Open the spool for writing, listen, and announce the collector.
 
@@ -142,6 +158,8 @@ class ZreLogSpooler(Keeper):
                 be given to the nodes by other means.
             config: Configuration of that node.
             durability: ``os``: readers see rows when the kernel has them; ``disk``: when the disk has them.
+            compression: Compression of the files: ``zstd`` takes least room, ``lz4`` least time. Programs of
+                before this option cannot read compressed segments.
             overflow: Policy when the queue is full. A sender of log lines never waits.
             queue_bytes: Most bytes queued.
             linger: Seconds that a row may wait for further rows, before it is written in a block of its own.
@@ -149,6 +167,7 @@ class ZreLogSpooler(Keeper):
             segment_seconds: Age in seconds at which a segment is sealed likewise.
             retention: How long rows are kept; without a limit by default.
             columns: Columns to keep, besides the mandatory ones; all by default.
+            tier: Address of a store for sealed segments, as of :class:`Spooler`.
 
         Raises:
             SpoolLocked: Another writer has the spool open.
@@ -169,8 +188,10 @@ class ZreLogSpooler(Keeper):
                 linger=linger,
                 columns=columns,
                 durability=durability,
+                compression=compression,
                 segment_bytes=segment_bytes,
                 segment_seconds=segment_seconds,
+                tier=tier,
             )
         with undone(self.close):
             self._writer.feed(self._log)

@@ -1,5 +1,6 @@
 //! Rows and batches that a program writes into a spool, without a network.
 
+use crate::tier::refuse_shared;
 use crate::{
     error::{Error, Result},
     time::Clock,
@@ -15,11 +16,18 @@ use parking_lot::Mutex;
 use std::path::Path;
 use zwire_engine::runtime::Birth;
 use zwire_spool::{
-    Cell, Error as SpoolError, Gap, Layout, Options, Rule, ShardWriter, Shards, Value, Wanted, Writer,
-    columns,
+    Cell, Error as SpoolError, Gap, Layout, Options, Rule, ShardWriter, Shards, Spool, SpoolId, Value,
+    Wanted, Writer, columns,
     layout::{Column, Kind},
     stored::Form,
 };
+
+/// Random id of a new spool.
+pub(crate) fn random_id() -> Result<SpoolId> {
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).map_err(Error::Random)?;
+    Ok(id)
+}
 
 /// Opens a spool for writing, with a random id if it is new.
 pub(crate) fn open(
@@ -28,9 +36,11 @@ pub(crate) fn open(
     options: &Options,
     clock: &Clock,
 ) -> Result<(Writer, Shards)> {
-    let mut id = [0; 16];
-    getrandom::fill(&mut id).map_err(Error::Random)?;
-    Ok(Writer::open(dir, wanted, id, options, clock.micros())?)
+    // Such a folder has other shards than its spool.
+    if let Ok(there) = Spool::open(dir) {
+        refuse_shared(dir, there.meta())?;
+    }
+    Ok(Writer::open(dir, wanted, random_id()?, options, clock.micros())?)
 }
 
 /// Value of a column that a row leaves out.

@@ -1,20 +1,18 @@
 //! Sequence numbers of publishers: which samples are missing, duplicate or late.
 
+use crate::identity::id_bytes;
 use arrow_array::{Array, BinaryArray, Int64Array, RecordBatch, StringArray};
-use std::{
-    collections::{BTreeSet, HashMap},
-    path::Path,
-};
+use std::collections::{BTreeSet, HashMap};
 use zwire_engine::Known;
 use zwire_proto::zenoh::{
     KeyExpr, Ntp64, Timestamp, ZenohId,
     advanced::{Miss, SampleSource, limits::MAX_SOURCES as MAX_KNOWN},
     wire::SourceInfo,
 };
-use zwire_spool::{BatchLimits, Error, LastNumber, Mark, Rows, Shard, Spool};
+use zwire_spool::{BatchLimits, Error, Gap, LastNumber, Mark, Rows, Shard, Spool};
 
 /// Rows at the end of each shard that a starting spooler reads for the last numbers of publishers.
-const LAST_ROWS: u64 = 1 << 17;
+pub(crate) const LAST_ROWS: u64 = 1 << 17;
 
 /// Rows after which the last numbers are saved again for the next writer: half of those it reads anyway.
 pub(crate) const ROWS_WITHOUT: u64 = LAST_ROWS / 2;
@@ -24,14 +22,14 @@ pub(crate) const ROWS_WITHOUT: u64 = LAST_ROWS / 2;
 const MOST_ROWS: u64 = 1 << 24;
 
 /// Most publishers with a known last number; beyond it all are forgotten, and learned again from samples.
-const MAX_SOURCES: usize = 65_536;
+pub(crate) const MAX_SOURCES: usize = 65_536;
 
 /// Distance behind the last number from which on a sample begins restarted numbers instead of being
 /// late.
-const FAR: i32 = 1 << 20;
+pub(crate) const FAR: i32 = 1 << 20;
 
 /// Longest range that is reported as missing among the last rows; a longer one is a restart of the numbers.
-const MAX_TOLD: u32 = 1 << 16;
+pub(crate) const MAX_TOLD: u32 = 1 << 16;
 
 /// Id of a node, and the number of a publisher in it.
 pub(crate) type Publisher = (ZenohId, u32);
@@ -44,12 +42,32 @@ pub(crate) struct Hole {
     pub(crate) to: u32,
 }
 
-fn column<'a, T: 'static>(batch: &'a RecordBatch, name: &str) -> Option<&'a T> {
+impl Hole {
+    /// Row of the log of gaps that names the numbers as missing before an offset of a shard.
+    pub(crate) fn gap(self, (shard, offset): (u32, u64), time: i64, detail: &str) -> Gap {
+        let Self { publisher, from, to } = self;
+        Gap {
+            shard,
+            offset,
+            kind: "gap",
+            source: Some((id_bytes(publisher.0), publisher.1)),
+            numbers: Some((from, to)),
+            count: Some(u64::from(to - from) + 1),
+            time,
+            detail: detail.to_owned(),
+        }
+    }
+}
+
+pub(crate) fn column<'a, T: 'static>(batch: &'a RecordBatch, name: &str) -> Option<&'a T> {
     batch.column_by_name(name)?.as_any().downcast_ref()
 }
 
 /// Publisher and number of each row that has both; `name` is the column of the number.
-fn told<'a>(batch: &'a RecordBatch, name: &str) -> impl Iterator<Item = (Publisher, u32)> + use<'a> {
+pub(crate) fn told<'a>(
+    batch: &'a RecordBatch,
+    name: &str,
+) -> impl Iterator<Item = (Publisher, u32)> + use<'a> {
     let zids = column::<BinaryArray>(batch, "source_zid");
     let eids = column::<Int64Array>(batch, "source_eid");
     let sns = column::<Int64Array>(batch, name);
@@ -70,15 +88,14 @@ fn last_rows(spool: &Spool, shard: Shard, mark: &Mark, columns: &[&str]) -> Resu
 }
 
 /// Latest time stamp of each key and clock among the last rows.
-pub(crate) fn last_times(dir: &Path) -> Result<Vec<(KeyExpr, Timestamp)>, Error> {
-    let spool = Spool::open(dir)?;
+pub(crate) fn last_times(spool: &Spool) -> Result<Vec<(KeyExpr, Timestamp)>, Error> {
     let columns = ["key", "hlc", "hlc_id"];
     let mut last: HashMap<(String, ZenohId), Ntp64> = HashMap::new();
     if columns.iter().any(|name| spool.meta().layout.position(name).is_none()) {
         return Ok(Vec::new());
     }
-    for shard in (0..spool.meta().shards).map(Shard::Data) {
-        for batch in last_rows(&spool, shard, &spool.mark(shard)?, &columns)?.1 {
+    for shard in (0..spool.shard_count()?).map(Shard::Data) {
+        for batch in last_rows(spool, shard, &spool.mark(shard)?, &columns)?.1 {
             let batch = batch?;
             let keys = column::<StringArray>(&batch, "key");
             let times = column::<Int64Array>(&batch, "hlc");
@@ -118,9 +135,8 @@ impl Numbers {
     /// Reads the last numbers from a spool, so that samples missed while no writer ran are detected too. Also
     /// returns the numbers that are missing among the last rows and not in the gap log: a killed writer may have
     /// written the later block of one shard, but not the earlier block of another.
-    pub(crate) fn of(dir: &Path) -> Result<(Self, Vec<Hole>), Error> {
+    pub(crate) fn of(spool: &Spool) -> Result<(Self, Vec<Hole>), Error> {
         let mut numbers = Self::default();
-        let spool = Spool::open(dir)?;
         let columns = ["source_zid", "source_eid", "source_sn"];
         if columns.iter().any(|name| spool.meta().layout.position(name).is_none()) {
             return Ok((numbers, Vec::new()));
@@ -142,9 +158,9 @@ impl Numbers {
         let mut there: HashMap<Publisher, BTreeSet<u32>> = HashMap::new();
         // Lower numbers may be in rows that were not read.
         let mut lowest: HashMap<Publisher, u32> = HashMap::new();
-        for (number, mark) in (0..spool.meta().shards).zip(&marks) {
+        for (number, mark) in (0..spool.shard_count()?).zip(&marks) {
             let shard = Shard::Data(number);
-            let (start, rows) = last_rows(&spool, shard, mark, &columns)?;
+            let (start, rows) = last_rows(spool, shard, mark, &columns)?;
             let known = left.iter().filter_map(|part| part.offsets.get(&number)).min().copied();
             let begin = known.unwrap_or(start).max(mark.end.saturating_sub(MOST_ROWS)).max(mark.earliest);
             if begin < start {
@@ -170,7 +186,7 @@ impl Numbers {
             }
         }
         let columns = ["source_zid", "source_eid", "sn_from", "sn_to"];
-        for batch in last_rows(&spool, Shard::Gaps, &spool.mark(Shard::Gaps)?, &columns)?.1 {
+        for batch in last_rows(spool, Shard::Gaps, &spool.mark(Shard::Gaps)?, &columns)?.1 {
             let batch = batch?;
             for ((publisher, from), (_, to)) in told(&batch, "sn_from").zip(told(&batch, "sn_to")) {
                 // Numbers in the gap log need not be reported again. Long ranges are never reported.
@@ -210,8 +226,25 @@ impl Numbers {
         Known { numbers: self.0.iter().map(number).take(MAX_KNOWN).collect(), times: Vec::new() }
     }
 
+    /// Takes the last numbers of other rows; publishers that those do not have keep theirs.
+    pub(crate) fn learn(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
+    /// Leaves out the numbers that others have as well.
+    pub(crate) fn leave_out(&mut self, others: &Self) {
+        self.0.retain(|publisher, sn| others.0.get(publisher) != Some(sn));
+    }
+
+    /// Takes the later ones of other last numbers.
+    pub(crate) fn join(&mut self, others: Self) {
+        for ((zid, eid), sn) in others.0 {
+            self.see(&SourceInfo { zid, eid, sn });
+        }
+    }
+
     /// Notes that the next numbers of a publisher were reported as missing.
-    fn pass(&mut self, publisher: Publisher, from: u32, to: u32) {
+    pub(crate) fn pass(&mut self, publisher: Publisher, from: u32, to: u32) {
         if let Some(last) = self.0.get_mut(&publisher)
             && from == last.wrapping_add(1)
         {
@@ -314,5 +347,22 @@ mod tests {
         assert_eq!(numbers.see(&info(1, 3 << 20)), Number::Missing(2, (3 << 20) - 1));
         assert_eq!(numbers.see(&info(1, 0)), Number::Next);
         assert_eq!(numbers.see(&info(1, 1)), Number::Next);
+    }
+
+    #[test]
+    fn numbers_of_several_shards_are_joined_and_left_out_again() {
+        let of = |numbers: &[(u32, u32)]| {
+            let mut found = Numbers::default();
+            for (eid, sn) in numbers {
+                found.see(&info(*eid, *sn));
+            }
+            found
+        };
+        let mut joined = of(&[(1, 5), (2, 7)]);
+        joined.join(of(&[(1, 9), (2, 3), (3, 1)]));
+        assert_eq!(joined.0, of(&[(1, 9), (2, 7), (3, 1)]).0);
+        let mut later = of(&[(1, 9), (2, 8), (4, 4)]);
+        later.leave_out(&joined);
+        assert_eq!(later.0, of(&[(2, 8), (4, 4)]).0);
     }
 }

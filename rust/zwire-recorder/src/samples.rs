@@ -1,14 +1,16 @@
 //! Samples of Zenoh as rows.
 
 use crate::{
-    numbers::{Number, Numbers},
+    identity::{Identity, Recognition, id_bytes, id_octets, octets},
+    numbers::{Number, Numbers, Publisher},
     taker::Rows,
     time::micros,
 };
+use bytes::Bytes;
 use std::{collections::HashMap, sync::Arc};
 use zwire_engine::{Origins, Queue};
 use zwire_proto::zenoh::{
-    CongestionControl, Encoding, KeyExpr, Reliability, ZenohId,
+    CongestionControl, Encoding, KeyExpr, Reliability,
     advanced::Miss,
     session::{Sample, SampleKind},
 };
@@ -59,19 +61,6 @@ fields! {
     "reliable" => Reliable,
     "link" => Link,
     "recv_ts" => Received,
-}
-
-/// Octets of an id as on the wire, and their number.
-const fn id_octets(id: ZenohId) -> ([u8; 16], usize) {
-    (id.to_le_bytes(), id.wire_len())
-}
-
-fn octets(id: &([u8; 16], usize)) -> &[u8] {
-    &id.0[..id.1]
-}
-
-pub(crate) fn id_bytes(id: ZenohId) -> Vec<u8> {
-    octets(&id_octets(id)).to_vec()
 }
 
 pub(crate) struct Samples {
@@ -150,7 +139,7 @@ impl Rows for Samples {
         })
     }
 
-    fn misses(&mut self, is_idle: bool) -> Vec<Gap> {
+    fn misses(&mut self, is_idle: bool, place: &dyn Fn(Publisher) -> Option<usize>) -> Vec<(usize, Gap)> {
         let Some(queue) = &self.misses else { return Vec::new() };
         while let Ok(Some(miss)) = queue.try_recv() {
             self.ahead.push(miss);
@@ -159,24 +148,53 @@ impl Rows for Samples {
         let all = is_idle || self.ahead.len() > MAX_AHEAD;
         let numbers = &mut self.numbers;
         self.ahead.retain(|miss| {
+            let Some(shard) = place((miss.source.zid, miss.source.eid)) else { return true };
             if !all && numbers.is_ahead(miss) {
                 return true;
             }
-            gaps.extend(numbers.miss(miss).map(|(from, to)| Gap {
+            let gap = |(from, to): (u32, u32)| Gap {
                 kind: "gap",
                 source: Some((id_bytes(miss.source.zid), miss.source.eid)),
                 numbers: Some((from, to)),
                 count: Some(u64::from(to.wrapping_sub(from)) + 1),
                 detail: "a heartbeat of the publisher tells of them, and no cache has them".to_owned(),
                 ..Gap::default()
-            }));
+            };
+            gaps.extend(numbers.miss(miss).map(|missing| (shard, gap(missing))));
             false
         });
+        self.ahead.drain(..self.ahead.len().saturating_sub(MAX_AHEAD));
         gaps
     }
 
     fn publishers(&self) -> Vec<LastNumber> {
         self.numbers.last()
+    }
+
+    fn publisher(&self, sample: &Sample) -> Option<Publisher> {
+        sample.source_info.as_ref().map(|info| (info.zid, info.eid))
+    }
+
+    fn identify(&self, sample: &Sample, recognition: &Recognition) -> Option<Identity> {
+        Some(recognition.of_sample(sample))
+    }
+
+    fn detach(sample: &mut Sample) {
+        // A small payload would keep the octets of everything that came with it.
+        sample.payload = Bytes::copy_from_slice(&sample.payload).into();
+        sample.attachment = sample.attachment.take().map(|octets| Bytes::copy_from_slice(&octets));
+    }
+
+    fn stand_by(&mut self) {
+        let Some(queue) = &self.misses else { return };
+        while let Ok(Some(miss)) = queue.try_recv() {
+            self.ahead.push(miss);
+        }
+        self.ahead.drain(..self.ahead.len().saturating_sub(MAX_AHEAD));
+    }
+
+    fn begin(&mut self, numbers: Numbers) {
+        self.numbers.learn(numbers);
     }
 
     fn push(&mut self, writer: &mut ShardWriter, sample: &Sample, time: i64) -> Result<Option<u64>, Error> {

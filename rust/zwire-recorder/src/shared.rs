@@ -1,14 +1,15 @@
 //! State that all threads of a recorder share: shards, gap log, retention, housekeeping.
 
-use crate::{numbers::ROWS_WITHOUT, time::Clock};
+use crate::{numbers::ROWS_WITHOUT, spread::Spread, steps::Sharing, tier::Link, time::Clock};
 use core::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 use zwire_spool::{
-    Consumer, Durability, Error, Gap, Remembered, Retention, Rule, Shard, ShardWriter, Shards, Writer,
+    Consumer, Deleted, Durability, Error, Gap, Remembered, Retention, Rule, Shard, ShardWriter, Shards,
+    Writer,
 };
 
 /// Bound of the gap log, a few million gaps, where rows have none; otherwise it is a sixteenth of
@@ -19,10 +20,14 @@ const MIN_GAP_BYTES: u64 = 1 << 20;
 /// How long rows are kept, and when consumers that stopped committing are forgotten.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Keeping {
-    /// Age and size of a shard.
+    /// Age of rows, and size of all shards.
     pub rule: Retention,
     /// Time without a commit after which a consumer expires and no longer holds rows back; `None`: never.
     pub consumer_micros: Option<i64>,
+    /// Size in octets above which a folder has no more segments than it has to, if there is a store with the others.
+    pub local_bytes: Option<u64>,
+    /// Most octets of a segment of the store into which small ones are merged; `None`: none are.
+    pub compact_bytes: Option<u64>,
 }
 
 pub(crate) struct Shared {
@@ -56,6 +61,10 @@ pub(crate) struct Shared {
     pub(crate) publishers: Mutex<BTreeMap<usize, Remembered>>,
     /// Number of rows when these were last saved for the next writer.
     remembered: AtomicU64,
+    /// Store of sealed segments, if there is one.
+    pub(crate) tier: Option<Arc<Link>>,
+    /// Turns with other spoolers of the spool, if it is shared.
+    pub(crate) sharing: Option<Arc<Sharing>>,
 }
 
 impl Shared {
@@ -89,13 +98,53 @@ impl Shared {
             problem: Mutex::new(None),
             publishers: Mutex::default(),
             remembered: AtomicU64::new(0),
+            tier: None,
+            sharing: None,
         }
+    }
+
+    /// Number of shards that have rows, or may get some.
+    pub(crate) fn shard_count(&self) -> usize {
+        let most = self.shards.len();
+        self.spread().map_or(most, |spread| most.min(spread.shards() as usize))
+    }
+
+    /// Writers of all shards, and finally of the gap log.
+    pub(crate) fn writers(&self) -> impl Iterator<Item = &Mutex<ShardWriter>> {
+        self.shards.iter().chain([&self.gaps])
+    }
+
+    /// State of the spoolers, if they share the spool by its shards.
+    pub(crate) fn spread(&self) -> Option<&Spread> {
+        self.sharing.as_ref().and_then(|sharing| sharing.spread.as_ref())
+    }
+
+    /// Whether rows of a shard are written: another spooler may have the right to.
+    fn writes(&self, shard: u32) -> bool {
+        self.spread().is_none_or(|spread| spread.holds(shard))
+    }
+
+    /// Whether a consumer has not expired.
+    pub(crate) fn is_fresh(&self, consumer: &Consumer, now: i64) -> bool {
+        self.keeping.consumer_micros.is_none_or(|ttl| now.saturating_sub(consumer.at) < ttl)
+    }
+
+    /// Logs and counts a consumer that has expired.
+    pub(crate) fn expire(&self, name: &str, consumer: &Consumer, now: i64) {
+        let days = now.saturating_sub(consumer.at) as f64 / 86400e6;
+        tracing::warn!(
+            "consumer {name} has not committed for {days:.1} days and expires: rows are no longer kept for it"
+        );
+        self.expired.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Writes gaps into the gap log. Gaps that cannot be written stay buffered in the log until the next call.
     pub(crate) fn tell(&self, gaps: &[Gap], now: i64) {
         if gaps.is_empty() {
             return;
+        }
+        if let Some(spread) = self.spread() {
+            return spread.tell(gaps);
         }
         let mut log = self.gaps.lock();
         let told = gaps.iter().try_for_each(|gap| Shards::tell(&mut log, gap));
@@ -135,28 +184,31 @@ impl Shared {
         self.removed.load(Ordering::Acquire)
     }
 
-    /// Offsets of consumers that have not expired; empty where no rule needs them, `None` if
-    /// unreadable.
+    /// Offsets of consumers that have not expired; empty where no rule needs them, `None` if they are
+    /// unreadable, or those of the store were not read yet.
     fn consumers(&self, now: i64) -> Option<BTreeMap<String, Consumer>> {
-        let Keeping { rule, consumer_micros } = self.keeping;
-        if rule == Retention::default() {
+        if self.keeping.rule == Retention::default() {
             return Some(BTreeMap::new());
         }
         let writer = self.writer.lock();
         let writer = writer.as_ref()?;
         let mut consumers = self.note(writer.consumers())?;
         consumers.retain(|name, consumer| {
-            let fresh = consumer_micros.is_none_or(|ttl| now.saturating_sub(consumer.at) < ttl);
+            let fresh = self.is_fresh(consumer, now);
             if !fresh {
-                let days = now.saturating_sub(consumer.at) as f64 / 86400e6;
-                tracing::warn!(
-                    "consumer {name} has not committed for {days:.1} days and expires: rows are no longer kept for it"
-                );
-                self.expired.fetch_add(1, Ordering::Relaxed);
+                self.expire(name, consumer, now);
                 self.note(writer.forget(name));
             }
             fresh
         });
+        // One that commits here and in the store counts with its last commit.
+        let there = self.tier.as_ref().map_or(Some(BTreeMap::new()), |tier| tier.consumers.lock().clone())?;
+        for (name, there) in there {
+            let here = consumers.entry(name).or_insert_with(|| there.clone());
+            if here.at < there.at {
+                *here = there;
+            }
+        }
         Some(consumers)
     }
 
@@ -175,6 +227,13 @@ impl Shared {
         }
     }
 
+    /// Has deleted rows deleted in the store as well.
+    fn trim(&self, shard: Shard, deleted: &[Deleted]) {
+        if let (Some(tier), Some(last)) = (&self.tier, deleted.iter().rfind(|range| range.stored)) {
+            tier.trim(shard, last.to);
+        }
+    }
+
     /// Applies retention, and seals segments that are old enough.
     pub(crate) fn keep_house(&self, now: i64) {
         if self.writer.lock().is_none() {
@@ -182,15 +241,21 @@ impl Shared {
         }
         let consumers = self.consumers(now);
         let mut unread = Vec::new();
+        let bytes = self.keeping.rule.bytes.map(|bytes| bytes / self.shard_count().max(1) as u64);
+        let keeping = Retention { bytes, ..self.keeping.rule };
         for shard in &self.shards {
             let mut writer = shard.lock();
             let Shard::Data(number) = writer.shard() else { continue };
+            if !self.writes(number) {
+                continue;
+            }
             self.note(writer.seal_if_due(now));
             // Without the offsets of consumers, rows that are still unread could be deleted.
             let Some(consumers) = &consumers else { continue };
             let read = |consumer: &Consumer| consumer.offsets.get(&number).copied().unwrap_or(0);
             let committed = consumers.values().map(read).min();
-            let deleted = self.note(writer.retain(&self.keeping.rule, committed, now)).unwrap_or_default();
+            let deleted = self.note(writer.retain(&keeping, committed, now)).unwrap_or_default();
+            self.trim(writer.shard(), &deleted);
             unread.extend(deleted.iter().filter(|range| range.unread < range.to).map(|range| Gap {
                 shard: number,
                 offset: range.to,
@@ -206,16 +271,22 @@ impl Shared {
             }));
         }
         self.tell(&unread, now);
-        let oldest = self.shards.iter().filter_map(|shard| shard.lock().oldest_time()).min();
+        // One of the spoolers that share the spool by its shards deletes rows of the log of gaps.
+        if !self.writes(0) {
+            return self.remember(ROWS_WITHOUT);
+        }
+        let own = self.shards.iter().filter_map(|shard| shard.lock().oldest_time());
+        let oldest = own.chain(self.spread().and_then(Spread::oldest)).min();
         let mut log = self.gaps.lock();
         self.note(log.seal_if_due(now));
-        let bytes = self.keeping.rule.bytes.map_or(MAX_GAP_BYTES, |bytes| (bytes / 16).max(MIN_GAP_BYTES));
+        let bytes = bytes.map_or(MAX_GAP_BYTES, |bytes| (bytes / 16).max(MIN_GAP_BYTES));
         let rule = Retention { bytes: Some(bytes), ..self.keeping.rule };
         // Rows past their age that still exist are held for a consumer; the gaps between them are held too.
         let old = |time: i64| rule.micros.is_some_and(|age| now.saturating_sub(time) >= age);
         let held = oldest.is_some_and(old).then_some(0);
-        self.note(log.retain(&rule, held, now));
+        let deleted = self.note(log.retain(&rule, held, now)).unwrap_or_default();
         drop(log);
+        self.trim(Shard::Gaps, &deleted);
         self.remember(ROWS_WITHOUT);
     }
 }

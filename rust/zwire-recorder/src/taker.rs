@@ -1,11 +1,19 @@
 //! Thread of one source: takes items from a queue and appends them as rows.
 
-use crate::{shared::Shared, time::wall_micros};
+mod share;
+
+use crate::{
+    identity::{Identity, Recognition},
+    numbers::{Numbers, Publisher},
+    shared::Shared,
+    time::wall_micros,
+};
 use core::{
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
-use std::{collections::VecDeque, sync::Arc};
+use share::Turned;
+use std::sync::Arc;
 use zwire_engine::{
     Queue, RecvError,
     queue::{QueueStats, Weigh},
@@ -46,14 +54,34 @@ pub(crate) trait Rows: Send + 'static {
     }
 
     /// Gaps that no item reveals. If the queue is not idle, items before them may be in it.
-    fn misses(&mut self, _is_idle: bool) -> Vec<Gap> {
+    /// `place` tells the shard of a publisher; what it does not tell waits.
+    fn misses(&mut self, _is_idle: bool, _place: &dyn Fn(Publisher) -> Option<usize>) -> Vec<(usize, Gap)> {
         Vec::new()
+    }
+
+    /// Publisher of the item, if it is known.
+    fn publisher(&self, _: &Self::Item) -> Option<Publisher> {
+        None
     }
 
     /// Last numbers of publishers, as of the last item that was looked at.
     fn publishers(&self) -> Vec<LastNumber> {
         Vec::new()
     }
+
+    /// How the item is recognised in rows of another spooler; `None` if it cannot be.
+    fn identify(&self, _: &Self::Item, _: &Recognition) -> Option<Identity> {
+        None
+    }
+
+    /// Copies what the item shares with others, before it is kept for longer.
+    fn detach(_: &mut Self::Item) {}
+
+    /// Bounds what is known of gaps while another spooler writes.
+    fn stand_by(&mut self) {}
+
+    /// Goes on after rows of another spooler, with the last numbers of publishers there.
+    fn begin(&mut self, _: Numbers) {}
 
     /// Appends the item; returns the size of its payload in octets, `None` if the item is no row.
     fn push(&mut self, writer: &mut ShardWriter, item: &Self::Item, time: i64) -> Result<Option<u64>, Error>;
@@ -101,6 +129,7 @@ pub(crate) struct Taker<R: Rows> {
     looked: Duration,
     /// Monotonic time at which the oldest unreadable row has to be written.
     due: Option<Duration>,
+    turned: Option<Turned<R::Item>>,
 }
 
 impl<R: Rows> Taker<R> {
@@ -112,8 +141,11 @@ impl<R: Rows> Taker<R> {
         number: usize,
     ) -> Self {
         let start = shared.clock.now().mono;
+        let turned = shared.sharing.as_ref().map(Turned::new);
+        let count = turned.as_ref().map_or(shared.shards.len(), |turned| turned.count);
         Self {
-            shard: if shared.by_hash { 0 } else { number.min(shared.shards.len() - 1) },
+            turned,
+            shard: if shared.by_hash { 0 } else { number.min(count - 1) },
             first: number == 0,
             shared,
             source,
@@ -156,21 +188,25 @@ impl<R: Rows> Taker<R> {
 
     /// Appends the items that have arrived, and writes blocks that are due. Called after each wait for items.
     pub(crate) fn turn(&mut self, came: Result<(), RecvError>, stopping: bool, now: Now) -> Turn {
+        if !self.take_step(now) {
+            return Turn::GaveUp;
+        }
+        if self.turned.as_ref().is_some_and(Turned::is_idle) {
+            return self.stand_by(came, stopping, now);
+        }
         if came.is_ok() {
-            let items = self.queue.take_many(AT_ONCE, AT_ONCE_BYTES, usize::MAX);
-            let written = self.append(&items, wall_micros(now));
+            let mut items = self.queue.take_many(AT_ONCE, AT_ONCE_BYTES, usize::MAX);
+            self.keep_others(&mut items, now);
+            let time = wall_micros(now);
+            let written = self.append(items.iter().map(|item| (item, time)));
             self.queue.give_back(items);
             if !written {
                 return Turn::GaveUp;
             }
             self.due.get_or_insert(now.mono + self.shared.linger);
         }
-        let misses = self.rows.misses(came.is_err());
-        if !misses.is_empty() {
+        if self.tell_misses(came.is_err(), now) {
             self.fresh = true;
-            let shared = self.shared.clone();
-            let writer = shared.shards[self.shard].lock();
-            misses.into_iter().for_each(|gap| self.notice(gap, self.shard, &writer, wall_micros(now)));
             self.due.get_or_insert(now.mono + self.shared.linger);
         }
         self.count_drops(wall_micros(now));
@@ -211,25 +247,54 @@ impl<R: Rows> Taker<R> {
         Turn::Again
     }
 
+    /// Names numbers that no sample reveals. Returns whether there were some.
+    fn tell_misses(&mut self, is_idle: bool, now: Now) -> bool {
+        let shared = self.shared.clone();
+        let (turned, shard) = (&self.turned, self.shard);
+        let place = |publisher| match turned {
+            Some(turned) => turned.place(publisher, shard),
+            None => Some(shard),
+        };
+        let misses = self.rows.misses(is_idle, &place);
+        let found = !misses.is_empty();
+        for (shard, gap) in misses {
+            let writer = shared.shards[shard].lock();
+            self.notice(gap, shard, &writer, wall_micros(now));
+        }
+        found
+    }
+
+    /// Whether rows of a shard are written.
+    fn writes(&self, shard: usize) -> bool {
+        self.turned.as_ref().is_none_or(|turned| turned.writes(shard))
+    }
+
+    /// Shard for gaps that belong to none.
+    fn home(&self) -> usize {
+        self.turned.as_ref().and_then(|turned| turned.home(self.shard)).unwrap_or(self.shard)
+    }
+
     /// Appends items; `false` if the recorder was closed while the disk was full.
-    fn append(&mut self, items: &VecDeque<R::Item>, time: i64) -> bool {
+    fn append<'a>(&mut self, items: impl ExactSizeIterator<Item = (&'a R::Item, i64)>) -> bool {
         self.fresh = true;
         let shared = self.shared.clone();
         if shared.is_removed() {
             self.unseen += items.len() as u64;
             return false;
         }
-        let count = shared.shards.len();
+        let count = self.turned.as_ref().map_or(shared.shards.len(), |turned| turned.count);
         let mut held = None;
         let mut written = (0, 0);
-        for item in items {
+        for (item, time) in items {
             self.unseen += 1;
             if !self.rows.is_ours(item) {
                 continue;
             }
             let key = self.rows.key(item);
-            let shard =
-                if shared.by_hash && count > 1 { Rule::hash(key, count) as usize } else { self.shard };
+            let shard = self.shard_of(key, count);
+            if self.was_written(item, shard) {
+                continue;
+            }
             // One lock at a time: another thread locks shards in another order.
             if held.as_ref().is_some_and(|(number, _)| *number != shard) {
                 held = None;
@@ -263,6 +328,10 @@ impl<R: Rows> Taker<R> {
         shared.rows.fetch_add(written.0, Ordering::Relaxed);
         shared.bytes.fetch_add(written.1, Ordering::Relaxed);
         true
+    }
+
+    fn shard_of(&self, key: &str, count: usize) -> usize {
+        if self.shared.by_hash && count > 1 { Rule::hash(key, count) as usize } else { self.shard }
     }
 
     fn gap(&self, shard: usize, writer: &ShardWriter, kind: &'static str, time: i64, detail: String) -> Gap {
@@ -308,6 +377,10 @@ impl<R: Rows> Taker<R> {
             if self.shared.stop.load(Ordering::Acquire) {
                 return false;
             }
+            if self.shared.sharing.as_ref().is_some_and(|sharing| sharing.is_fenced(shard)) {
+                // The rows belong to another spooler now.
+                return true;
+            }
             if self.first {
                 self.shared.keep_house(now);
             }
@@ -320,7 +393,7 @@ impl<R: Rows> Taker<R> {
         self.shared.tell(&core::mem::take(&mut self.gaps), self.shared.clock.micros());
         let disk = self.shared.durability == Durability::Disk;
         for number in 0..self.shared.shards.len() {
-            if !self.shared.by_hash && number != self.shard {
+            if !self.shared.by_hash && number != self.shard || !self.writes(number) {
                 continue;
             }
             let written = self.insist(number, |writer, now| {
@@ -340,7 +413,7 @@ impl<R: Rows> Taker<R> {
     fn note_publishers(&mut self) {
         let mut offsets = Offsets::new();
         for (number, shard) in (0..).zip(&self.shared.shards) {
-            if self.shared.by_hash || number as usize == self.shard {
+            if (self.shared.by_hash || number as usize == self.shard) && self.writes(number as usize) {
                 offsets.insert(number, shard.lock().mark().end);
             }
         }
@@ -361,10 +434,11 @@ impl<R: Rows> Taker<R> {
             return;
         }
         self.dropped = dropped;
-        let mut writer = self.shared.shards[self.shard].lock();
+        let shard = self.home();
+        let mut writer = self.shared.shards[shard].lock();
         writer.count_drops(count);
         let detail = format!("{}: the queue was full", self.source.name);
-        let gap = self.gap(self.shard, &writer, "drop", now, detail);
+        let gap = self.gap(shard, &writer, "drop", now, detail);
         drop(writer);
         self.add_gap(Gap { count: Some(count), ..gap });
     }

@@ -2,10 +2,12 @@
 
 use crate::{
     append::open,
+    compact::Compacting,
     numbers::Numbers,
     samples::Samples,
     shared::{Keeping, Shared},
     taker::{Source, Taker, Turn},
+    tier::{self, Link, Uploader, open_spool},
     time::Clock,
 };
 use arrow_array::{Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
@@ -51,6 +53,7 @@ struct Bench {
     queue: Arc<Queue<Sample>>,
     misses: Arc<Queue<Miss>>,
     taker: Taker<Samples>,
+    uploader: Option<Uploader>,
 }
 
 impl Bench {
@@ -58,10 +61,10 @@ impl Bench {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("zwire-recorder-{}-{number}", std::process::id()));
-        Self::open(dir, keeping)
+        Self::open(dir, keeping, None)
     }
 
-    fn open(dir: PathBuf, keeping: Keeping) -> Self {
+    fn open(dir: PathBuf, keeping: Keeping, tier: Option<&str>) -> Self {
         let time = Arc::new(Mutex::new(START));
         let refusals = Arc::new(AtomicU64::new(0));
         let (read, left) = (time.clone(), refusals.clone());
@@ -76,9 +79,21 @@ impl Bench {
         let wanted = Wanted { layout: Layout::whole(&SAMPLES), shards: 1, rule: Rule::Hash };
         let options =
             Options { segment_micros: 10_000_000, room: Some(Arc::new(room)), ..Options::default() };
-        let (writer, shards) = open(&dir, &wanted, &options, &clock).unwrap();
-        let known = Numbers::of(&dir).unwrap().0;
-        let shared = Arc::new(Shared::new(writer, shards, options.durability, LINGER, keeping, clock));
+        let (writer, mut shards) = open(&dir, &wanted, &options, &clock).unwrap();
+        let meta = writer.meta().clone();
+        let tier = tier::writer(&dir, &meta, tier, false, false).unwrap();
+        let link = tier.as_ref().map(|_| Arc::new(Link::default()));
+        if tier.is_some() {
+            shards.data[0].await_tier();
+        }
+        let known = Numbers::of(&Spool::open(&dir).unwrap()).unwrap().0;
+        let mut shared = Shared::new(writer, shards, options.durability, LINGER, keeping, clock);
+        shared.tier.clone_from(&link);
+        let shared = Arc::new(shared);
+        let given = (meta, keeping.local_bytes);
+        let compacting = Compacting::new(&dir, keeping.compact_bytes, shared.clock.clone());
+        let uploader =
+            tier.zip(link).map(|(tier, link)| Uploader::new(&shared, &link, tier, given, compacting));
         let queue = Queue::new(BOUNDS);
         let misses = Queue::new(BOUNDS);
         let (name, done) = ("the subscriber to robot/**".to_owned(), AtomicU64::new(0));
@@ -92,7 +107,7 @@ impl Bench {
             Arc::new(Origins::default()),
         );
         let taker = Taker::new(shared.clone(), source.clone(), queue.clone(), rows, 0);
-        Self { dir, time, refusals, shared, source, queue, misses, taker }
+        Self { dir, time, refusals, shared, source, queue, misses, taker, uploader }
     }
 
     fn now(&self) -> Now {
@@ -196,6 +211,8 @@ fn keep(age: Option<Duration>, bytes: Option<u64>) -> Keeping {
     Keeping {
         rule: Retention { micros: age.map(micros), bytes },
         consumer_micros: Some(micros(300 * SECOND)),
+        local_bytes: None,
+        compact_bytes: None,
     }
 }
 
@@ -314,7 +331,7 @@ fn the_next_writer_knows_the_numbers_of_the_last() {
     let mut bench = Bench::new(Keeping::default());
     bench.record([1, 2]);
     bench.close();
-    let mut next = Bench::open(bench.dir.clone(), Keeping::default());
+    let mut next = Bench::open(bench.dir.clone(), Keeping::default(), None);
     next.record([2, 5]);
     let kinds: Vec<_> = next.gaps().into_iter().map(|(kind, count, _)| (kind, count)).collect();
     assert_eq!(kinds, [("duplicate".to_owned(), Some(1)), ("gap".to_owned(), Some(2))]);
@@ -361,7 +378,7 @@ fn what_a_heartbeat_reveals_is_a_gap_at_once() {
     assert_eq!(counts(&bench), [Some(3), Some(2)]);
     assert_eq!(bench.shared.lost.load(Ordering::Relaxed), 5);
     bench.close();
-    let mut next = Bench::open(bench.dir.clone(), Keeping::default());
+    let mut next = Bench::open(bench.dir.clone(), Keeping::default(), None);
     next.miss(2, 8);
     next.record([9]);
     assert_eq!(counts(&next), [Some(3), Some(2)]);
@@ -398,4 +415,163 @@ fn a_source_that_ends_by_itself_is_a_problem() {
     assert_eq!(bench.taker.turn(Err(RecvError::Closed), false, bench.now()), Turn::Ended);
     let problem = bench.shared.problem.lock().clone();
     assert_eq!(problem.as_deref(), Some("the subscriber to robot/** has ended, nothing more is kept of it"));
+}
+
+/// Size of the files of the shard's segments.
+fn local(bench: &Bench) -> u64 {
+    let files = fs::read_dir(bench.dir.join("0")).unwrap().map(|entry| entry.unwrap());
+    files.filter(|file| file.path().extension().is_some_and(|e| e == "arrow")).count() as u64
+}
+
+#[test]
+fn segments_move_into_the_store_and_are_kept_as_long_as_their_rows() {
+    let store = std::env::temp_dir().join(format!("zwire-recorder-tier-{}", std::process::id()));
+    let url = format!("file://{}", store.display());
+    let keeping = Keeping { local_bytes: Some(0), ..keep(Some(60 * SECOND), None) };
+    let dir = std::env::temp_dir().join(format!("zwire-recorder-{}-tier", std::process::id()));
+    let mut bench = Bench::open(dir, keeping, Some(&url));
+    // Nothing is deleted before the store has told what it has.
+    for number in 0..3 {
+        bench.record(4 * number..4 * number + 4);
+        bench.advance(10 * SECOND);
+        bench.turn();
+    }
+    bench.advance(100 * SECOND);
+    bench.turn();
+    assert_eq!((bench.bounds(), local(&bench)), ((0, 12), 3));
+    assert_eq!(bench.shared.tier.as_ref().unwrap().stats(&bench.shared).behind, 3);
+
+    let mut uploader = bench.uploader.take().unwrap();
+    // A consumer that reads the store alone holds rows as one that reads the folder does.
+    uploader.turn().unwrap();
+    let alone = open_spool(Path::new(&url)).unwrap();
+    assert_eq!((alone.marks().unwrap()[0].end, local(&bench)), (12, 1), "the newest one stays");
+    let stats = bench.shared.tier.as_ref().unwrap().stats(&bench.shared);
+    assert!(stats.behind == 0 && stats.uploaded == stats.bytes && stats.bytes > 0 && stats.problem.is_none());
+    alone.commit("nightly", [(0, 8)].into(), micros(*bench.time.lock())).unwrap();
+    (0..tier::CONSUMERS).for_each(|_| uploader.turn().unwrap());
+    bench.advance(SECOND);
+    bench.turn();
+    assert_eq!(bench.bounds(), (8, 12));
+    uploader.turn().unwrap();
+    let left = open_spool(Path::new(&url)).unwrap();
+    assert_eq!(left.segments(Shard::Data(0)).unwrap(), [8]);
+    assert_eq!(fs::read_dir(store.join("0")).unwrap().count(), 2, "a segment and its list");
+    assert_eq!(bench.gaps(), []);
+
+    // A store that goes away stops nothing.
+    bench.record(12..16);
+    bench.advance(10 * SECOND);
+    bench.turn();
+    uploader.turn().unwrap();
+    assert_eq!(local(&bench), 1);
+    fs::remove_dir_all(&store).unwrap();
+    bench.record(16..20);
+    bench.advance(10 * SECOND);
+    bench.turn();
+    let error = uploader.turn().unwrap_err();
+    assert!(matches!(error, zwire_spool::Error::Unreachable { .. }), "{error}");
+    assert_eq!(bench.bounds(), (8, 20), "recording goes on");
+}
+
+#[test]
+fn nothing_is_deleted_before_the_consumers_of_the_store_are_known() {
+    let store = std::env::temp_dir().join(format!("zwire-recorder-consumers-{}", std::process::id()));
+    let url = format!("file://{}", store.display());
+    let dir = std::env::temp_dir().join(format!("zwire-recorder-{}-consumers", std::process::id()));
+    let mut bench = Bench::open(dir, keep(Some(60 * SECOND), None), Some(&url));
+    for number in 0..3 {
+        bench.record(4 * number..4 * number + 4);
+        bench.advance(10 * SECOND);
+        bench.turn();
+    }
+    let bad = store.join("consumers/nightly.json");
+    fs::create_dir_all(store.join("consumers")).unwrap();
+    fs::write(&bad, "torn").unwrap();
+    let mut uploader = bench.uploader.take().unwrap();
+    uploader.turn().unwrap_err();
+    bench.advance(100 * SECOND);
+    bench.turn();
+    assert_eq!(bench.bounds(), (0, 12), "a consumer is not known");
+    fs::remove_file(&bad).unwrap();
+    uploader.turn().unwrap();
+    let alone = open_spool(Path::new(&url)).unwrap();
+    // Another spooler writes meanwhile, and the consumer begins.
+    uploader.end_epoch();
+    bench.advance(SECOND);
+    bench.turn();
+    assert_eq!(bench.bounds(), (0, 12), "the consumers of an earlier epoch do not count");
+    alone.commit("nightly", [(0, 4)].into(), micros(*bench.time.lock())).unwrap();
+    uploader.begin_epoch();
+    bench.advance(SECOND);
+    bench.turn();
+    assert_eq!(bench.bounds(), (4, 12));
+    fs::remove_dir_all(&store).unwrap();
+}
+
+#[test]
+fn small_segments_of_the_store_are_merged_in_a_share_of_the_time() {
+    let store = std::env::temp_dir().join(format!("zwire-recorder-merges-{}", std::process::id()));
+    let url = format!("file://{}", store.display());
+    let keeping = Keeping { compact_bytes: Some(1 << 20), ..keep(None, None) };
+    let dir = std::env::temp_dir().join(format!("zwire-recorder-{}-merges", std::process::id()));
+    let mut bench = Bench::open(dir, keeping, Some(&url));
+    let mut uploader = bench.uploader.take().unwrap();
+    let grow = |bench: &mut Bench, segments: u32| {
+        let from = bench.bounds().1 as u32;
+        for number in from..from + segments {
+            bench.record(number..number + 1);
+            bench.advance(10 * SECOND);
+            bench.turn();
+        }
+    };
+    let bases = || open_spool(Path::new(&url)).unwrap().segments(Shard::Data(0)).unwrap();
+    grow(&mut bench, 15);
+    uploader.turn().unwrap();
+    assert_eq!(bases().len(), 15, "a merge has 16 parts");
+    grow(&mut bench, 5);
+    uploader.turn().unwrap();
+    let stats = bench.shared.tier.as_ref().unwrap().stats(&bench.shared);
+    assert_eq!((bases(), stats.merged, stats.behind), (vec![0], 20, 0));
+    let rows = |place: &Path| {
+        let rows = open_spool(place).unwrap().read(Shard::Data(0), 0, 20, None, Default::default()).unwrap();
+        rows.map(Result::unwrap).collect::<Vec<RecordBatch>>()
+    };
+    assert_eq!(rows(Path::new(&url)), rows(&bench.dir));
+    assert!(!bench.dir.join("merging.tmp").exists());
+    fs::remove_dir_all(&store).unwrap();
+}
+
+#[test]
+fn merges_take_a_tenth_of_the_time() {
+    let store = std::env::temp_dir().join(format!("zwire-recorder-share-{}", std::process::id()));
+    let url = format!("file://{}", store.display());
+    let dir = std::env::temp_dir().join(format!("zwire-recorder-{}-share", std::process::id()));
+    let mut bench = Bench::open(dir, keep(None, None), Some(&url));
+    let mut uploader = bench.uploader.take().unwrap();
+    let mut grow = |bench: &mut Bench, numbers: core::ops::Range<u32>| {
+        for number in numbers {
+            bench.record(number..number + 1);
+            bench.advance(10 * SECOND);
+            bench.turn();
+        }
+        uploader.turn().unwrap();
+    };
+    grow(&mut bench, 0..20);
+    let mut tier = zwire_tier::compact::join(Path::new(&url), zwire_engine::clock::mono).unwrap();
+    // Each look at the clock takes a second, and so a merge two.
+    let seconds = AtomicU64::new(0);
+    let clock = Clock::new(move || Now::at(Duration::from_secs(seconds.fetch_add(1, Ordering::Relaxed))));
+    let mut compacting = Compacting::new(&bench.dir, Some(1 << 20), clock);
+    assert_eq!(compacting.turn(&mut tier).unwrap().merged, 20);
+    grow(&mut bench, 20..40);
+    tier.adopt().unwrap();
+    let rests = (0..).take_while(|_| compacting.turn(&mut tier).unwrap().merged == 0).count();
+    assert!((16..=19).contains(&rests), "{rests} seconds");
+    // Errors of the compaction are not those of the uploads.
+    fs::remove_dir_all(&store).unwrap();
+    assert!((0..1000).any(|_| {
+        compacting.attempt(&mut tier).unwrap();
+        compacting.problem.is_some()
+    }));
 }

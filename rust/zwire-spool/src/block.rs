@@ -12,12 +12,17 @@
 //! multiples of 64 octets long, and in the file each body begins at a multiple of 64.
 
 use crate::{
-    column::{Buffer, ColumnBuilder, Node, Refused, Value},
+    column::{ColumnBuilder, Entries, Part, Refused, Value},
     error::{Error, Result},
     head::{CONTINUATION, finish_message},
+    keys::KeyCollector,
     layout::{Kind, Layout, Shard},
+    pack::{self, Compression, Packer},
 };
-use arrow_ipc::{Buffer as BufferEntry, FieldNode, MessageHeader, RecordBatchBuilder};
+use arrow_ipc::{
+    BodyCompressionBuilder, BodyCompressionMethod, Buffer as BufferEntry, CompressionType, FieldNode,
+    MessageHeader, RecordBatchBuilder,
+};
 use bytes::Buf as _;
 use flatbuffers::FlatBufferBuilder;
 use std::io::IoSlice;
@@ -111,6 +116,7 @@ pub struct BlockBuilder {
     /// Index of the column with the offset, if the layout has one.
     offset: Option<usize>,
     time: usize,
+    key: Option<usize>,
     rows: u32,
     min_time: i64,
     max_time: i64,
@@ -119,17 +125,24 @@ pub struct BlockBuilder {
     /// Padding and trailer.
     tail: Vec<u8>,
     message: FlatBufferBuilder<'static>,
+    compression: Compression,
+    packer: Packer,
+    /// Whether the body of the block made last is that of the packer.
+    is_packed: bool,
+    /// Octets of the bodies of all blocks made, before compression and after it.
+    sizes: (u64, u64),
 }
 
 impl BlockBuilder {
     /// Makes an empty builder.
-    pub fn new(shard: Shard, layout: &Layout) -> Self {
+    pub fn new(shard: Shard, layout: &Layout, compression: Compression) -> Self {
         Self {
             shard,
             names: (0..layout.columns.len()).map(|position| layout.read_column(position).name).collect(),
             columns: layout.columns.iter().map(|column| ColumnBuilder::new(column.kind)).collect(),
             offset: layout.position("offset").filter(|_| layout.table.placed),
             time: layout.position("recv_ts").unwrap_or(usize::MAX),
+            key: layout.position("key"),
             rows: 0,
             min_time: i64::MAX,
             max_time: i64::MIN,
@@ -137,7 +150,16 @@ impl BlockBuilder {
             head: Vec::new(),
             tail: Vec::new(),
             message: FlatBufferBuilder::new(),
+            compression,
+            packer: Packer::default(),
+            is_packed: false,
+            sizes: (0, 0),
         }
+    }
+
+    /// Octets of the bodies of all blocks made, before compression and after it.
+    pub(crate) const fn sizes(&self) -> (u64, u64) {
+        self.sizes
     }
 
     /// Number of rows so far.
@@ -194,12 +216,20 @@ impl BlockBuilder {
     /// Encodes the rows as a block for [`Self::slices`]; also returns the length of head and padding.
     pub(crate) fn encode(&mut self, first: u64, epoch: u32) -> (Trailer, u32) {
         self.columns.iter_mut().for_each(ColumnBuilder::complete);
-        let (mut nodes, mut buffers, mut body) = (Vec::new(), Vec::new(), 0);
-        for column in &self.columns {
-            column.describe(&mut nodes, &mut buffers, &mut body);
-        }
+        let mut entries = self.plain();
+        let whole = entries.body;
+        let packed =
+            self.compression.codec().and_then(|codec| Some((codec, self.pack(codec, entries.body)?)));
+        self.is_packed = packed.is_some();
+        let codec = packed.map(|(codec, packed)| {
+            entries = packed;
+            codec
+        });
+        let body = entries.body;
+        self.sizes.0 += whole as u64;
+        self.sizes.1 += body as u64;
         let body_len = (body + TRAILER).next_multiple_of(64);
-        self.encode_head(&nodes, &buffers, body_len);
+        self.encode_head(&entries, codec, body_len);
         let mut trailer = Trailer {
             len: (self.head.len() + body_len) as u64,
             first,
@@ -221,14 +251,65 @@ impl BlockBuilder {
         (trailer, self.head.len() as u32)
     }
 
-    fn encode_head(&mut self, nodes: &[Node], buffers: &[Buffer], body_len: usize) {
-        let nodes: Vec<_> = nodes.iter().map(|node| FieldNode::new(node.rows, node.nulls)).collect();
-        let buffers: Vec<_> = buffers.iter().map(|b| BufferEntry::new(b.at, b.len)).collect();
+    /// Adds the keys of the block made by [`Self::encode`].
+    pub(crate) fn collect_keys(&self, keys: &mut KeyCollector) {
+        let mut last = &b""[..];
+        for key in self.key.iter().flat_map(|key| self.columns[*key].texts()) {
+            // Rows without a key have an empty one.
+            if key != last && !key.is_empty() {
+                keys.add(key);
+                last = key;
+            }
+        }
+    }
+
+    /// Nodes and buffers as the columns have them.
+    fn plain(&self) -> Entries {
+        let mut entries = Entries::default();
+        for column in &self.columns {
+            column.visit(&mut |part| match part {
+                Part::Node(node) => entries.nodes.push(node),
+                buffer => drop(entries.buffer(buffer.len())),
+            });
+        }
+        entries
+    }
+
+    /// Compresses all buffers, which have `whole` octets, into the packer. `None` if the block is better left as it is.
+    fn pack(&mut self, codec: CompressionType, whole: usize) -> Option<Entries> {
+        let (packer, mut entries) = (&mut self.packer, Entries::default());
+        packer.body.clear();
+        for column in &self.columns {
+            column.visit(&mut |part| {
+                let len = match part {
+                    Part::Node(node) => return entries.nodes.push(node),
+                    Part::Octets(octets) => packer.push(codec, octets),
+                    Part::Rope(rope) => packer.push_rope(codec, rope),
+                };
+                let padding = entries.buffer(len);
+                packer.body.push(&[0; 8][..padding]);
+            });
+        }
+        (entries.body < whole && whole <= pack::bound(entries.body)).then_some(entries)
+    }
+
+    fn encode_head(&mut self, entries: &Entries, codec: Option<CompressionType>, body_len: usize) {
+        let nodes: Vec<_> = entries.nodes.iter().map(|node| FieldNode::new(node.rows, node.nulls)).collect();
+        let buffers: Vec<_> = entries.buffers.iter().map(|b| BufferEntry::new(b.at, b.len)).collect();
         let builder = &mut self.message;
         builder.reset();
         let nodes = builder.create_vector(&nodes);
         let buffers = builder.create_vector(&buffers);
+        let compression = codec.map(|codec| {
+            let mut compression = BodyCompressionBuilder::new(builder);
+            compression.add_method(BodyCompressionMethod::BUFFER);
+            compression.add_codec(codec);
+            compression.finish()
+        });
         let mut batch = RecordBatchBuilder::new(builder);
+        if let Some(compression) = compression {
+            batch.add_compression(compression);
+        }
         batch.add_length(i64::from(self.rows));
         batch.add_nodes(nodes);
         batch.add_buffers(buffers);
@@ -246,7 +327,11 @@ impl BlockBuilder {
     /// Appends all octets of the block made by [`Self::encode`].
     pub(crate) fn slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>) {
         out.push(IoSlice::new(&self.head));
-        self.columns.iter().for_each(|column| column.slices(out));
+        if self.is_packed {
+            self.packer.body.slices(out);
+        } else {
+            self.columns.iter().for_each(|column| column.visit(&mut |part| part.slices(out)));
+        }
         out.push(IoSlice::new(&self.tail));
     }
 }

@@ -80,7 +80,7 @@ values!(Int of i64, Bytes of &'a [u8], Text of &'a str, Shared of &'a Bytes);
 
 /// Byte sequence that refers to large pieces instead of copying them.
 #[derive(Default)]
-struct Rope {
+pub(crate) struct Rope {
     copied: Vec<u8>,
     /// Referenced pieces, with the number of bytes copied before each.
     shared: Vec<(usize, Bytes)>,
@@ -88,7 +88,7 @@ struct Rope {
 }
 
 impl Rope {
-    fn push(&mut self, bytes: &[u8]) -> usize {
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> usize {
         self.copied.extend_from_slice(bytes);
         self.len += bytes.len();
         bytes.len()
@@ -103,13 +103,43 @@ impl Rope {
         bytes.len()
     }
 
-    fn clear(&mut self) {
+    /// Appends another sequence; its large pieces stay references.
+    pub(crate) fn append(&mut self, other: &Self) {
+        let before = self.copied.len();
+        self.copied.extend_from_slice(&other.copied);
+        self.shared.extend(other.shared.iter().map(|(at, bytes)| (before + at, bytes.clone())));
+        self.len += other.len;
+    }
+
+    /// Its bytes, if all of them were copied.
+    pub(crate) fn whole(&self) -> Option<&[u8]> {
+        self.shared.is_empty().then_some(&self.copied[..])
+    }
+
+    /// A copy of its first bytes.
+    pub(crate) fn copy(&self, most: usize) -> Vec<u8> {
+        let mut slices = Vec::new();
+        self.slices(&mut slices);
+        let mut copy = Vec::with_capacity(self.len.min(most));
+        for slice in slices {
+            let left = most - copy.len();
+            copy.extend_from_slice(&slice[..slice.len().min(left)]);
+        }
+        copy
+    }
+
+    /// Number of its bytes.
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn clear(&mut self) {
         self.copied.clear();
         self.shared.clear();
         self.len = 0;
     }
 
-    fn slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>) {
+    pub(crate) fn slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>) {
         let mut from = 0;
         for (at, bytes) in &self.shared {
             push_slice(out, &self.copied[from..*at]);
@@ -187,6 +217,14 @@ impl ColumnBuilder {
         };
         column.clear();
         column
+    }
+
+    /// Texts of the rows, an empty one for a null; none if they were not copied. Requires [`Self::complete`].
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &[u8]> {
+        let octets = self.bytes.whole().unwrap_or_default();
+        let ends = self.offsets.as_chunks::<4>().0.iter().map(|end| u32::from_le_bytes(*end) as usize);
+        let begins = ends.clone();
+        begins.zip(ends.skip(1)).filter_map(|(begin, end)| octets.get(begin..end))
     }
 
     /// Removes all rows, and keeps the memory.
@@ -294,7 +332,7 @@ impl ColumnBuilder {
         self.kind.width().unwrap_or(4) + bytes
     }
 
-    /// Writes the leading nulls into the buffers. Required before [`Self::describe`].
+    /// Writes the leading nulls into the buffers. Required before [`Self::visit`].
     #[inline]
     pub(crate) fn complete(&mut self) {
         if self.only_nulls > 0 {
@@ -321,44 +359,71 @@ impl ColumnBuilder {
         }
     }
 
-    /// Appends the head entries of this column; `at` is the position of its first buffer.
-    pub(crate) fn describe(&self, nodes: &mut Vec<Node>, buffers: &mut Vec<Buffer>, at: &mut usize) {
-        let mut buffer = |len: usize| {
-            buffers.push(Buffer { at: *at as i64, len: len as i64 });
-            *at += padded(len);
-        };
-        nodes.push(Node { rows: self.rows as i64, nulls: self.nulls as i64 });
-        buffer(self.validity.len());
+    /// Calls `each` with the nodes and buffers of this column, in their order in a block.
+    pub(crate) fn visit<'a>(&'a self, each: &mut dyn FnMut(Part<'a>)) {
+        each(Part::Node(Node { rows: self.rows as i64, nulls: self.nulls as i64 }));
+        each(Part::Octets(&self.validity));
         if self.has_offsets() {
-            buffer(self.offsets.len());
+            each(Part::Octets(&self.offsets));
         }
         match self.kind {
-            Kind::Text | Kind::Bytes => buffer(self.bytes.len),
-            Kind::BytesList => self.children[0].describe(nodes, buffers, at),
+            Kind::Text | Kind::Bytes => each(Part::Rope(&self.bytes)),
+            Kind::BytesList => self.children[0].visit(each),
             Kind::TextMap => {
                 // The struct of name and value: as many rows as names, none of them null.
-                nodes.push(Node { rows: self.children[0].rows as i64, nulls: 0 });
-                buffer(0);
-                for child in &self.children {
-                    child.describe(nodes, buffers, at);
-                }
+                each(Part::Node(Node { rows: self.children[0].rows as i64, nulls: 0 }));
+                each(Part::Octets(&[]));
+                self.children.iter().for_each(|child| child.visit(each));
             }
-            _ => buffer(self.values.len()),
+            _ => each(Part::Octets(&self.values)),
+        }
+    }
+}
+
+/// Node or buffer of a column.
+pub(crate) enum Part<'a> {
+    Node(Node),
+    Octets(&'a [u8]),
+    Rope(&'a Rope),
+}
+
+impl<'a> Part<'a> {
+    /// Number of octets; 0 of a node, which has none in the body.
+    pub(crate) const fn len(&self) -> usize {
+        match self {
+            Self::Node(_) => 0,
+            Self::Octets(octets) => octets.len(),
+            Self::Rope(rope) => rope.len(),
         }
     }
 
-    /// Appends the buffers with their padding, in the order of [`Self::describe`].
-    pub(crate) fn slices<'a>(&'a self, out: &mut Vec<IoSlice<'a>>) {
-        let whole = |out: &mut Vec<IoSlice<'a>>, bytes: &'a [u8]| {
-            push_slice(out, bytes);
-            push_slice(out, &PADDING[..padded(bytes.len()) - bytes.len()]);
-        };
-        whole(out, &self.validity);
-        whole(out, &self.offsets);
-        whole(out, &self.values);
-        self.bytes.slices(out);
-        push_slice(out, &PADDING[..padded(self.bytes.len) - self.bytes.len]);
-        self.children.iter().for_each(|child| child.slices(out));
+    /// Appends the octets and their padding.
+    pub(crate) fn slices(self, out: &mut Vec<IoSlice<'a>>) {
+        let len = self.len();
+        match self {
+            Self::Node(_) => {}
+            Self::Octets(octets) => push_slice(out, octets),
+            Self::Rope(rope) => rope.slices(out),
+        }
+        push_slice(out, &PADDING[..padded(len) - len]);
+    }
+}
+
+/// Nodes and buffers of columns, as in the head of a block.
+#[derive(Default)]
+pub(crate) struct Entries {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) buffers: Vec<Buffer>,
+    /// Length of the body so far.
+    pub(crate) body: usize,
+}
+
+impl Entries {
+    /// Notes a buffer of that length; returns the length of the padding behind it.
+    pub(crate) fn buffer(&mut self, len: usize) -> usize {
+        self.buffers.push(Buffer { at: self.body as i64, len: len as i64 });
+        self.body += padded(len);
+        padded(len) - len
     }
 }
 
@@ -396,12 +461,17 @@ mod tests {
     /// Nodes, buffers, and all octets of a column.
     fn written(column: &mut ColumnBuilder) -> (Vec<Node>, Vec<Buffer>, Vec<u8>) {
         column.complete();
-        let (mut nodes, mut buffers, mut at, mut slices) = (Vec::new(), Vec::new(), 0, Vec::new());
-        column.describe(&mut nodes, &mut buffers, &mut at);
-        column.slices(&mut slices);
+        let (mut entries, mut slices) = (Entries::default(), Vec::new());
+        column.visit(&mut |part| {
+            match &part {
+                Part::Node(node) => entries.nodes.push(*node),
+                buffer => drop(entries.buffer(buffer.len())),
+            }
+            part.slices(&mut slices);
+        });
         let octets: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-        assert_eq!(octets.len(), at);
-        (nodes, buffers, octets)
+        assert_eq!(octets.len(), entries.body);
+        (entries.nodes, entries.buffers, octets)
     }
 
     #[test]

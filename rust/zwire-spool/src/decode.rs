@@ -6,6 +6,7 @@ use crate::{
     block::{TRAILER, entries},
     columns::{element_field, entries_field, map_fields},
     layout::{Column, Kind, Layout},
+    pack,
 };
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Int8Array, Int32Array, Int64Array, ListArray, MapArray, StringArray,
@@ -14,7 +15,7 @@ use arrow_array::{
 use arrow_buffer::{
     ArrowNativeType, BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer,
 };
-use arrow_ipc::{RecordBatch as Head, root_as_message};
+use arrow_ipc::{CompressionType, RecordBatch as Head, root_as_message};
 use arrow_schema::DataType;
 use std::sync::Arc;
 
@@ -43,9 +44,8 @@ impl Block {
         let head = aligned(self.octets.slice_with_length(8, self.body - 8));
         let message = root_as_message(&head).map_err(|error| error.to_string())?;
         let head = message.header_as_record_batch().ok_or("a block that is no record batch")?;
-        if head.compression().is_some() {
-            return Err("a block that is compressed".to_owned());
-        }
+        let codec = head.compression().map(|compression| compression.codec());
+        let mut left = pack::bound(self.octets.len());
         if usize::try_from(head.length()) != Ok(self.rows) {
             return Err(format!("{} rows in a block of {}", head.length(), self.rows));
         }
@@ -66,7 +66,7 @@ impl Block {
             .map(|&index| {
                 let (node, buffer) = first[index];
                 let Column { name, kind, form } = layout.columns[index];
-                let mut reader = Reader { block: self, head, node, buffer };
+                let mut reader = Reader { block: self, head, node, buffer, codec, left: &mut left };
                 let array = reader.array(kind, Some(self.rows));
                 array.map(|array| form.read(array)).map_err(|problem| format!("column {name:?}: {problem}"))
             })
@@ -90,6 +90,9 @@ struct Reader<'a> {
     head: Head<'a>,
     node: usize,
     buffer: usize,
+    codec: Option<CompressionType>,
+    /// Octets that compressed buffers of the block may still have.
+    left: &'a mut usize,
 }
 
 impl Reader<'_> {
@@ -117,10 +120,15 @@ impl Reader<'_> {
         if at.checked_add(len).is_none_or(|last| last > end) || at % 8 != 0 {
             return Err(format!("a buffer of {len} octets at {at} in a body of {end}"));
         }
-        if len < least {
-            return Err(format!("a buffer of {len} octets where {least} are needed"));
+        let octets = self.block.octets.slice_with_length(self.block.body + at, len);
+        let octets = match self.codec {
+            None => octets,
+            Some(codec) => pack::unpack(codec, &octets, self.left)?,
+        };
+        if octets.len() < least {
+            return Err(format!("a buffer of {} octets where {least} are needed", octets.len()));
         }
-        Ok(self.block.octets.slice_with_length(self.block.body + at, len))
+        Ok(octets)
     }
 
     fn nulls(&mut self, rows: usize, nulls: usize) -> Result<Option<NullBuffer>> {

@@ -34,6 +34,12 @@ pub enum Error {
     /// A spool or a file differs from the expected one.
     #[error("{}: {problem}", path.display())]
     Mismatch { path: PathBuf, problem: String },
+    /// A store of segments that does not answer, or answers with an error.
+    #[error("{}{place}: {problem}", At(*at))]
+    Unreachable { place: String, problem: String, at: Option<(Shard, u64)> },
+    /// A store of segments that refuses the credentials of this process.
+    #[error("{}{place}: {problem}", At(*at))]
+    Denied { place: String, problem: String, at: Option<(Shard, u64)> },
     /// A row that cannot be stored.
     #[error("{shard}: column {column:?}: {problem}")]
     Row { shard: Shard, column: &'static str, problem: String },
@@ -45,13 +51,29 @@ pub enum Error {
 impl Error {
     pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
-        move |source| Self::Io { doing, path, source: Arc::new(source) }
+        move |source| match source.get_ref().and_then(|inner| inner.downcast_ref::<Self>()) {
+            Some(inner) => inner.clone(),
+            None => Self::Io { doing, path, source: Arc::new(source) },
+        }
     }
 
     /// Whether the disk is full.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Io { source, .. }
             if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+    }
+
+    /// Whether a file or an object does not exist.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Adds the place up to which rows were read to an error of a store.
+    pub(crate) fn reading(mut self, shard: Shard, offset: u64) -> Self {
+        if let Self::Unreachable { at, .. } | Self::Denied { at, .. } = &mut self {
+            *at = Some((shard, offset));
+        }
+        self
     }
 
     /// Shard concerned, if there is one.
@@ -61,6 +83,7 @@ impl Error {
             | Self::Missing { shard, .. }
             | Self::OutOfRange { shard, .. }
             | Self::Row { shard, .. } => Some(*shard),
+            Self::Unreachable { at: Some(at), .. } | Self::Denied { at: Some(at), .. } => Some(at.0),
             _ => None,
         }
     }
@@ -80,8 +103,18 @@ impl Error {
             Self::Corrupt { offset, .. } | Self::Missing { offset, .. } | Self::OutOfRange { offset, .. } => {
                 Some(*offset)
             }
+            Self::Unreachable { at: Some(at), .. } | Self::Denied { at: Some(at), .. } => Some(at.1),
             _ => None,
         }
+    }
+}
+
+/// Displays the place up to which rows were read.
+struct At(Option<(Shard, u64)>);
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |(shard, offset)| write!(f, "{shard}, offset {offset}: "))
     }
 }
 

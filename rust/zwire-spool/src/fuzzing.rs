@@ -12,10 +12,12 @@ use crate::{
     block::{BlockBuilder, TRAILER},
     column::Value,
     decode::Block,
-    head::Head,
+    head::{Head, PACKED_FORMAT, read_description},
     index::{self, Entry},
     layout::{GAPS, Kind, Layout, SAMPLES, Shard, Table, ZRE, ZRE_LOG},
+    pack::Compression,
     reader::BatchLimits,
+    sealed::{Page, Sealed, decode_all},
     segment::{Found, Segment},
     slots,
     wire::{LABEL, Label, Receiver},
@@ -46,13 +48,18 @@ pub fn spool(data: &[u8]) {
     }
     let file = &octets[..];
     let _ = slots::read_from(&file, path, &ID, 3);
+    let _ = read_description(&file, path, file.len() as u64);
+    let (listed, valid) = decode_all(&Bytes::copy_from_slice(file), usize::MAX);
+    assert!(listed.iter().all(|sealed| sealed.base <= sealed.end) && valid <= file.len());
+    let page = Page { crc: crc32c::crc32c(file), segments: 3, ..Page::default() };
+    let _ = page.unpack(file);
     let mut entries = Vec::new();
     let _ = index::read_more(&file, path, 64, 0, &mut entries);
     assert!(entries.windows(2).all(|pair| pair[0].end() == pair[1].first));
 
     let Ok(Some(segment)) = Segment::new(file, path.to_owned(), &layout) else { return };
     let mut blocks: Vec<Entry> = Vec::new();
-    let scanned = segment.scan(segment.start, segment.head.base, &mut |entry| blocks.push(entry));
+    let scanned = segment.scan(segment.start, segment.head.base, &mut |entry, _| blocks.push(entry));
     let (at, next, _) = scanned.expect("octets in memory can be read");
     let (mut expected_at, mut expected) = (segment.start, segment.head.base);
     for entry in &blocks {
@@ -167,16 +174,20 @@ fn repair(octets: &mut [u8], path: &Path, layout: &Layout) {
     }
 }
 
+/// Rows of the blocks, and their compression, from which short ones gain nothing.
+const BLOCKS: [(u32, Compression); 4] =
+    [(1, Compression::None), (3, Compression::Zstd), (70, Compression::Zstd), (70, Compression::Lz4)];
+
 /// Blocks of every table, with values of every type; also the head of their segment.
 fn blocks(choice: u8) -> (Layout, Head, Vec<(Label, Vec<u8>)>) {
     let layout = Layout::whole(table(choice));
     let shard = if choice == 3 { Shard::Gaps } else { Shard::Data(0) };
-    let head = Head { spool: ID, shard, base: 0, follows: 0, epoch: 1 };
-    let mut builder = BlockBuilder::new(shard, &layout);
+    let head = Head { spool: ID, shard, base: 0, follows: 0, epoch: 1, format: PACKED_FORMAT };
     let (items, pairs) = ([Bytes::from_static(b"one"), Bytes::new()], [("name", "value"), ("", "x")]);
     let mut next = 0;
     let mut blocks = Vec::new();
-    for rows in [1_u32, 3, 7] {
+    for (rows, compression) in BLOCKS {
+        let mut builder = BlockBuilder::new(shard, &layout, compression);
         for row in 0..rows {
             let values: Vec<Value<'_>> = layout
                 .columns
@@ -199,10 +210,14 @@ fn blocks(choice: u8) -> (Layout, Head, Vec<(Label, Vec<u8>)>) {
         let mut slices = Vec::new();
         builder.slices(&mut slices);
         let octets = slices.iter().flat_map(|slice| slice.to_vec()).collect();
-        let label = Label { first: next, end: trailer.end(), until: 11, hole: false };
+        let label = Label {
+            first: next,
+            end: trailer.end(),
+            until: BLOCKS.iter().map(|(rows, _)| u64::from(*rows)).sum(),
+            hole: false,
+        };
         blocks.push((label, octets));
         next = trailer.end();
-        builder.clear();
     }
     (layout, head, blocks)
 }
@@ -213,10 +228,10 @@ pub fn seeds() -> Vec<(String, Vec<u8>)> {
     for choice in 0..4 {
         let (layout, head, blocks) = blocks(choice);
         let mut octets = head.encode(&layout);
-        for (_, block) in &blocks[..2] {
+        for (_, block) in &blocks {
             octets.extend_from_slice(block);
         }
-        octets.extend_from_slice(&head.encode_footer(&layout, &[]));
+        octets.extend_from_slice(&head.encode_footer(&layout, &[], &Sealed::default()));
         for mode in [0, REPAIR] {
             let name = format!("{}-{mode}", layout.table.name);
             seeds.push((name, [&[choice | mode], &octets[..]].concat()));

@@ -10,25 +10,35 @@ use crate::{
     columns::schema,
     error::{Error, Result},
     layout::{Layout, MAX_SHARDS, Shard},
+    pack::Compression,
     read_at::{ReadAt, read_exactly},
+    sealed::Sealed,
     stored::unhex,
 };
 use arrow_ipc::{
-    Block as FooterBlock, FooterBuilder, MessageBuilder, MessageHeader, MetadataVersion, Schema,
-    convert::IpcSchemaEncoder, root_as_message,
+    Block as FooterBlock, FooterBuilder, KeyValue, KeyValueArgs, MessageBuilder, MessageHeader,
+    MetadataVersion, Schema, convert::IpcSchemaEncoder, root_as_footer, root_as_message,
 };
+use bytes::Bytes;
 use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
 use serde_json::{Value as Json, json};
 use std::{collections::HashMap, path::Path};
 
-/// Version number of the file format.
+/// Version number of the file format; that of spools and of segments without compression.
 pub const FORMAT: u64 = 1;
+
+/// Format of segments whose blocks may be compressed, which programs that know [`FORMAT`] alone refuse as a whole.
+pub(crate) const PACKED_FORMAT: u64 = 2;
 
 pub(crate) const MAGIC: &[u8; 8] = b"ARROW1\0\0";
 pub(crate) const CONTINUATION: [u8; 4] = [0xff; 4];
 const MARK: &[u8; 4] = b"ZWHD";
 /// Metadata key under which Arrow readers see the identity of a segment.
 const KEY: &str = "zwire.spool";
+/// Metadata key of the description of a segment, in its footer.
+const DESCRIPTION: &str = "zwire.segment";
+/// Longest footer that is read: that of two million blocks.
+const MAX_FOOTER: u64 = 64 << 20;
 /// Longest head: all tables together have some 50 columns of 100 octets.
 const MAX_HEAD: u64 = 64 << 10;
 
@@ -46,6 +56,30 @@ pub(crate) struct Head {
     pub(crate) follows: u64,
     /// Number of times that the spool had been opened for writing.
     pub(crate) epoch: u64,
+    /// Its version of the file format.
+    pub(crate) format: u64,
+}
+
+/// Description that a sealed segment of so many octets has in its footer; `None` if it has none.
+pub(crate) fn read_description(file: &dyn ReadAt, path: &Path, len: u64) -> Option<Sealed> {
+    let ending = read_exactly(file, path, len.checked_sub(10)?, 10).ok()?;
+    let (footer, magic) = ending.split_first_chunk::<4>()?;
+    let footer = u64::from(u32::from_le_bytes(*footer));
+    if magic != &MAGIC[..6] || footer > MAX_FOOTER {
+        return None;
+    }
+    let octets = read_exactly(file, path, (len - 10).checked_sub(footer)?, footer as usize).ok()?;
+    let metadata = root_as_footer(&octets).ok()?.custom_metadata()?;
+    let described = metadata.iter().find(|pair| pair.key() == Some(DESCRIPTION))?.value()?;
+    Sealed::decode(&mut Bytes::from(unhex(described)?))
+}
+
+/// Format of a segment with blocks of this compression.
+pub(crate) const fn format_of(compression: Compression) -> u64 {
+    match compression {
+        Compression::None => FORMAT,
+        Compression::Lz4 | Compression::Zstd => PACKED_FORMAT,
+    }
 }
 
 /// Formats octets as hexadecimal digits.
@@ -96,7 +130,7 @@ impl Head {
     fn schema<'a>(&self, layout: &Layout, builder: &mut FlatBufferBuilder<'a>) -> WIPOffset<Schema<'a>> {
         let columns = layout.names();
         let about = json!({
-            "format": FORMAT, "spool": hex(&self.spool), "shard": self.shard.folder(), "base": self.base,
+            "format": self.format, "spool": hex(&self.spool), "shard": self.shard.folder(), "base": self.base,
             "follows": self.follows, "epoch": self.epoch, "table": layout.table.name, "columns": columns,
         });
         let metadata = HashMap::from([(KEY.to_owned(), about.to_string())]);
@@ -105,10 +139,16 @@ impl Head {
         IpcSchemaEncoder::new().schema_to_fb_offset(builder, &schema)
     }
 
-    /// Encodes the end of a sealed segment: end of stream, and footer with the positions of the blocks.
-    pub(crate) fn encode_footer(&self, layout: &Layout, blocks: &[FooterBlock]) -> Vec<u8> {
+    /// Encodes the end of a sealed segment: end of stream, and footer with the positions of the blocks and the
+    /// description of the segment.
+    pub(crate) fn encode_footer(&self, layout: &Layout, blocks: &[FooterBlock], sealed: &Sealed) -> Vec<u8> {
         let mut builder = FlatBufferBuilder::new();
         let schema = self.schema(layout, &mut builder);
+        let mut described = Vec::new();
+        sealed.encode(&mut described);
+        let (key, value) = (builder.create_string(DESCRIPTION), builder.create_string(&hex(&described)));
+        let described = KeyValue::create(&mut builder, &KeyValueArgs { key: Some(key), value: Some(value) });
+        let metadata = builder.create_vector(&[described]);
         let dictionaries = builder.create_vector::<FooterBlock>(&[]);
         let blocks = builder.create_vector(blocks);
         let mut footer = FooterBuilder::new(&mut builder);
@@ -116,6 +156,7 @@ impl Head {
         footer.add_schema(schema);
         footer.add_dictionaries(dictionaries);
         footer.add_recordBatches(blocks);
+        footer.add_custom_metadata(metadata);
         let footer = footer.finish();
         builder.finish(footer, None);
         let footer = builder.finished_data();
@@ -162,8 +203,11 @@ impl Head {
             .and_then(|pair| serde_json::from_str::<Json>(pair.value()?).ok());
         let head = about.as_ref().and_then(Self::from_json).ok_or_else(|| bad("is no segment".to_owned()))?;
         let about = about.unwrap_or_default();
-        if about["format"] != FORMAT {
-            return Err(bad(format!("has format {}, this program knows {FORMAT}", about["format"])));
+        if ![FORMAT, PACKED_FORMAT].contains(&head.format) {
+            return Err(bad(format!(
+                "has format {}, this program knows {FORMAT} and {PACKED_FORMAT}",
+                head.format
+            )));
         }
         let columns = about["columns"].as_array().cloned().unwrap_or_default();
         let same = about["table"] == layout.table.name
@@ -190,6 +234,7 @@ impl Head {
             base: number("base")?,
             follows: number("follows")?,
             epoch: number("epoch")?,
+            format: number("format")?,
         })
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     error::{Error, Result},
     head::{FORMAT, SpoolId, hex, parse_id},
-    layout::{Layout, MAX_SHARDS, table},
+    layout::{Layout, MAX_SHARDS, Shard, table},
 };
 use serde_json::{Value as Json, json};
 use std::{
@@ -105,6 +105,22 @@ impl Meta {
         Self::from_json(&json).map(Some).map_err(|problem| Error::BadFile { path, problem })
     }
 
+    /// All shards of messages, and finally the gap log.
+    pub fn shards(&self) -> Vec<Shard> {
+        (0..self.shards).map(Shard::Data).chain([Shard::Gaps]).collect()
+    }
+
+    /// Octets of the description, as in `meta.json`.
+    pub fn encode(&self) -> Vec<u8> {
+        seal_json(self.to_json())
+    }
+
+    /// Reads the octets of a description; `path` is named in errors.
+    pub fn decode(octets: &[u8], path: &Path) -> Result<Self> {
+        let json = open_json(octets).and_then(|json| Self::from_json(&json));
+        json.map_err(|problem| Error::BadFile { path: path.to_owned(), problem })
+    }
+
     pub(crate) fn write(&self, dir: &Path) -> Result<()> {
         write_json(&dir.join(NAME), self.to_json())
     }
@@ -125,28 +141,37 @@ pub(crate) fn read_json(path: &Path) -> Result<Option<Json>> {
         Err(error) => return Err(Error::io("read", path)(error)),
     }
     let text = fs::read(path).map_err(Error::io("read", path))?;
-    let mut json: Json =
-        serde_json::from_slice(&text).map_err(|error| bad(&format!("is no JSON: {error}")))?;
-    let crc = json.as_object_mut().and_then(|object| object.shift_remove("crc32c")).and_then(|n| n.as_u64());
-    if crc != Some(u64::from(crc32c::crc32c(json.to_string().as_bytes()))) {
-        return Err(bad("its checksum is wrong"));
-    }
-    Ok(Some(json))
+    open_json(&text).map(Some).map_err(|problem| bad(&problem))
 }
 
-/// Replaces a JSON file atomically: a reader sees the old or the new content, also after a power failure.
-pub(crate) fn write_json(path: &Path, mut json: Json) -> Result<()> {
+/// Reads JSON that contains the checksum of its content; returns why it is invalid.
+pub fn open_json(text: &[u8]) -> core::result::Result<Json, String> {
+    let mut json: Json = serde_json::from_slice(text).map_err(|error| format!("is no JSON: {error}"))?;
+    let crc = json.as_object_mut().and_then(|object| object.shift_remove("crc32c")).and_then(|n| n.as_u64());
+    if crc != Some(u64::from(crc32c::crc32c(json.to_string().as_bytes()))) {
+        return Err("its checksum is wrong".to_owned());
+    }
+    Ok(json)
+}
+
+/// Text of a JSON object, with the checksum of its content added.
+pub fn seal_json(mut json: Json) -> Vec<u8> {
     let crc = crc32c::crc32c(json.to_string().as_bytes());
     if let Some(object) = json.as_object_mut() {
         object.insert("crc32c".to_owned(), crc.into());
     }
+    json.to_string().into_bytes()
+}
+
+/// Replaces a JSON file atomically: a reader sees the old or the new content, also after a power failure.
+pub(crate) fn write_json(path: &Path, json: Json) -> Result<()> {
     let mut draft = path.as_os_str().to_owned();
     // Several writers may write the same file at once; each has a draft of its own.
     static DRAFTS: AtomicU64 = AtomicU64::new(0);
     draft.push(format!(".{}-{}.new", std::process::id(), DRAFTS.fetch_add(1, Ordering::Relaxed)));
     let draft = PathBuf::from(draft);
     let written = (|| {
-        write_private(&draft, json.to_string().as_bytes())?.sync_data()?;
+        write_private(&draft, &seal_json(json))?.sync_data()?;
         fs::rename(&draft, path)
     })();
     written.map_err(|error| {

@@ -11,12 +11,46 @@ use std::{
 /// Alignment recommended for Arrow buffers; the buffers in a block are at multiples of it.
 const ALIGNMENT: usize = 64;
 
+/// Octets that are read from positions: a file, or an object of a store. An error of the spool may be wrapped in the
+/// error of a call, and is returned as such by readers.
 #[allow(clippy::len_without_is_empty, reason = "not needed")]
-pub(crate) trait ReadAt {
+pub trait ReadAt {
+    /// Number of octets.
     fn len(&self) -> io::Result<u64>;
 
     /// Appends from a position up to the capacity of the buffer; returns the number of octets.
     fn append_at(&self, buffer: &mut Vec<u8>, at: u64) -> io::Result<usize>;
+
+    /// Announces that octets up to a position will be read next, so that they can be fetched ahead.
+    fn expect(&self, _until: u64) {}
+}
+
+/// Content of a segment: a file, or an object of a store.
+pub(crate) enum Source {
+    File(File),
+    Object(Box<dyn ReadAt + Send + Sync>),
+}
+
+impl ReadAt for Source {
+    fn len(&self) -> io::Result<u64> {
+        match self {
+            Self::File(file) => ReadAt::len(file),
+            Self::Object(object) => object.len(),
+        }
+    }
+
+    fn append_at(&self, buffer: &mut Vec<u8>, at: u64) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.append_at(buffer, at),
+            Self::Object(object) => object.append_at(buffer, at),
+        }
+    }
+
+    fn expect(&self, until: u64) {
+        if let Self::Object(object) = self {
+            object.expect(until);
+        }
+    }
 }
 
 impl ReadAt for File {

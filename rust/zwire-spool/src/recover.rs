@@ -2,13 +2,16 @@
 
 use crate::{
     block::BlockBuilder,
+    describe::Describer,
     error::{Error, Result},
     head::SpoolId,
     index::{self, Entry},
     layout::{Layout, Shard},
+    listing::Listing,
     meta::{make_folder, sync_folder, write_private},
     read_at::{ReadAt as _, open_file, read_exactly},
-    retain::{Kept, delete_segment},
+    retain::{Kept, Tiering, delete_segment},
+    sealed::Sealed,
     segment::{Found, INDEX_ENDING, Segment, bases, name},
     shard::{Durability, Mark, Options, ShardWriter, footer_block},
     slots::{self, Record},
@@ -100,6 +103,7 @@ pub(crate) fn open(
         delete_segment(&folder, oldest.base)?;
         kept.pop_front();
     }
+    let listing = Listing::open(&folder, kept.iter());
     let first = kept.front().map_or(next, |segment| segment.base);
     let mark = Mark {
         // A removed segment is reported as missing, not silently skipped.
@@ -112,7 +116,7 @@ pub(crate) fn open(
     };
     let mut writer = ShardWriter {
         shard,
-        block: BlockBuilder::new(shard, &layout),
+        block: BlockBuilder::new(shard, &layout, options.compression),
         folder,
         id: site.id,
         layout,
@@ -121,10 +125,14 @@ pub(crate) fn open(
         next,
         follows: report.hole,
         reserved,
+        limit: u64::MAX,
         ahead: Record::open(&ahead_path, &site.id, site.index)?,
         marks: Record::open(&marks_path, &site.id, site.index)?,
         mark,
         kept,
+        listing,
+        tiering: Tiering::Never,
+        remembered: known.is_some(),
         open: None,
     };
     writer.publish()?;
@@ -206,7 +214,7 @@ fn sealed(folder: &Path, base: u64, next: u64) -> Result<Kept> {
     let path = folder.join(name(base));
     let bytes = fs::metadata(&path).map_err(Error::io("read", &*path))?.len();
     let max_time = max_time(&path.with_extension(INDEX_ENDING)).unwrap_or(i64::MAX);
-    Ok(Kept { base, end: next, bytes, max_time })
+    Ok(Kept { base, end: next, bytes, max_time, local: true, stored: false })
 }
 
 /// Finds the end of the last segment, cuts off the data after it, and seals it.
@@ -216,15 +224,16 @@ fn recover_segment(
     must: Must,
     report: &mut Recovered,
 ) -> Result<Kept> {
-    let mut entries: Vec<Entry> = Vec::new();
-    let (at, end, found) =
-        segment.scan(segment.start, segment.head.base, &mut |entry| entries.push(entry))?;
+    let mut describer = Describer::new(layout);
+    let each = &mut |entry, octets: &_| describer.add(entry, octets);
+    let (at, end, found) = segment.scan(segment.start, segment.head.base, each)?;
+    let entries = &describer.entries;
     let total = segment.file.len().map_err(Error::io("read", &*segment.path))?;
     if let Some(last) = entries.last() {
         report.last_time = last.max_time;
     }
     let max_time = entries.iter().map(|entry| entry.max_time).max().unwrap_or(i64::MIN);
-    let kept = Kept { base: segment.head.base, end, bytes: total, max_time };
+    let kept = Kept { base: segment.head.base, end, bytes: total, max_time, local: true, stored: false };
     if end < must.rows {
         // The segment contains rows that readers may have seen, and later ones may still be intact.
         let problem = match found {
@@ -244,7 +253,8 @@ fn recover_segment(
         return Ok(kept);
     }
     let blocks: Vec<_> = entries.iter().map(footer_block).collect();
-    let footer = segment.head.encode_footer(layout, &blocks);
+    let sealed = Sealed { bytes: at, ..describer.describe(segment.head.base) };
+    let footer = segment.head.encode_footer(layout, &blocks, &sealed);
     slots::write_at(&segment.file, &footer, at).map_err(Error::io("write", &**path))?;
     segment.file.sync_data().map_err(Error::io("sync", &**path))?;
     let list: Vec<u8> = entries.iter().flat_map(Entry::encode).collect();

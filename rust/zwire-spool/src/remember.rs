@@ -110,7 +110,8 @@ impl Writer {
 impl Spool {
     /// Numbers stored by the last writer; empty if there are none that can be read.
     pub fn remembered(&self) -> Vec<Remembered> {
-        let path = self.dir.join(NAME);
+        let Some(dir) = &self.dir else { return Vec::new() };
+        let path = dir.join(NAME);
         if !fs::metadata(&path).is_ok_and(|file| file.is_file() && file.len() <= MAX_FILE) {
             return Vec::new();
         }

@@ -129,22 +129,22 @@ impl<R: ReadAt> Segment<R> {
         &self,
         mut at: u64,
         mut next: u64,
-        each: &mut dyn FnMut(Entry),
+        each: &mut dyn FnMut(Entry, &Buffer),
     ) -> Result<(u64, u64, Found)> {
         loop {
             let (len, head) = match self.look(at)? {
                 Found::Block(len, head) => (len, head),
                 other => return Ok((at, next, other)),
             };
-            let trailer = match self.block(at, len)? {
-                Ok((_, trailer)) => trailer,
+            let (octets, trailer) = match self.block(at, len)? {
+                Ok(block) => block,
                 Err(problem) => return Ok((at, next, Found::Broken(problem))),
             };
             if trailer.first != next {
                 let problem = format!("a block that begins at offset {} and not at {next}", trailer.first);
                 return Ok((at, next, Found::Broken(problem)));
             }
-            each(Entry::new(at, head, &trailer));
+            each(Entry::new(at, head, &trailer), &octets);
             at += len;
             next = trailer.end();
         }

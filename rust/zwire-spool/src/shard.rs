@@ -3,12 +3,17 @@
 use crate::{
     block::BlockBuilder,
     column::Value,
+    describe::summed,
     error::{Error, Result},
-    head::{Head, SpoolId},
+    head::{Head, SpoolId, format_of},
     index::Entry,
+    keys::KeyCollector,
     layout::{Layout, Shard},
+    listing::Listing,
     meta::{private, sync_folder},
-    retain::{Kept, delete_segment},
+    pack::Compression,
+    retain::{Kept, Tiering, delete_segment},
+    sealed::Sealed,
     segment::{INDEX_ENDING, name},
     slots::Record,
 };
@@ -52,6 +57,8 @@ pub struct Options {
     pub block_bytes: usize,
     /// Number of rows at which a block is written.
     pub block_rows: u32,
+    /// Compression of blocks.
+    pub compression: Compression,
     /// Simulated room on the disk; `None` for the real one.
     #[doc(hidden)]
     pub room: Option<Room>,
@@ -66,6 +73,7 @@ impl Default for Options {
             // Large enough that its head weighs little, small enough that little is lost with it.
             block_bytes: 1 << 20,
             block_rows: 32_768,
+            compression: Compression::None,
             room: None,
         }
     }
@@ -108,7 +116,15 @@ pub(crate) struct Open {
     head: Head,
     len: u64,
     entries: Vec<Entry>,
+    /// Keys of its rows, if they have some.
+    keys: Option<KeyCollector>,
     since: i64,
+}
+
+impl Open {
+    fn describe(&self) -> Sealed {
+        Sealed { bytes: self.len, ..summed(self.head.base, &self.entries, self.keys.as_ref()) }
+    }
 }
 
 /// Writer of one shard. Rows are collected in a block, blocks are appended to the open segment.
@@ -125,11 +141,17 @@ pub struct ShardWriter {
     /// End of the last segment.
     pub(crate) follows: u64,
     pub(crate) reserved: u64,
+    /// First offset that rows may not have.
+    pub(crate) limit: u64,
     pub(crate) ahead: Record,
     pub(crate) marks: Record,
     /// Published state, except for `end`.
     pub(crate) mark: Mark,
     pub(crate) kept: VecDeque<Kept>,
+    pub(crate) listing: Listing,
+    pub(crate) tiering: Tiering,
+    /// Whether the mark of the last writer was there.
+    pub(crate) remembered: bool,
     pub(crate) open: Option<Open>,
 }
 
@@ -154,15 +176,30 @@ impl ShardWriter {
         self.mark
     }
 
+    /// Octets of the columns in all blocks that this writer has made, before compression and after it.
+    pub const fn sizes(&self) -> (u64, u64) {
+        self.block.sizes()
+    }
+
     /// Whether the block should be written before the next row is added.
     pub const fn is_full(&self) -> bool {
         self.block.bytes() >= self.options.block_bytes || self.block.rows() >= self.options.block_rows
+    }
+
+    /// Whether no row waits in the block or in a segment that is not complete.
+    pub const fn is_empty(&self) -> bool {
+        self.block.rows() == 0 && self.open.is_none()
     }
 
     /// Appends a row, one value for each column of the layout; the values of columns for offset and shard
     /// are filled in here. The row is written by [`Self::flush`]. Fails with [`Error::Row`] if the row
     /// cannot be stored.
     pub fn push(&mut self, row: &[Value<'_>]) -> Result<()> {
+        if self.next_offset() >= self.limit {
+            let problem =
+                format!("the store has not taken rows for so long that offset {} is the limit", self.limit);
+            return Err(Error::Row { shard: self.shard, column: "offset", problem });
+        }
         self.block.push(row, self.next_offset())
     }
 
@@ -223,6 +260,9 @@ impl ShardWriter {
             open.index = None;
         }
         open.entries.push(entry);
+        if let Some(keys) = &mut open.keys {
+            self.block.collect_keys(keys);
+        }
         self.next = trailer.end();
         self.block.clear();
         Ok(())
@@ -242,6 +282,7 @@ impl ShardWriter {
             base: self.next,
             follows: self.follows,
             epoch: self.epoch.into(),
+            format: format_of(self.options.compression),
         };
         let octets = head.encode(&self.layout);
         let begun = (|| {
@@ -259,7 +300,8 @@ impl ShardWriter {
             sync_folder(&self.folder)?;
         }
         let len = octets.len() as u64;
-        Ok(Open { file, path, index: Some(index), head, len, entries: Vec::new(), since: now })
+        let keys = self.layout.position("key").map(|_| KeyCollector::new());
+        Ok(Open { file, path, index: Some(index), head, len, entries: Vec::new(), keys, since: now })
     }
 
     /// Whether the open segment is large or old enough to be sealed.
@@ -282,7 +324,7 @@ impl ShardWriter {
             return delete_segment(&self.folder, open.head.base);
         }
         let blocks: Vec<_> = open.entries.iter().map(footer_block).collect();
-        let footer = open.head.encode_footer(&self.layout, &blocks);
+        let footer = open.head.encode_footer(&self.layout, &blocks, &open.describe());
         let slices = &mut [IoSlice::new(&footer)];
         let ended = match write_slices(&mut open.file, &open.path, slices, self.options.room.as_ref()) {
             Ok(()) => {
@@ -304,8 +346,16 @@ impl ShardWriter {
     fn abandon(&mut self, open: Open) {
         self.follows = self.next;
         if !open.entries.is_empty() {
-            let max_time = open.entries.iter().map(|entry| entry.max_time).max().unwrap_or(i64::MIN);
-            self.kept.push_back(Kept { base: open.head.base, end: self.next, bytes: open.len, max_time });
+            let sealed = open.describe();
+            self.kept.push_back(Kept {
+                base: open.head.base,
+                end: self.next,
+                bytes: open.len,
+                max_time: sealed.times.1,
+                local: true,
+                stored: false,
+            });
+            self.listing.add(&sealed, &self.kept);
         }
     }
 

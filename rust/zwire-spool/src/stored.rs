@@ -108,7 +108,7 @@ fn hex(octets: &[u8], text: &mut String) {
 }
 
 /// Octets of hexadecimal digits; hyphens between them are ignored.
-pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits = text.bytes().filter(|digit| *digit != b'-');
     let digits: Option<Vec<u8>> =
         digits.map(|digit| (digit as char).to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();

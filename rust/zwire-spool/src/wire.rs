@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!  0  "ZWRL" 0 0 0 0    8  first offset   16  offset after the last   24  offset after this answer
-//! 32  1: no row has these offsets, and there is no block   36  crc32c of all before
+//! 32  1: no wanted row has these offsets, and there is no block   36  crc32c of all before
 //! ```
 //!
 //! The first label tells where the answer ends, so that the next range can be requested meanwhile.
@@ -16,12 +16,13 @@ use crate::{
     layout::{GAPS, Layout, Shard, table},
     reader::{BatchLimits, Spool},
     rows::Batches,
+    select::Selection,
 };
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 use bytes::{Buf as _, Bytes};
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 /// Length of a label.
 pub const LABEL: usize = 40;
@@ -74,7 +75,12 @@ impl Label {
 impl Spool {
     /// Makes a cursor for answers from a shard.
     pub fn cursor(&self, shard: Shard) -> Result<Cursor> {
-        Ok(Cursor { spool: self.clone(), log: self.log(shard)? })
+        self.cursor_from(shard, u64::MAX)
+    }
+
+    /// Makes a cursor that begins at an offset.
+    pub(crate) fn cursor_from(&self, shard: Shard, from: u64) -> Result<Cursor> {
+        Ok(Cursor { spool: self.clone(), log: self.log(shard, from)?, selection: None })
     }
 }
 
@@ -84,23 +90,31 @@ impl Cursor {
         self.log.shard
     }
 
+    /// Leaves out segments without wanted rows from now on: answers have no blocks of them. Without a selection, all
+    /// rows are wanted.
+    pub fn select(&mut self, selection: Option<Arc<Selection>>) {
+        self.selection = selection;
+    }
+
     /// Answers with the blocks of rows `from` to `to` (exclusive): all, or the first of about `max`
     /// octets.
     pub fn answer(mut self, from: u64, to: u64, max: u64) -> Result<Answer> {
         let shard = self.log.shard;
         self.spool.check(shard, from, to)?;
         let max = max.min(MAX_ANSWER);
-        let until = if from >= to {
-            from
+        let passed = self.pass(from, to)?;
+        let until = if passed >= to {
+            passed
         } else {
-            match self.locate(from, to)? {
+            match self.locate(passed, to)? {
                 Place::Hole(end) => end.min(to),
                 Place::Block(_) => {
-                    let (mut bytes, mut until) = (0, from);
-                    for entry in self.from(from).iter().take(MAX_BLOCKS).take_while(|entry| entry.first < to)
+                    let (mut bytes, mut until) = (0, passed);
+                    for entry in
+                        self.from(passed).iter().take(MAX_BLOCKS).take_while(|entry| entry.first < to)
                     {
                         bytes += entry.len;
-                        if until > from && bytes > max {
+                        if until > passed && bytes > max {
                             break;
                         }
                         until = entry.end();
@@ -109,7 +123,7 @@ impl Cursor {
                 }
             }
         };
-        Ok(Answer { cursor: self, next: from, until })
+        Ok(Answer { cursor: self, next: from, passed, until })
     }
 }
 
@@ -117,6 +131,8 @@ impl Cursor {
 pub struct Answer {
     cursor: Cursor,
     next: u64,
+    /// Offset before which no rows are wanted.
+    passed: u64,
     until: u64,
 }
 
@@ -128,6 +144,11 @@ impl Answer {
             return Ok(None);
         }
         let (next, until) = (self.next, self.until);
+        if next < self.passed {
+            self.next = self.passed;
+            let label = Label { first: next, end: self.passed, until, hole: true };
+            return Ok(Some((label, Buffer::from_vec(Vec::<u8>::new()))));
+        }
         let (first, end, octets, hole) = match self.cursor.locate(next, until)? {
             Place::Hole(end) => (next, end.min(until), Buffer::from_vec(Vec::<u8>::new()), true),
             Place::Block(entry) if entry.len > MAX_BLOCK => {
@@ -136,7 +157,10 @@ impl Answer {
                     self.cursor.log.shard, entry.len
                 )));
             }
-            Place::Block(entry) => (entry.first, entry.end(), self.cursor.octets(&entry)?, false),
+            Place::Block(entry) => {
+                let (entry, octets) = self.cursor.fetch(entry, (next, until))?;
+                (entry.first, entry.end(), octets, false)
+            }
         };
         self.next = end;
         Ok(Some((Label { first, end, until: until.max(end), hole }, octets)))
@@ -183,6 +207,11 @@ impl Receiver {
         };
         let batches = Batches::new(shard, layout, range, columns, limits)?;
         Ok(Self { batches, from: PathBuf::from(from), failed: None })
+    }
+
+    /// Leaves out rows that are not wanted. Fails with [`Error::Usage`] if rows have no keys, and some are wanted.
+    pub fn select(&mut self, selection: Arc<Selection>) -> Result<()> {
+        self.batches.select(selection)
     }
 
     /// Schema of the batches.

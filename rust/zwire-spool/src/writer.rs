@@ -13,7 +13,6 @@ use crate::{
 use std::{
     collections::BTreeMap,
     fs::{self, File, TryLockError},
-    io,
     path::{Path, PathBuf},
 };
 
@@ -28,6 +27,35 @@ pub struct Wanted {
     pub shards: u32,
     /// Assignment of messages to shards.
     pub rule: Rule,
+}
+
+impl Wanted {
+    /// Description of a new spool, made at a time in microseconds since 1970.
+    pub fn meta(&self, id: SpoolId, now: i64) -> Meta {
+        let Self { layout, shards, rule } = self.clone();
+        let (created, epoch, boot, clean) = (now, 0, String::new(), true);
+        Meta { id, layout, shards, rule, created, epoch, boot, clean }
+    }
+
+    /// Checks that an existing spool is as wanted. Fails with [`Error::Mismatch`] if not; `place` is named there.
+    pub fn check(&self, meta: &Meta, place: &Path) -> Result<()> {
+        let differs = |problem: String| Err(Error::Mismatch { path: place.to_owned(), problem });
+        if meta.shards != self.shards {
+            return differs(format!("this spool has {} shards, not {}", meta.shards, self.shards));
+        }
+        if meta.rule != self.rule {
+            return differs(format!("this spool has the shard rule {:?}, not {:?}", meta.rule, self.rule));
+        }
+        if meta.layout != self.layout {
+            let names = |layout: &Layout| {
+                let names: Vec<_> =
+                    (0..layout.columns.len()).map(|position| layout.read_column(position).name).collect();
+                format!("{} ({})", layout.table.name, names.join(", "))
+            };
+            return differs(format!("this spool has {}, not {}", names(&meta.layout), names(&self.layout)));
+        }
+        Ok(())
+    }
 }
 
 /// Record of one or more messages that are not in the spool.
@@ -93,22 +121,12 @@ impl Writer {
         let boot = boot_id();
         let (mut meta, left) = match Meta::read(dir)? {
             Some(meta) => {
-                same(dir, &meta, wanted)?;
+                wanted.check(&meta, dir)?;
                 let whole = meta.clean || (meta.boot == boot && !boot.is_empty());
                 (meta, if whole { Left::Whole } else { Left::Torn })
             }
             None => {
-                let Wanted { layout, shards, rule } = wanted.clone();
-                let meta = Meta {
-                    id,
-                    layout,
-                    shards,
-                    rule,
-                    created: now,
-                    epoch: 0,
-                    boot: String::new(),
-                    clean: true,
-                };
+                let meta = wanted.meta(id, now);
                 if dir.join(recover::MARKS).exists() {
                     let problem = "has segments of a spool, and no meta.json".to_owned();
                     return Err(Error::BadFile { path: dir.to_owned(), problem });
@@ -182,7 +200,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     match (file.metadata(), fs::metadata(path)) {
         (Ok(open), Ok(there)) => (open.dev(), open.ino()) == (there.dev(), there.ino()),
-        (_, Err(error)) => error.kind() != io::ErrorKind::NotFound,
+        (_, Err(error)) => error.kind() != std::io::ErrorKind::NotFound,
         (Err(_), _) => true,
     }
 }
@@ -191,25 +209,6 @@ fn is_at(file: &File, path: &Path) -> bool {
 #[cfg(not(unix))]
 fn is_at(_file: &File, path: &Path) -> bool {
     path.exists()
-}
-
-fn same(dir: &Path, meta: &Meta, wanted: &Wanted) -> Result<()> {
-    let differs = |problem: String| Err(Error::Mismatch { path: dir.to_owned(), problem });
-    if meta.shards != wanted.shards {
-        return differs(format!("this spool has {} shards, not {}", meta.shards, wanted.shards));
-    }
-    if meta.rule != wanted.rule {
-        return differs(format!("this spool has the shard rule {:?}, not {:?}", meta.rule, wanted.rule));
-    }
-    if meta.layout != wanted.layout {
-        let names = |layout: &Layout| {
-            let names: Vec<_> =
-                (0..layout.columns.len()).map(|position| layout.read_column(position).name).collect();
-            format!("{} ({})", layout.table.name, names.join(", "))
-        };
-        return differs(format!("this spool has {}, not {}", names(&meta.layout), names(&wanted.layout)));
-    }
-    Ok(())
 }
 
 impl Shards {

@@ -2,5 +2,6 @@
 
 mod hostile;
 mod ranges;
+mod selected;
 mod support;
 mod written;

@@ -216,9 +216,9 @@ fn a_segment_that_cannot_be_read_is_passed_over_and_planned_around() {
     }
     assert_eq!(read(&spool, base(2), 200).unwrap().len() as u64, 200 - base(2));
     let (start, end) = ([(0, base(1) + 1)].into(), [(0, base(2) + 1)].into());
-    let parts = spool.split(&start, &end, 2).unwrap();
+    let parts = spool.split(&start, &end, 2, None).unwrap();
     assert_eq!((parts[0].start, parts.last().unwrap().stop), (base(1) + 1, base(2) + 1));
-    spool.walk(&start, &end, None, Some(1)).unwrap();
+    spool.walk(&start, &end, (None, Some(1)), None).unwrap();
     // With the file removed, the result is the same.
     fs::remove_file(&segments[1]).unwrap();
     assert_eq!(read(&spool, 0, 200).unwrap_err().resumes(), Some(base(2)));
