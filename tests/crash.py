@@ -134,7 +134,7 @@ class Crash:
 
     def _start_spooler(self):
         more = ("--shards", "2", "--segment", "200k", "--connect", self.endpoint)
-        command = ("-m", "zwire", "spool", "--dir", self.spool, "k/**", *more)
+        command = ("-m", "zwire", "spool", "keep", "--dir", self.spool, "k/**", *more)
         self.spooler = Tree(self._log_of("spooler"), *command)
 
     def _start_query(self):
