@@ -1,0 +1,1 @@
+"""Bridges between Zenoh and other protocols."""
