@@ -1,7 +1,8 @@
 """Names, types and units of the numbers in ``stats()`` of sessions, ZRE nodes and ZMTP sockets.
 
 Counting takes no lock per message. A counter rises as long as its session is open, across reconnections of
-links; a gauge is the present value. :data:`SESSION` and :data:`NODE` describe each number in a sentence.
+links; a gauge is the present value. :data:`SESSION`, :data:`NODE`, :data:`SPOOL` and :data:`SPOOLER` describe
+each number in a sentence.
 """
 
 from __future__ import annotations
@@ -9,8 +10,12 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, NotRequired, TypedDict
 
 __all__ = [
+    "MQTT",
     "NODE",
     "SESSION",
+    "SINK",
+    "SPOOL",
+    "SPOOLER",
     "LaneStats",
     "LinkStats",
     "NodeStats",
@@ -18,11 +23,18 @@ __all__ = [
     "SessionStats",
     "SocketStats",
     "Stat",
+    "Table",
 ]
 
 
 class Stat(NamedTuple):
-    """The description of one number."""
+    """The description of one number.
+
+    ::
+
+        sent = stats.SESSION["session.pushes_sent"]
+        print(sent.kind, sent.unit)  # counter messages
+    """
 
     kind: Literal["counter", "gauge"]
     """Whether the number only rises."""
@@ -33,7 +45,14 @@ class Stat(NamedTuple):
 
 
 class LaneStats(TypedDict):
-    """The traffic of one lane of a link: messages of one priority, or all if the link has no priorities."""
+    """The traffic of one lane of a link: messages of one priority, or all if the link has no priorities.
+
+    ::
+
+        client = zenoh.open({"mode": "client", "connect/endpoints": session.listening()})
+        (link,) = session.stats()["per_link"]
+        print(link["lanes"]["data"]["waiting_bytes"])  # 0
+    """
 
     tx_messages: int
     """Network messages that were queued."""
@@ -48,7 +67,14 @@ class LaneStats(TypedDict):
 
 
 class LinkStats(TypedDict):
-    """An open link."""
+    """An open link.
+
+    ::
+
+        client = zenoh.open({"mode": "client", "connect/endpoints": session.listening()})
+        (link,) = session.stats()["per_link"]
+        print(link["whatami"], link["zid"] == str(client.zid()))  # client True
+    """
 
     zid: str | None
     """Id of the node at the other end; None for a multicast group."""
@@ -96,7 +122,15 @@ class LinkStats(TypedDict):
 
 
 class QueueStats(TypedDict):
-    """The queue between the network and one subscriber or queryable."""
+    """The queue between the network and one subscriber or queryable.
+
+    ::
+
+        subscriber = session.declare_subscriber("demo/**")
+        session.put("demo/a", "x")
+        (queue,) = session.stats()["per_subscriber"]
+        print(queue["key_expr"], queue["waiting"])  # demo/** 1
+    """
 
     key_expr: str
     """The key expression of the declaration."""
@@ -163,6 +197,11 @@ SessionStats = TypedDict(
         "node.unknown_requests": NotRequired[int],
         "node.ignored": NotRequired[int],
         "node.matching_waits": NotRequired[int],
+        "authoriser.asked": int,
+        "authoriser.denied": int,
+        "authoriser.timed_out": int,
+        "authoriser.raised": int,
+        "authoriser.cached": int,
         "gossip.refused": int,
         "link.tx_bytes": int,
         "link.tx_messages": int,
@@ -175,6 +214,9 @@ SessionStats = TypedDict(
         "link.tx_unlent": int,
         "link.rx_borrowed": int,
         "lending.pool_full": int,
+        "lending.borrowed": int,
+        "lending.held": int,
+        "lending.stale": int,
         "lending.failed.unreachable": int,
         "lending.failed.user": int,
         "lending.failed.timed_out": int,
@@ -263,6 +305,17 @@ SESSION: dict[str, Stat] = {
     "node.matching_waits": _messages(
         "Messages after which a link was left unread for a while: it had used its time for matching keys."
     ),
+    "authoriser.asked": Stat("counter", "questions", "Questions to the authoriser."),
+    "authoriser.denied": Stat(
+        "counter", "questions", "Questions that the authoriser has answered with False."
+    ),
+    "authoriser.timed_out": Stat(
+        "counter", "questions", "Messages that the fall-back decided about, because no answer came in time."
+    ),
+    "authoriser.raised": Stat(
+        "counter", "questions", "Questions at which the authoriser raised an exception or returned no bool."
+    ),
+    "authoriser.cached": _messages("Messages that an earlier answer of the authoriser has decided about."),
     "gossip.refused": Stat(
         "counter",
         "nodes",
@@ -289,6 +342,16 @@ SESSION: dict[str, Stat] = {
         "counter",
         "payloads",
         "Payloads that went over links because the shared memory of the session was full.",
+    ),
+    "lending.borrowed": Stat(
+        "counter", "payloads", "Payloads of eclipse-zenoh that were delivered in the memory of their sender."
+    ),
+    "lending.held": Stat(
+        "gauge", "payloads", "Payloads of eclipse-zenoh that are held in the memory of their sender."
+    ),
+    "lending.stale": _messages(
+        "Messages dropped on the way to a receiver of copies, because their sender had taken back the"
+        " payload, which was borrowed."
     ),
     "lending.failed.unreachable": Stat(
         "counter",
@@ -348,7 +411,14 @@ SESSION: dict[str, Stat] = {
 
 
 class NodeStats(TypedDict):
-    """Keys and types of :meth:`Node.stats() <zwire.zre.Node.stats>`; :data:`NODE` describes each."""
+    """Keys and types of :meth:`Node.stats() <zwire.zre.Node.stats>`; :data:`NODE` describes each.
+
+    ::
+
+        with zre.Node("alone", beacons=False, bind="127.0.0.1", mailbox=0) as node:
+            numbers: stats.NodeStats = node.stats()
+        print(numbers["messages_in"], stats.NODE["messages_in"].kind)  # 0 counter
+    """
 
     beacons_out: int
     beacons_in: int
@@ -373,6 +443,9 @@ class NodeStats(TypedDict):
     taken_over: int
     takeovers_refused: int
     events_dropped: int
+    frames_lent: int
+    frames_unlent: int
+    frames_borrowed: int
 
 
 NODE: dict[str, Stat] = {
@@ -413,8 +486,126 @@ NODE: dict[str, Stat] = {
         "Connections refused because the peer of their UUID answers on another one, or has another key.",
     ),
     "events_dropped": Stat("counter", "events", "Events dropped because they were not taken in time."),
+    "frames_lent": Stat(
+        "counter", "frames", "Frames that peers on this host read in the memory of this process."
+    ),
+    "frames_unlent": Stat(
+        "counter",
+        "frames",
+        "Large frames that crossed the socket to peers on this host: the first ones, and those without room.",
+    ),
+    "frames_borrowed": Stat("counter", "frames", "Frames read in the memory of peers on this host."),
 }
 """The description of each number in :class:`NodeStats`."""
+
+SPOOL: dict[str, Stat] = {
+    "rows": Stat("gauge", "rows", "Rows that can be read."),
+    "bytes": Stat("gauge", "bytes", "Bytes of the segments, those of the tier included."),
+    "appended": Stat("counter", "rows", "Rows of a shard since it exists: the offset of its end."),
+    "dropped": Stat("counter", "messages", "Messages that did not get into a shard."),
+    "last_received_timestamp_seconds": Stat(
+        "gauge", "seconds", "Time at which the newest row of a shard was received."
+    ),
+    "segments": Stat("gauge", "segments", "Segments of a shard."),
+    "gaps": Stat("counter", "gaps", "Rows of the log of gaps that are kept, by reason."),
+    "missing": Stat(
+        "counter", "messages", "Messages that the kept rows of the log of gaps count, by reason."
+    ),
+    "consumer.lag_rows": Stat("gauge", "rows", "Rows that a consumer has not committed."),
+    "consumer.lag_seconds": Stat(
+        "gauge", "seconds", "Time from the arrival of the first such row to that of the newest row."
+    ),
+    "consumer.committed_timestamp_seconds": Stat(
+        "gauge", "seconds", "Time of the last commit of a consumer."
+    ),
+    "folder_bytes": Stat("gauge", "bytes", "Bytes of all files of the folder."),
+    "disk.free_bytes": Stat("gauge", "bytes", "Free bytes of the file system of the folder."),
+    "disk.size_bytes": Stat("gauge", "bytes", "Size of the file system of the folder."),
+    "tier.bytes": Stat("gauge", "bytes", "Bytes in the tier."),
+    "tier.behind_rows": Stat("gauge", "rows", "Rows that the tier does not have yet."),
+    "tier.reachable": Stat("gauge", "stores", "Whether the tier can be read."),
+}
+"""The numbers of a spool that :mod:`zwire.metrics` exports, whether a spooler runs or not."""
+
+
+SPOOLER: dict[str, Stat] = {
+    "received": _messages("Messages that came to the queue of a spooler."),
+    "dropped": _messages("Messages that found the queue of a spooler full."),
+    "waiting": Stat("gauge", "messages", "Messages in the queue of a spooler."),
+    "waiting_bytes": Stat("gauge", "bytes", "Bytes in the queue of a spooler."),
+    "rows": Stat("counter", "rows", "Rows that a spooler has written."),
+    "payload_bytes": Stat("counter", "bytes", "Bytes of payload of these rows."),
+    "raw_bytes": Stat("counter", "bytes", "Bytes of these rows with all columns, before compression."),
+    "stored_bytes": Stat(
+        "counter", "bytes", "Bytes of these rows with all columns, as they are in the files."
+    ),
+    "compression_ratio": Stat("gauge", "ratio", "Quotient of both, since the start of the spooler."),
+    "lost": _messages("Messages that are missing by the numbers of their publishers or peers."),
+    "duplicates": _messages("Messages that came more than once by these numbers."),
+    "refused": _messages("Messages too large for the spool, or given up at its end."),
+    "expired": Stat("counter", "consumers", "Consumers for which rows are no longer kept."),
+    "failing": Stat("gauge", "spoolers", "Whether the last error of a spooler persists."),
+    "tier.behind_segments": Stat("gauge", "segments", "Sealed segments that are not in the tier yet."),
+    "tier.behind_bytes": Stat("gauge", "bytes", "Bytes of sealed segments that are not in the tier yet."),
+    "tier.uploaded_bytes": Stat("counter", "bytes", "Bytes that a spooler has put into the tier."),
+    "tier.merged_segments": Stat(
+        "counter", "segments", "Small segments in the tier that a spooler has merged into larger ones."
+    ),
+    "tier.orphans": Stat(
+        "counter", "objects", "Objects of interrupted uploads in the tier that a spooler has deleted."
+    ),
+    "tier.failures": Stat("counter", "attempts", "Attempts to use the tier that have failed."),
+    "tier.failing": Stat("gauge", "stores", "Whether the last attempt to use the tier has failed."),
+    "lease.holding": Stat("gauge", "spoolers", "Whether a spooler of a shared spool is the one that writes."),
+    "lease.shards": Stat("gauge", "shards", "Shards that a spooler of a spread spool writes."),
+    "lease.epoch": Stat("gauge", "epochs", "Number of the lease of a shared spool, as far as known."),
+    "lease.takeovers": Stat(
+        "counter", "takeovers", "Times that a spooler has begun to write a shared spool."
+    ),
+    "standby.messages": Stat("gauge", "messages", "Messages that wait until the tier has them."),
+    "standby.bytes": Stat("gauge", "bytes", "Bytes of messages that wait until the tier has them."),
+    "standby.dropped": _messages("Messages that found no room while another spooler writes."),
+}
+"""The numbers of a spooler that :mod:`zwire.metrics` exports; its ``stats()`` explains them."""
+
+SINK: dict[str, Stat] = {
+    "rows": Stat("counter", "rows", "Rows that a sink has appended to its table."),
+    "filtered": Stat("counter", "rows", "Rows that the key filter of a sink has left out."),
+    "commits": Stat("counter", "commits", "Transactions of a sink."),
+    "lost": Stat("counter", "rows", "Rows that were deleted or damaged before a sink read them."),
+    "lag_rows": Stat("gauge", "rows", "Rows of the spool that the table of a sink does not have yet."),
+    "lag_seconds": Stat(
+        "gauge", "seconds", "Time between the arrival of the first such row and of the newest row."
+    ),
+    "gaps": Stat("gauge", "rows", "Rows in the log of gaps of the spool that a sink reads."),
+}
+"""The description of each metric of a sink."""
+
+MQTT: dict[str, Stat] = {
+    "connected": Stat(
+        "gauge", "connections", "Whether the broker has accepted a bridge and answered its subscriptions."
+    ),
+    "connections": Stat("counter", "connections", "Connections of a bridge that the broker has accepted."),
+    "in_received": Stat("counter", "messages", "Messages from the broker."),
+    "in_put": Stat("counter", "messages", "Messages that a bridge has put into Zenoh."),
+    "in_repeated": Stat("counter", "messages", "Messages that were put once more, after a link was lost."),
+    "in_looped": Stat("counter", "messages", "Messages that came back to a bridge, and were dropped."),
+    "in_unmapped": Stat("counter", "messages", "Messages without a key, or on topics without a rule."),
+    "in_too_large": Stat("counter", "messages", "Messages above the largest packet of a bridge."),
+    "in_uncertain": Stat("counter", "messages", "Messages with QoS 2 that may be lost."),
+    "out_sent": Stat("counter", "messages", "Messages that were sent to the broker."),
+    "out_repeated": Stat("counter", "messages", "Messages that were sent once more to the broker."),
+    "out_acked": Stat("counter", "messages", "Messages that the broker has acknowledged."),
+    "out_looped": Stat("counter", "samples", "Samples that came back to a bridge, and were dropped."),
+    "out_unmapped": Stat("counter", "samples", "Samples without a topic."),
+    "out_too_large": Stat("counter", "samples", "Samples above the largest packet."),
+    "out_refused": Stat("counter", "messages", "Messages that the broker has refused."),
+    "out_expired": Stat("counter", "samples", "Samples that left a full spool unsent."),
+    "out_dropped": Stat("counter", "samples", "Samples that the queues of a bridge have dropped."),
+    "out_missing": Stat("counter", "samples", "Samples that are missing by the numbers of their publishers."),
+    "out_waiting": Stat("gauge", "samples", "Samples that wait for the broker."),
+}
+"""The description of each metric of a bridge to MQTT."""
 
 SocketStats = TypedDict(
     "SocketStats",
@@ -438,3 +629,23 @@ SocketStats = TypedDict(
 )
 """Keys and types of ``stats()`` of a socket of :mod:`zwire.zmtp`: messages, bytes, calls. All are counters
 but ``connected`` and both ``waiting``."""
+
+
+class Table:
+    """Counters of a session as a table in notebooks: ``zwire.stats.Table(session.stats())``.
+
+    Counters that are zero are left out.
+    """
+
+    def __init__(self, stats: SessionStats) -> None:
+        self.stats = stats
+
+    def __repr__(self) -> str:
+        """Return the counters that are not zero, in one line."""
+        known = {name: value for name, value in self.stats.items() if isinstance(value, int) and value}
+        return f"Table({known})"
+
+    def _repr_html_(self) -> str:
+        from zwire import _html
+
+        return _html.stats(self.stats)

@@ -152,7 +152,7 @@ def _arrow(source: Source, wanted: set[str]) -> Iterator[pa.RecordBatch]:
 
 
 def _messages(file: pa.OSFile, wanted: set[str]) -> Iterator[pa.RecordBatch]:
-    magic = file.read(8)
+    magic, cut = file.read(8), False
     if magic.startswith(b"ARROW1"):
         try:
             schema = pa.ipc.open_file(file).schema
@@ -160,6 +160,7 @@ def _messages(file: pa.OSFile, wanted: set[str]) -> Iterator[pa.RecordBatch]:
             # It is still being written, or its writer was killed: there is no footer, and what is whole is
             # a stream behind the magic.
             file.seek(8)
+            cut = True
         else:
             fields = [schema.get_field_index(name) for name in _chosen(schema.names, wanted)]
             reader = pa.ipc.open_file(file, options=pa.ipc.IpcReadOptions(included_fields=fields))
@@ -170,6 +171,8 @@ def _messages(file: pa.OSFile, wanted: set[str]) -> Iterator[pa.RecordBatch]:
         file.seek(0)
     for batch in pa.ipc.open_stream(file):
         yield batch.select(_chosen(batch.schema.names, wanted))
+    if cut:
+        raise RecordingError("the file ends early: its writer was interrupted")
 
 
 def _opened(path: Path) -> spool.Spool:

@@ -21,6 +21,12 @@ _CHUNKS = rf"{_CHUNK}(?:/{_CHUNK})*?"
 class Remap:
     """Renames keys.
 
+    ::
+
+        rename = recording.Remap({"robot/*/pose": "sim/*/pose", "robot": "real"})
+        print(rename("robot/7/pose"))  # sim/7/pose
+        print(rename("robot/7/battery"), rename("hub"))  # real/7/battery hub
+
     Args:
         rules: From old key to new key; the first rule that matches a key renames it, other keys stay. With
             wildcards (``*``, ``**``, ``$*``) the rule is for the keys that the expression includes, and
@@ -35,8 +41,12 @@ class Remap:
     """
 
     def __init__(self, rules: Mapping[str, str]) -> None:
+        self._given = dict(rules)
         self._rules = [_Rule(old, new) for old, new in rules.items()]
         self._known: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"Remap({self._given!r})"
 
     def __call__(self, key: str) -> str:
         """Return the new name of a key."""

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import errno
+import os
 import struct
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from zwire._lazy import pa, pc
+from zwire._lazy import library, pa, pc
 from zwire.columns import SAMPLE
 from zwire.errors import RecordingError
 from zwire.recording._rows import COLUMNS, arrow
-from zwire.typed._codec import library
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
     from typing import IO
 
     from mcap.reader import McapReader
     from mcap.records import Channel, Message, Schema
+    from mcap.summary import Summary
 
     from zwire.recording._files import Source
 
@@ -25,6 +27,11 @@ AT_ONCE = 1024
 """Messages of a batch: each is a Python object for a while, and a replay waits for the batch."""
 
 _BYTES = 4 << 20
+_MAGIC = b"\x89MCAP0\r\n"
+_HEAD = struct.Struct("<BQ")
+"""Opcode and length of a record."""
+_FOOTER = 2
+
 _MOST_RECORD = 1 << 30
 """Largest record read, in bytes; a damaged length must not take all memory."""
 
@@ -49,7 +56,17 @@ _PLACE = ("shard", "offset")
 
 
 class McapSchema(NamedTuple):
-    """A schema, for programs that display MCAP files."""
+    """A schema, for programs that display MCAP files.
+
+    ::
+
+        import json
+
+        pose = json.dumps({"type": "object", "properties": {"x": {"type": "number"}}})
+        schemas = {"demo.Pose": recording.McapSchema("jsonschema", pose.encode())}
+        with recording.Recorder(session, ["demo/**"], "run.mcap", schemas=schemas):
+            session.put("demo/pose", '{"x": 1.5}', encoding="application/json;demo.Pose")
+    """
 
     encoding: str
     """``protobuf``, ``jsonschema``, ``ros2msg``, ``ros2idl``, ... (MCAP: well-known schema encodings)."""
@@ -95,15 +112,112 @@ class _Whole:
         return found
 
 
-def _messages(file: IO[bytes]) -> Iterator[tuple[Schema | None, Channel, Message]]:
+def records(file: IO[bytes]) -> Iterator[tuple[int, int, int]]:
+    """Yield opcode, place and length of the contents of each whole record; the file may be moved meanwhile.
+
+    Ends behind the last whole record: at the footer, or where a record does not fit into the file.
+    """
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    if file.read(len(_MAGIC)) != _MAGIC:
+        return
+    at = len(_MAGIC)
+    while at + _HEAD.size <= size:
+        file.seek(at)
+        opcode, length = _HEAD.unpack(file.read(_HEAD.size))
+        if opcode == 0 or length > size - at - _HEAD.size:
+            return
+        yield opcode, at + _HEAD.size, length
+        at += _HEAD.size + length
+        if opcode == _FOOTER:
+            return
+
+
+def schemas(path: Path) -> dict[str, McapSchema]:
+    """Return the schemas of a file by their names, the first one of each; of a damaged one those before that.
+
+    Raises:
+        RecordingError: The file is no MCAP.
+        ImportError: mcap is not installed (``zwire[record]``).
+    """
+    library("mcap", "record")
+    found: dict[str, McapSchema] = {}
+    with path.open("rb") as opened:
+        try:
+            for schema in _said(_schemas(_Whole(opened))):  # type: ignore[arg-type]  # what readers call of a file
+                if schema is not None:
+                    found.setdefault(schema.name, McapSchema(schema.encoding, schema.data))
+        except RecordingError:
+            # A schema precedes its messages, so those of the messages that can be read are there.
+            if not found:
+                raise
+    return found
+
+
+def _schemas(file: IO[bytes]) -> Iterator[Schema | None]:
+    from mcap.reader import SeekingReader
+
+    summary = _summary(SeekingReader(file, record_size_limit=_MOST_RECORD))
+    if summary is not None and summary.schemas:
+        yield from summary.schemas.values()
+        return
+    file.seek(0)
+    for schema, _, _ in _messages(file):
+        yield schema
+
+
+def whole(path: Path) -> int:
+    """Return the number of bytes up to which a file is whole, by its records and the sums of its chunks."""
+    library("mcap", "record")
+    import zstandard
+    from mcap.data_stream import ReadDataStream
     from mcap.exceptions import McapError
+    from mcap.opcode import Opcode
+    from mcap.records import Chunk
+    from mcap.stream_reader import breakup_chunk
+
+    end, footer = 0, False
+    with path.open("rb") as file:
+        for opcode, at, length in records(file):
+            if opcode == Opcode.CHUNK:
+                if length > _MOST_RECORD:
+                    return end
+                file.seek(at)
+                try:
+                    breakup_chunk(Chunk.read(ReadDataStream(file)), validate_crc=True)
+                except (
+                    McapError,
+                    zstandard.ZstdError,
+                    RuntimeError,
+                    ValueError,
+                    KeyError,
+                    struct.error,
+                    MemoryError,
+                    OverflowError,
+                ):
+                    return end
+            end = at + length
+            footer = opcode == _FOOTER
+        if footer:
+            file.seek(end)
+            end += len(_MAGIC) if file.read(len(_MAGIC)) == _MAGIC else 0
+    return end
+
+
+def _summary(reader: McapReader) -> Summary | None:
+    from mcap.exceptions import McapError
+
+    try:
+        return reader.get_summary()
+    except (McapError, ValueError, struct.error, OSError):
+        return None  # truncated: read the file from its beginning, as far as it goes
+
+
+def _messages(file: IO[bytes]) -> Iterator[tuple[Schema | None, Channel, Message]]:
     from mcap.reader import NonSeekingReader, SeekingReader
 
     reader: McapReader = SeekingReader(file, validate_crcs=True, record_size_limit=_MOST_RECORD)
-    try:
-        summary = reader.get_summary()
-    except (McapError, ValueError, struct.error, OSError):
-        summary = None  # truncated: read the file from its beginning, as far as it goes
+    summary = _summary(reader)
     if summary is not None and summary.chunk_indexes:
         yield from reader.iter_messages()
         return
@@ -112,11 +226,11 @@ def _messages(file: IO[bytes]) -> Iterator[tuple[Schema | None, Channel, Message
     yield from reader.iter_messages(log_time_order=False)
 
 
-_Found: TypeAlias = "tuple[Schema | None, Channel, Message]"
+T = TypeVar("T")
 
 
-def _said(messages: Iterator[_Found]) -> Iterator[_Found]:
-    """Yield the same messages, with the library's errors converted."""
+def _said(messages: Iterator[T]) -> Iterator[T]:
+    """Yield the same messages or schemas, with the library's errors converted."""
     import zstandard
     from mcap.exceptions import EndOfFile, McapError
 
@@ -268,8 +382,17 @@ class McapWriter:
         self._counts: dict[int, int] = {}
         self.rows = 0
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Write the rows of a batch of samples."""
+    def write(self, batch: pa.RecordBatch, *, skip: bool = False) -> int:
+        """Write the rows of a batch of samples; return how many were left out.
+
+        Args:
+            batch: The rows.
+            skip: Leave out rows that have no channel, when the file has no more. Without, they are an error.
+
+        Raises:
+            RecordingError: A row has no place in the file; those before it are written.
+        """
+        refused = 0
         cells = {name: batch.column(name) for name in COLUMNS if name not in _PLACE}
         for name in ("timestamp", "recv_ts"):
             cells[name] = cells[name].cast("int64")
@@ -285,7 +408,12 @@ class McapWriter:
             if logged is None:
                 raise self._unfit(key, "neither recv_ts nor timestamp is set, and MCAP needs one")
             identity = (key, made is not None, *same)
-            channel = self._channels.get(identity) or self._channel(identity)
+            channel = self._channels.get(identity)
+            if channel is None:
+                if skip and len(self._channels) >= _MOST_CHANNELS:
+                    refused += 1
+                    continue
+                channel = self._channel(identity)
             count = self._counts[channel] = self._counts[channel] + 1
             self._writer.add_message(
                 channel_id=channel,
@@ -295,6 +423,7 @@ class McapWriter:
                 sequence=(count if number is None else number) & 0xFFFF_FFFF,
             )
             self.rows += 1
+        return refused
 
     def _channel(self, identity: tuple[object, ...]) -> int:
         key, timed, *same = identity
@@ -328,6 +457,14 @@ class McapWriter:
             encoding, data = self._known.get(name, ("", b""))
             self._schemas[name] = self._writer.register_schema(name=name, encoding=encoding, data=data)
         return self._schemas[name]
+
+    def flush(self) -> None:
+        """End the chunk, and give all rows to the system, so that the end of the process loses none."""
+        self._writer.flush()  # type: ignore[no-untyped-call]  # the library says no type here
+
+    def note(self, name: str, fields: dict[str, str]) -> None:
+        """Write a record of metadata."""
+        self._writer.add_metadata(name, fields)
 
     def close(self) -> None:
         """Write index and summary."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 from zwire._lazy import pa, pc
 from zwire._rows import KeyFilter
 from zwire.columns import SAMPLE
+from zwire.errors import RecordingError, SpoolCorrupt
 from zwire.recording._files import FORMATS, expand, needed
 from zwire.recording._rows import COLUMNS, arrow, conformed, rising, times
 
@@ -22,7 +23,21 @@ When: TypeAlias = "dt.datetime | float | None"
 
 
 class ReadOptions(TypedDict, total=False):
-    """Options of :func:`read` by keyword."""
+    """Options of :func:`read` by keyword.
+
+    ::
+
+        minute: recording.ReadOptions = {
+            "keys": ["demo/**"],
+            "start": 0,
+            "stop": 60,
+            "columns": ["key", "payload"],
+        }
+        with recording.Recorder(session, ["**"], "run.mcap"):
+            session.put("demo/a", "x")
+            session.put("other/a", "y")
+        print(sum(batch.num_rows for batch in recording.read("run.mcap", **minute)))  # 1
+    """
 
     format: str | None
     columns: Iterable[str] | None
@@ -30,6 +45,7 @@ class ReadOptions(TypedDict, total=False):
     start: When
     stop: When
     link: str | None
+    whole: bool
 
 
 class Recording:
@@ -53,9 +69,14 @@ class Recording:
         self._keys = KeyFilter(expressions) if expressions else None
         self._start, self._stop = options.get("start"), options.get("stop")
         self._link = link
-        self._streams = [stream for source in sources for stream in expand(Path(source), format)]
+        self._whole = options.get("whole", False)
+        self._sources = [str(source) for source in sources]
+        self._streams = [stream for source in self._sources for stream in expand(Path(source), format)]
         if not self._streams:
             raise ValueError("no source given")
+
+    def __repr__(self) -> str:
+        return f"<Recording of {', '.join(self._sources)}>"
 
     @property
     def schema(self) -> pa.Schema:
@@ -108,9 +129,16 @@ class Recording:
 
     def _stream(self, files: list[Source]) -> Iterator[pa.RecordBatch]:
         for source in files:
-            for batch in source.read(self._wanted):
+            for batch in self._source(source):
                 if batch.num_rows:
                     yield conformed(batch, columns=self._read)
+
+    def _source(self, source: Source) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from source.read(self._wanted)
+        except (RecordingError, SpoolCorrupt):
+            if not self._whole:
+                raise
 
 
 def read(*sources: str | PathLike[str], **options: Unpack[ReadOptions]) -> Recording:
@@ -130,7 +158,8 @@ def read(*sources: str | PathLike[str], **options: Unpack[ReadOptions]) -> Recor
             (without a zone: of local time) or seconds from the beginning of the recording; the time of a row
             is its ``recv_ts``, or else its ``timestamp``, and rows without any are left out if a time is
             given. ``stop``: the end of the times (exclusive). ``link``: origin of the samples, with
-            ``*`` for any text: ``tcp/10.0.0.7:*``, in a capture ``10.0.0.7:*``.
+            ``*`` for any text: ``tcp/10.0.0.7:*``, in a capture ``10.0.0.7:*``. ``whole``: read damaged files
+            up to their damage, and go on with the other files (false); :func:`damage` finds them.
 
     Returns:
         The recording; iterating over it yields record batches of pyarrow with the columns of
@@ -138,7 +167,7 @@ def read(*sources: str | PathLike[str], **options: Unpack[ReadOptions]) -> Recor
 
     Raises:
         RecordingError: A file is no recording, or, while iterating, is damaged: rows before the damage come
-            first. The same goes for a file of a killed writer.
+            first. The same goes for a file of a killed writer. With ``whole``, damage is no error.
         ImportError: pyarrow or mcap are missing (``zwire[arrow]``, ``zwire[record]``).
         SpoolError: A path is no spool, or the spool is damaged.
         OSError: A file cannot be read.

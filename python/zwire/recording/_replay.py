@@ -48,7 +48,15 @@ class Replayed(NamedTuple):
 
 
 class ReplayOptions(TypedDict, total=False):
-    """Options of a replay by keyword."""
+    """Options of a replay by keyword.
+
+    ::
+
+        fast: recording.ReplayOptions = {"rate": None, "remap": {"demo": "again"}}
+        with recording.Recorder(session, ["demo/**"], "run.mcap"):
+            session.put("demo/a", "x")
+        print(recording.replay(session, recording.read("run.mcap"), **fast).rows)  # 1
+    """
 
     rate: float | None
     loop: int | None

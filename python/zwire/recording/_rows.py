@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from zwire._lazy import pa, pc
+from zwire._lazy import library, pa, pc
 from zwire._rows import unique
 from zwire.columns import SAMPLE, renamed
 from zwire.errors import RecordingError
-from zwire.typed import _codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,7 +21,7 @@ _CONGESTION = {name: name for name in ("drop", "block", "block_first")}
 
 def arrow() -> Any:  # noqa: ANN401 - pyarrow
     """Import pyarrow; on failure the error names the extra."""
-    return _codec.library("pyarrow", "arrow")
+    return library("pyarrow", "arrow")
 
 
 def conform(

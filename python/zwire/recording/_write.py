@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from zwire.recording._mcap import McapSchema
 
-_WRITTEN = ("parquet", "arrow", "mcap")
+WRITTEN = ("parquet", "arrow", "mcap")
 
 _GROUP_ROWS, _GROUP_BYTES = 1 << 17, 64 << 20
 """Limits of a row group of Parquet; up to so much is held in memory until it is written."""
 
-_NOT_IN_MCAP = ("attachment", "shard", "offset")
+NOT_IN_MCAP = ("attachment", "shard", "offset")
 
 
 class Written(NamedTuple):
@@ -72,8 +72,8 @@ def write(
         ValueError: A column or format is unknown.
     """
     form = format or by_name(Path(path))
-    if form not in _WRITTEN:
-        raise ValueError(f"format must be one of {', '.join(_WRITTEN)}, not {format or Path(path).name!r}")
+    if form not in WRITTEN:
+        raise ValueError(f"format must be one of {', '.join(WRITTEN)}, not {format or Path(path).name!r}")
     if columns is not None and form == "mcap":
         raise ValueError("columns cannot be chosen: MCAP has all that it has a place for")
     arrow()
@@ -87,7 +87,7 @@ def write(
             put(batch)
             count += batch.num_rows
             size += payload_bytes(batch)
-            for name in _NOT_IN_MCAP if form == "mcap" else ():
+            for name in NOT_IN_MCAP if form == "mcap" else ():
                 column = batch.column(name)
                 if len(column) > column.null_count:
                     lost[name] = lost.get(name, 0) + len(column) - column.null_count
@@ -97,14 +97,14 @@ def write(
 @contextmanager
 def _parquet(path: Any, rows: pa.Schema, compress: bool) -> Iterator[Callable[[Any], Any]]:  # noqa: ANN401
     with pq.ParquetWriter(path, rows, compression="zstd" if compress else "none") as writer:
-        group = _Group(writer)
+        group = Group(writer)
         try:
             yield group.add
         finally:
             group.write()
 
 
-class _Group:
+class Group:
     """Batches collected for a row group of Parquet: each has statistics and pages of every column."""
 
     def __init__(self, writer: pq.ParquetWriter) -> None:
