@@ -57,14 +57,6 @@ def spark(tmp_path_factory):
     session.stop()
 
 
-@pytest.fixture
-def pushing(spark, filters):
-    """A Spark session that passes its filters to sources."""
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    yield spark
-    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-
-
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory):
     """The address of a master that two workers have registered with, and their processes."""
@@ -80,19 +72,6 @@ def functions_travel_by_value(request):
     cloudpickle.register_pickle_by_value(request.module)
     yield
     cloudpickle.unregister_pickle_by_value(request.module)
-
-
-@pytest.fixture
-def filters():
-    """The filters that Spark passes, by name; only PySpark 4.0 passes none."""
-    import pyspark
-    from pyspark.sql import datasource
-
-    if pyspark.__version__.startswith("4.0."):
-        with pytest.raises(ImportError) as refused:
-            from pyspark.sql.datasource import Filter  # noqa: F401 - whether it is there
-        pytest.skip(f"PySpark {pyspark.__version__}: {refused.value}")
-    return datasource
 
 
 @pytest.fixture

@@ -116,6 +116,37 @@ spark.stop()
 """
 
 
+# The recipe of the guide: the function runs in a Python process of the server.
+BATCHES = """
+import sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+from zwire import sink
+
+folder, spooled = sys.argv[1:]
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+assert "connect" in type(spark).__module__, type(spark)
+
+def write(batch, number):
+    from zwire import sink
+    sink.delta(folder + "/lake").write(batch.toArrow(), name="levels", number=number)
+
+kept = spark.readStream.format("zwire").options(startingOffsets="earliest", maxRowsPerTrigger="60")
+for _ in range(2):
+    query = kept.load(spooled).writeStream.foreachBatch(write).trigger(availableNow=True)
+    query = query.option("checkpointLocation", folder + "/checkpoint").start()
+    assert query.awaitTermination(120)
+    assert query.exception() is None, query.exception()
+    # As after a crash between the write and the note of it: Spark repeats the last batch.
+    for note in Path(folder, "checkpoint", "commits").glob("*1*"):
+        note.unlink()
+rows = sink.delta(folder + "/lake").to_arrow()
+assert sorted(map(int, rows.column("payload").to_pylist())) == list(range(100)), rows.num_rows
+print("done")
+spark.stop()
+"""
+
+
 def run(script, *arguments, folder):
     result = subprocess.run(
         [sys.executable, "-c", script, *map(str, arguments)],
@@ -167,3 +198,12 @@ def test_streams_of_spools_and_sinks_go_through_connect(endpoint, client, collec
     assert sorted(int(sample.payload.to_bytes()) for sample in came) == list(range(100))
     shouts = [event.content for event in listener.recv_many(1000, 5) if event.type == "SHOUT"]
     assert sorted(shouts) == sorted([b"%d" % number] for number in (*range(100), *range(10)))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_batches_of_a_stream_are_in_a_table_once_through_connect(tmp_path):
+    with spool.Appender(tmp_path / "spool") as appender:
+        for number in range(100):
+            appender.append(key=f"robot/{number % 5}", payload=str(number))
+    run(BATCHES, tmp_path, tmp_path / "spool", folder=tmp_path)

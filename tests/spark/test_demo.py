@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from zwire import spool
+
 SMALL = ["--processes", "2", "--robots", "2", "--seconds", "1"]
 
 # A subscriber that misses one message, and a demo that has to notice.
@@ -86,7 +88,7 @@ def test_the_whole_road(start, tmp_path):
     assert "nothing was lost" in out.splitlines()[-1]
 
     counts = json.loads((tmp_path / "out" / "counts.json").read_text())
-    assert list(counts) == ["sent", "received", "into hub", "out of hub", "came back"]
+    assert list(counts) == ["sent", "received", "in the tier", "into hub", "out of hub", "came back"]
     sent = counts["sent"]
     assert all(station == sent for station in counts.values())
     assert set(sent) == {"0", "1"}
@@ -95,6 +97,12 @@ def test_the_whole_road(start, tmp_path):
     assert (tmp_path / "out" / "fleet.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "out" / "hub.pcap").stat().st_size > 1_000_000
     assert (tmp_path / "out" / "spark.log").exists()
+    # The host of the spooler is lost, with its folder; the tier is what Spark has read.
+    assert "the host of the spooler is lost" in out
+    # Three kinds of each of the four robots, and a result; the hub has lost none with its life.
+    assert "it runs again with 16 of 16 values" in out
+    assert out.count(" 4 values") == 4
+    assert sum(spool.open(f"file://{tmp_path}/out/tier").end().values()) == 448
 
 
 @pytest.mark.long

@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 import snippets
+from zwire import spool
 
 HERE = "tests/spark/test_guide.py"
 
@@ -41,10 +42,18 @@ def test_the_examples_of_the_guide_run(spark, endpoint, client, folder, tmp_path
     queryable.undeclare()
 
 
-def test_the_example_of_the_readme_runs(spark, endpoint, folder):
+def test_the_example_of_the_first_page_runs(spark, endpoint, folder):
     values = spark.createDataFrame([("a/b", b"1")], "key string, payload binary")
     questions = spark.createDataFrame([("a/*",)], "selector string")
-    run("README.md", spark=spark, config=endpoint, folder=folder, values=values, questions=questions)
+    run("docs/index.md", spark=spark, endpoint=endpoint, folder=folder, values=values, questions=questions)
+
+
+def test_the_recipe_for_lakehouses_runs(spark, tmp_path):
+    with spool.Appender(tmp_path / "spool") as appender:
+        for number in range(100):
+            appender.append(key=f"robot/{number % 5}", payload=str(number))
+    names = {"place": str(tmp_path / "lake"), "checkpoint": str(tmp_path / "checkpoint")}
+    run("docs/guide/lakehouse.md", spark=spark, spooled=str(tmp_path / "spool"), **names)
 
 
 def test_the_example_of_the_quick_start_runs(spark, endpoint):

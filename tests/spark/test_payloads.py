@@ -18,7 +18,7 @@ from pyspark.sql import types as t
 import zwire.spark as zs
 from zwire.errors import PayloadError
 from zwire.spark import _types
-from zwire.spark._payloads import _apply, _cdr, _msg, _protobuf, _trees
+from zwire.spark._payloads import _apply, _msg, _protobuf, _trees
 from zwire.typed._tree import Misfit
 
 # ---- CDR, as rosbags 0.11.9 writes it ---------------------------------------------------------------
@@ -102,24 +102,39 @@ JOINTS_VALUES = [
 ]
 
 
+def cdr_reader(record, names):
+    """Return a function that reads one payload as the values of its columns."""
+    columns = _apply.Columns(record, names)
+
+    def read(payload):
+        arrays, errors = columns.read(pa.array([payload], pa.binary()))
+        if errors[0].is_valid:
+            assert not any(array[0].is_valid for array in arrays)
+            raise Misfit(errors[0].as_py())
+        return [array[0].as_py() for array in arrays]
+
+    return read
+
+
 @pytest.mark.parametrize("payload", [ALL_LITTLE, ALL_BIG])
 def test_cdr_of_every_type(payload):
     record = _msg.parse(ALL, "test/msg/All")
     names = [name for name, _ in record.fields]
     assert names == list(ALL_VALUES)
     payload = bytes.fromhex(payload)
-    assert _cdr.cdr_reader(record, names)(payload) == list(ALL_VALUES.values())
-    assert _cdr.cdr_reader(record, ["big", "b"])(payload) == [ALL_VALUES["big"], True]
+    assert cdr_reader(record, names)(payload) == list(ALL_VALUES.values())
+    assert cdr_reader(record, ["big", "b"])(payload) == [ALL_VALUES["big"], True]
     schema = _msg.schema_of(record)
     for field in schema:
-        pa.array([ALL_VALUES[field.name]], _types.arrow_type(field.dataType))
+        made, _ = _apply.Columns(record, [field.name]).read(pa.array([payload], pa.binary()))
+        assert made[0].type == _types.arrow_type(field.dataType)
     kinds = {field.name: field.dataType.simpleString() for field in schema}
     assert (kinds["u8"], kinds["u16"], kinds["u32"], kinds["u64"]) == ("smallint", "int", "bigint", "bigint")
     assert (kinds["blob"], kinds["points"]) == ("binary", "array<struct<x:float,label:string>>")
 
 
 def test_every_cut_and_flip_of_cdr_is_an_error_or_values():
-    read = _cdr.cdr_reader(_msg.parse(JOINTS), ["header", "name", "position", "velocity", "effort"])
+    read = cdr_reader(_msg.parse(JOINTS), ["header", "name", "position", "velocity", "effort"])
     assert read(JOINTS_LITTLE) == JOINTS_VALUES
     for end in range(len(JOINTS_LITTLE)):
         with pytest.raises(Misfit):

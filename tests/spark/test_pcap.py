@@ -1,23 +1,22 @@
-"""Captures as a table: what the applications said, whatever filter Spark hands over, in bounded memory."""
+"""Captures as a table: what the applications said, whatever is selected, in bounded memory."""
 
 import os
-import pickle
 import shutil
 import subprocess
 import sys
 from collections import Counter, namedtuple
-from datetime import UTC, datetime
+from datetime import UTC
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException, PythonException
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
 import truth
 import zwire.spark as zs
 from truth import ALL, CAPTURES, missing, path
 from zwire import capture
-from zwire.spark.sources import _filters, _pcap
+from zwire.spark.sources import _pcap
 
 HERE = str(CAPTURES)
 
@@ -73,47 +72,7 @@ def test_all_columns_are_those_of_the_decoder(spark):
         assert found[path(name)] == pa.Table.from_batches(batches).to_pylist(), name
 
 
-FILTERS = [
-    "key = '{a}' or priority is null",  # stays with Spark
-    "not (key <=> '{a}') and key not in ('{b}') and not (priority >= 6)",
-    "key <=> null and message != 'push'",
-    "key in ('{a}', '{b}') and priority in (1, 5) and not express",
-    "key not in ('{a}', null)",
-    "key > '{b}' and key <= 'x' and key like '%o%' and not (key like '%e')",
-    "size(content) > 0 and ts < timestamp'{middle}' and ts > timestamp_ntz'2020-01-01'",
-    "sn > 100 and sn < 4000000000 and payload > x'40' and payload != x'41' and ts >= timestamp'{middle}'",
-    "file not like '%query%' and kind = 'put' and length(payload) > 10",
-]
-
-
-def test_filters_that_are_taken_are_exact(pushing):
-    """Each filter once in Spark and once here, on the same rows."""
-    names = ["query", "pubsub-basic", "zre-v2-chat"]
-    paths = [path(name) for name in names]
-    rows = read(pushing).load(paths).cache()
-    a, b, *_ = sorted(row.key for row in rows.select("key").distinct().collect() if row.key)
-    middle = rows.agg(f.percentile_approx("ts", 0.5)).first()[0]
-    filters = [text.format(a=a, b=b, middle=middle, file=paths[0]) for text in FILTERS]
-    totals = ("count(*)", "bit_xor(xxhash64(ts, src, sn, key))")
-    wanted = rows.selectExpr(
-        [f"{total} filter (where {each})" for each in filters for total in totals]
-    ).first()
-    for number, each in enumerate(filters):
-        whole = read(pushing, pushdown="true", minPartitions=1).load(paths)
-        found = whole.where(each).selectExpr(*totals).first()
-        assert tuple(found) == tuple(wanted[2 * number : 2 * number + 2]), each
-    assert len(set(wanted)) > 9, "most of them let the same rows through"
-    rows.unpersist()
-
-
-def test_the_guide_still_has_to_warn_of_push_down(pushing):
-    """Spark uses what it has pushed down for other queries of the same DataFrame, too."""
-    frame = read(pushing, pushdown="true").load(path("query"))
-    assert frame.where("message = 'request'").count() < 181
-    assert frame.count() < 181, "Spark has mended it: so may the guide"
-
-
-def test_options_filter_without_push_down(spark):
+def test_options_filter(spark):
     rows = read(spark).load(path("query")).cache()
     middle = rows.agg(f.percentile_approx("ts", 0.5)).first()[0]
     key = rows.where("message = 'response' and kind = 'put'").first().key
@@ -133,56 +92,10 @@ def test_options_filter_without_push_down(spark):
 
 def test_options_never_hide_what_could_not_be_decoded(spark, tmp_path):
     (tmp_path / "bad.pcap").write_bytes(b"no capture at all")
-    frame = read(spark, keyexpr="a/*", messages="push", startingTimestamp="2026-01-01").load(str(tmp_path))
-    assert frame.first().message == "error"
-
-
-def pushed(frame):
-    """The filters that Spark still applies, according to the plan."""
-    plan = frame._jdf.queryExecution().executedPlan().toString()
-    return [line for line in plan.splitlines() if "Filter " in line]
-
-
-def test_what_is_taken_is_not_done_again(pushing):
-    frame = read(pushing, pushdown="true").load(path("query"))
-    taken = (
-        "ts > timestamp'2020-01-01' and key like 'a%' and message = 'push' and kind = 'put' and priority = 5"
+    frame = read(spark, keyexpr="a/*", messages="push", startingTimestamp="2026-01-01T00:00:00Z").load(
+        str(tmp_path)
     )
-    assert pushed(frame.where(taken)) == []
-    assert pushed(frame.where("length(key) > 3")) != []
-    assert pushed(read(pushing).load(path("query")).where(taken)) != []
-
-
-def test_columns_that_are_nested_or_of_other_types_are_left(filters):
-    from pyspark.sql.datasource import EqualTo, GreaterThan, In, Not, StringStartsWith
-
-    rows = zs.schema.DECODE
-    left = [
-        EqualTo(("headers", "x"), "1"),
-        EqualTo(("key",), 7),
-        EqualTo(("priority",), True),
-        EqualTo(("priority",), 300),
-        EqualTo(("ts",), datetime(2026, 1, 1)),  # noqa: DTZ001 - without a zone, as TIMESTAMP_NTZ is
-        In(("key",), ("a", None)),
-        StringStartsWith(("payload",), "a"),
-        GreaterThan(("express",), False),
-        EqualTo(("colour",), "red"),
-        Not(EqualTo(("key",), None)),
-    ]
-    taken = [EqualTo(("ts",), datetime(2026, 1, 1, tzinfo=UTC)), Not(In(("key",), ("a", "b")))]
-    assert _filters.split([*left, *taken], rows) == (taken, left)
-    assert pickle.loads(pickle.dumps(_filters.Filters(taken))).filters == taken
-
-
-def test_a_filter_on_files_opens_no_others(pushing, tmp_path):
-    good = tmp_path / "good.pcap.gz"
-    shutil.copy(path("query"), good)
-    (tmp_path / "bad.pcap").write_bytes(b"no capture at all")
-    frame = read(pushing, pushdown="true", errors="raise").load(str(tmp_path))
-    assert frame.where(f"file = '{good}'").count() == 181
-    assert frame.where("file = 'elsewhere'").count() == 0
-    with pytest.raises(PythonException, match="capture file magic"):
-        frame.where("key is not null").count()
+    assert frame.first().message == "error"
 
 
 def test_no_bad_file_ends_a_job(spark, tmp_path):

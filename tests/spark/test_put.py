@@ -6,6 +6,8 @@ import re
 import threading
 import time
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 from pyspark.errors import PythonException
@@ -133,6 +135,55 @@ def test_a_cell_of_the_wrong_type_names_its_row(spark, endpoint):
     rdd = spark.sparkContext.parallelize([("a", b"x"), ("b", 7)], 1)
     with pytest.raises(Exception, match="row 1, key 'b': payload is int, not binary"):
         rdd.mapPartitions(zs.put_partition(endpoint)).collect()
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ([("k/1",)], "row 0, key 'k/1': there is no payload"),
+        ([("k/1", b"x"), ("k/2",), ("k/3", b"x")], "row 1, key 'k/2': there is no payload"),
+        (
+            [{"key": "k/1", "payload": b"x"}, {"key": "k/2", "encoding": "a"}],
+            "row 1, key 'k/2': there is no pay",
+        ),
+        ([zs.Batch(pa.RecordBatch.from_pydict({"key": ["k/1"]}))], "no column 'payload'"),
+    ],
+)
+def test_a_row_without_a_payload_is_neither_an_empty_put_nor_a_deletion(
+    endpoint, client, collected, rows, problem
+):
+    subscriber = client.declare_subscriber("k/*")
+    put = zs.put_partition(endpoint)
+    with pytest.raises(ValueError, match=problem):
+        list(put(rows))
+    assert subscriber.recv_many(10, timeout=0.2) == []
+    kinds = [("k/1", None), ("k/2", ""), {"key": "k/3", "kind": "del"}]
+    assert [total(put([row]))[:2] for row in kinds] == [[1, 0]] * 3
+    zs.close_sessions()
+    got = {str(sample.key_expr): sample.kind.name for sample in collected(subscriber, 3)}
+    assert got == {"k/1": "DELETE", "k/2": "PUT", "k/3": "DELETE"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda df: zs.put(df, "tcp/127.0.0.1:1"),
+        lambda df: zs.get(df, "key", "tcp/127.0.0.1:1"),
+        lambda df: zs.decode(df, "key"),
+        lambda df: zs.shout(df, {}, group="a"),
+        lambda df: zs.whisper(df, {}),
+        lambda df: zs.decode_payload(df, "x int"),
+        zs.ros2,
+        zs.once,
+    ],
+)
+def test_a_frame_of_pandas_is_refused_with_the_way_to_one_of_spark(spark, call):
+    """A frame of pandas, and one of pandas on Spark, which has a method of its own for it."""
+    plain = pd.DataFrame({"key": ["a"], "payload": [b"x"]})
+    with pytest.raises(TypeError, match=r"not of pandas: give spark\.createDataFrame\(df\)"):
+        call(plain)
+    with pytest.raises(TypeError, match=r"not of pyspark\.pandas.*: give df\.to_spark\(\)"):
+        call(spark.createDataFrame(plain).pandas_api())
 
 
 def test_a_hub_that_is_not_there_fails_the_job(spark):

@@ -4,6 +4,7 @@ Opened late, used again, closed when idle, and left alone by forks. Functions he
 end even where they do not care: Spark uses a worker again only if it has taken all its input.
 """
 
+import gc
 import os
 import pathlib
 import subprocess
@@ -187,3 +188,22 @@ def test_importing_loads_neither_spark_nor_arrow_and_starts_no_thread(module):
         "sys.exit(bool(heavy) or len(os.listdir('/proc/self/task')) > 1)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_worker_collects_no_garbage_of_what_it_has_loaded(spark, endpoint):
+    """Spark collects after each task: of modules, longer than a task of one row takes. Not in the driver."""
+    put = zs.put_partition(endpoint)
+
+    def attempt(_):
+        list(put([("freeze/a", b"x")]))
+        first = gc.get_freeze_count()
+        list(put([("freeze/a", b"x")]))
+        yield first, gc.get_freeze_count()
+
+    ((first, second),) = spark.sparkContext.parallelize([0], 1).mapPartitions(attempt).collect()
+    assert first > 10_000
+    assert second <= first, "once for each worker: what a task leaves is garbage"
+    before = gc.get_freeze_count()
+    list(put([("freeze/a", b"x")]))
+    zs.close_sessions()
+    assert gc.get_freeze_count() == before

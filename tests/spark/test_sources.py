@@ -86,68 +86,32 @@ def test_many_replies_to_one_query_all_come(spark, endpoint, client):
 
 
 @pytest.mark.parametrize(
-    ("where", "asked", "keys"),
+    ("source", "options", "instead"),
     [
-        ("key in ('store/3/v', 'store/4/v', 'elsewhere')", {"store/3/v?x=1", "store/4/v?x=1"}, [3, 4]),
-        ("key like 'store/5%'", {"store/5$*/**?x=1"}, [5]),
-        ("key = 'a//b'", set(), []),
-        ("encoding = 'text/plain' and key > 'store/8'", {"store/**?x=1"}, [8, 9]),
+        ("zwire", {"selector": "a"}, "narrower selectors"),
+        ("zwire", {"spool": "SPOOL"}, "keyFilter, startingTimestamp, endingTimestamp, startingOffsets"),
+        (
+            "zwire.gaps",
+            {"spool": "SPOOL"},
+            "startingTimestamp, endingTimestamp, startingOffsets, endingOffsets",
+        ),
+        ("zwire.pcap", {"path": "CAPTURE"}, "keyexprs, messages, kinds, startingTimestamp, endingTimestamp"),
     ],
 )
-def test_filters_on_keys_make_queries_narrower(pushing, endpoint, answers, where, asked, keys):
-    frame = read(pushing, endpoint, selector="store/**?x=1", pushdown="true").load().where(where)
-    assert sorted(row.key for row in frame.collect()) == [f"store/{number}/v" for number in keys]
-    assert set(answers) == asked
-
-
-@pytest.mark.parametrize(
-    ("selector", "given", "narrower"),
-    [
-        ("a/**?x=1", [("EqualTo", "a/b")], ["a/b?x=1"]),
-        ("a/**", [("EqualNullSafe", "a/b")], ["a/b"]),
-        ("a/**", [("StringStartsWith", "a/b/")], ["a/b/**"]),
-        ("a/**", [("StringStartsWith", "a/b")], ["a/b$*/**"]),
-        ("a/*/c", [("StringStartsWith", "a/b/")], ["a/*/c"]),
-        ("a/b/c", [("StringStartsWith", "")], ["a/b/c"]),
-        ("a/**", [("StringStartsWith", "b/")], []),
-        ("a/**", [("In", ("a/b", "a/c", "b"))], ["a/b", "a/c"]),
-        ("a/**", [("In", tuple(f"a/{number}" for number in range(65)))], ["a/**"]),
-        ("a/**", [("EqualTo", "a/b"), ("EqualTo", "a/c")], []),
-        ("a/**", [("EqualTo", "a//b")], []),
-        ("a/**", [("StringStartsWith", "a/$")], ["a/**"]),
-        ("a/**", [("StringEndsWith", "/b"), ("StringContains", "b")], ["a/**"]),
-        ("a/**?_anyke", [("EqualTo", "a/b")], ["a/**?_anyke"]),
-        ("a/@adv/**", [("StringStartsWith", "a/")], ["a/@adv/**"]),
-    ],
-)
-def test_what_filters_leave_of_a_selector(filters, selector, given, narrower):
-    made = [getattr(filters, name)(("key",), value) for name, value in given]
-    assert _get._narrowed(selector, made) == tuple(narrower)
-    other = [getattr(filters, name)(("encoding",), value) for name, value in given]
-    assert _get._narrowed(selector, other) == (selector,)
-
-
-@pytest.mark.parametrize(
-    ("module", "options"),
-    [("zwire", {"selector": "a"}), ("zwire", {"spool": "SPOOL"}), ("zwire_pcap", {"path": "CAPTURE"})],
-)
-def test_push_down_that_spark_would_not_do_is_refused(monkeypatch, tmp_path, module, options):
-    """PySpark 4.0 hands no filters over, and would say nothing."""
-    monkeypatch.delattr("pyspark.sql.datasource.Filter", raising=False)
+def test_push_down_is_refused_with_the_options_that_do_the_same(spark, tmp_path, source, options, instead):
+    """Spark applies filters that it has pushed down to later queries of the same DataFrame as well."""
     (tmp_path / "a.pcap").touch()
     Appender(tmp_path / "spool").close()
     places = {"SPOOL": str(tmp_path / "spool"), "CAPTURE": str(tmp_path / "a.pcap")}
     given = {name: places.get(value, value) for name, value in options.items()}
-    source = import_module(f"pyspark_{module}").DefaultSource
-    source({**given, "pushdown": "false"}).schema()
-    with pytest.raises(ConfigError, match=r"'pushdown' needs PySpark 4\.1 or newer: .* hands no filters"):
-        source({**given, "pushdown": "true"}).schema()
-
-
-def test_push_down_needs_the_setting_of_spark(spark, filters, endpoint, answers):
-    frame = read(spark, endpoint, selector="store/**", pushdown="true").load()
-    with pytest.raises(AnalysisException, match="PUSHDOWN_DISABLED"):
-        frame.where("key = 'store/3/v'").collect()
+    spark.read.format(source).options(**given, pushdown="false").load()
+    for reader in (
+        (spark.read,) if source == "zwire.pcap" or "selector" in given else (spark.read, spark.readStream)
+    ):
+        with pytest.raises(AnalysisException, match=rf"'pushdown' is refused: .* Give {instead}"):
+            reader.format(source).options(**given, pushdown="true").load()
+    with pytest.raises(AnalysisException, match="'pushdown' is refused"):
+        spark.read.format(source).options(**given, pushdown="true").schema("key string").load().collect()
 
 
 def test_a_schema_of_the_user_chooses_columns(spark, endpoint, answers):

@@ -1,8 +1,8 @@
 """Zenoh and ZRE in Spark: publish, query, shout, whisper and decode in the partitions.
 
 For DataFrames, classic and Connect: :func:`put`, :func:`get`, :func:`shout`, :func:`whisper`, :func:`decode`
-and :func:`captures`; :func:`decode_payload` and :func:`ros2` for the payloads of samples;
-:func:`once` to remove duplicates from several spoolers. For
+and :func:`captures`; :func:`decode_payload`, :func:`decode_ros2` and :func:`ros2` for the payloads of
+samples; :func:`once` to remove duplicates from several spoolers. For
 ``rdd.mapPartitions``: :func:`put_partition`, :func:`get_partition`, :func:`shout_partition`,
 :func:`whisper_partition`, :func:`decode_partition`, and :func:`batches` for speed. For other functions:
 :func:`session`. Formats of ``spark.read`` register themselves, or by
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from zwire.spark._nodes import close_nodes, node_counts
     from zwire.spark._once import once
     from zwire.spark._read import DecodedRow
-    from zwire.spark._ros2 import ros2
+    from zwire.spark._ros2 import decode_ros2, ros2
     from zwire.spark._send import PutSummary
     from zwire.spark._sessions import close_sessions, session, session_counts
     from zwire.spark._tell import ToldSummary
@@ -49,6 +49,7 @@ __all__ = [
     "decode",
     "decode_partition",
     "decode_payload",
+    "decode_ros2",
     "get",
     "get_partition",
     "node_counts",
@@ -74,7 +75,7 @@ _MODULES = {
         "_nodes": "close_nodes node_counts",
         "_once": "once",
         "_read": "DecodedRow",
-        "_ros2": "ros2",
+        "_ros2": "decode_ros2 ros2",
         "_send": "PutSummary",
         "_sessions": "close_sessions session session_counts",
         "_tell": "ToldSummary",

@@ -32,7 +32,14 @@ CONSOLIDATIONS: tuple[Consolidation, ...] = get_args(Consolidation)
 
 
 class ReplyRow(NamedTuple):
-    """A reply: a row of ``schema.REPLY``."""
+    """A reply: a row of ``schema.REPLY``.
+
+    ::
+
+        queryable = session.declare_queryable("square/*", lambda query: query.reply(query.key_expr, "9"))
+        (reply,) = spark.get_partition(session.listening()[0])(iter(["square/3"]))
+        print(reply.key, reply.payload, reply.error)  # square/3 b'9' None
+    """
 
     key: str | None
     """Key of the sample."""

@@ -51,7 +51,8 @@ class Cache(Generic[E]):
     def __init__(self) -> None:
         self._inherited: list[object] = []
         self._begin()
-        os.register_at_fork(after_in_child=self._forget)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
         self._inherited.append((self.entries, self.lock, self.changed, self.closer))

@@ -54,6 +54,16 @@ class Checked:
             object.__setattr__(self, each.name, each.metadata["kind"](value))
 
 
+def dtypes(df: DataFrame) -> list[tuple[str, str]]:
+    """Return the names and types of the columns; refuse a frame of pandas, also of pandas on Spark."""
+    if "pandas" in type(df).__module__.split("."):
+        way = "pandas: give spark.createDataFrame(df)"
+        if hasattr(df, "to_spark"):
+            way = "pyspark.pandas: give df.to_spark()"
+        raise TypeError(f"df must be a DataFrame of Spark, not of {way}")
+    return df.dtypes
+
+
 def check_kind(kinds: Mapping[str, str], name: str, *allowed: str, advice: str = "", of: str = "") -> None:
     """Refuse the lack of a column, and one of another type."""
     if name not in kinds:

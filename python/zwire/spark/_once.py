@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zwire.spark._checked import dtypes
 from zwire.spark._types import f
 
 if TYPE_CHECKING:
@@ -31,8 +32,9 @@ def once(df: DataFrame, watermark: str = "10 minutes", *, time: str = "recv_ts")
     Raises:
         ValueError: A column is missing.
     """
+    there = dict(dtypes(df))
     needed = [*_NEEDED, "spool"] if not df.isStreaming else [*_NEEDED, "spool", time]
-    missing = [name for name in needed if name not in df.columns]
+    missing = [name for name in needed if name not in there]
     if missing:
         raise ValueError(
             f"there is no column {missing[0]!r}: read several spools, with the option columns=all"

@@ -31,7 +31,17 @@ MAX_BYTES = 8 << 20
 
 
 class DecodedRow(NamedTuple):
-    """A message of a capture: a row of ``schema.DECODE``, see :mod:`zwire.capture` for the columns."""
+    """A message of a capture: a row of ``schema.DECODE``, see :mod:`zwire.capture` for the columns.
+
+    ::
+
+        with zenoh.open(
+            {"mode": "client", "connect/endpoints": session.listening(), "zwire/tap": "run.pcap"}
+        ) as client:
+            client.put("demo/a", "x")
+        rows = list(spark.decode_partition()(iter(["run.pcap"])))  # as of a partition of an RDD with paths
+        print([(row.key, row.payload) for row in rows if row.message == "push"])  # [('demo/a', b'x')]
+    """
 
     ts: datetime | None
     src: str | None

@@ -33,7 +33,14 @@ _log = logging.getLogger("zwire.spark")
 
 
 class PutSummary(NamedTuple):
-    """The result for the rows of a partition: a row of ``schema.SUMMARY``."""
+    """The result for the rows of a partition: a row of ``schema.SUMMARY``.
+
+    ::
+
+        endpoint = session.listening()[0]
+        (summary,) = spark.put_partition(endpoint)(iter([("demo/a", b"x"), ("demo/b", b"yy")]))
+        print(summary.rows, summary.bytes, summary.dropped)  # 2 3 0
+    """
 
     rows: int
     """Rows handed to the network."""
@@ -251,8 +258,10 @@ def _links(stats: Mapping[str, object]) -> list[object]:
 
 def _with_deletions(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Add the kind ``del`` where a payload is null, unless the rows have a kind already."""
-    if "kind" in batch.schema.names or "payload" not in batch.schema.names:
+    if "kind" in batch.schema.names:
         return batch
+    if "payload" not in batch.schema.names:
+        raise ValueError("there is no column 'payload', and none 'kind': give null payloads to delete keys")
     payload = batch.column("payload")
     if not payload.null_count:
         return batch

@@ -37,7 +37,16 @@ class Told(NamedTuple):
 
 
 class ToldSummary(NamedTuple):
-    """The result for the rows of a partition: a row of ``schema.TOLD``."""
+    """The result for the rows of a partition: a row of ``schema.TOLD``.
+
+    ::
+
+        local = {"beacons": False, "bind": "127.0.0.1", "mailbox": 0}
+        with zre.Node("listener", local) as node:
+            whisper = spark.whisper_partition({**local, "peers": [node.endpoint]})
+            (summary,) = whisper(iter([(node.uuid, b"for you")]))
+        print(summary.rows, summary.queued, summary.skipped)  # 1 1 0
+    """
 
     rows: int
     """Rows taken by the queue of at least one peer."""

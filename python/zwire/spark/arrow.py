@@ -10,11 +10,12 @@ from zwire._lazy import pa
 from zwire.capture import Frame
 from zwire.spark import schema
 from zwire.spark._ask import GetOptions, Question, ask, get_options
-from zwire.spark._checked import added, check_kind
+from zwire.spark._checked import added, check_kind, dtypes
 from zwire.spark._read import Capture, DecodeOptions, decode_options, read, read_frames
 from zwire.spark._send import PutOptions, check_columns, put_options, send
 from zwire.spark._tell import TellOptions, check_told, tell, tell_options, told_rows
 from zwire.spark._types import f
+from zwire.spark._worker import task
 from zwire.spark.batch import BYTES, ROWS
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ __all__ = ["captures", "decode", "get", "put", "shout", "whisper"]
 class _Put:
     options: PutOptions
 
+    @task
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         summary = send(self.options, batches)
         yield pa.RecordBatch.from_pylist([summary._asdict()], schema=schema.SUMMARY.arrow())
@@ -70,11 +72,12 @@ def put(df: DataFrame, config: IntoConfig, **options: Unpack[PutKeywords]) -> Da
         ValueError: A column or an option is wrong. Rows are checked in the tasks.
     """
     made = put_options(config, **options)
-    check_columns(df.columns, key=made.key)
+    kinds = dtypes(df)
+    check_columns([name for name, _ in kinds], key=made.key)
     # Cast here, since type errors of Spark are hard to read: an integer literal is an int, not a tinyint.
     wanted = dict(schema.PUT.columns)
     columns = []
-    for given, kind in df.dtypes:
+    for given, kind in kinds:
         name = schema.PUT.present(given)
         if wanted[name] == "binary" and kind not in ("string", "binary"):
             raise ValueError(f"column {name!r} must be string or binary, not {kind}")
@@ -92,6 +95,7 @@ class _Get:
     left: bool
     prefix: str
 
+    @task
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield from self._join(batch)
@@ -163,7 +167,7 @@ def get(
     made = get_options(config, **options)
     if how not in ("left", "inner"):
         raise ValueError(f"how must be left or inner, not {how!r}")
-    kinds = dict(df.dtypes)
+    kinds = dict(dtypes(df))
     check_kind(kinds, selector_column, "string")
     if payload_column is not None:
         check_kind(kinds, payload_column, "string", "binary")
@@ -178,6 +182,7 @@ class _Decode:
     name: str | None
     columns: tuple[str, ...]
 
+    @task
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Spark converts each column that it gets, so pass only those asked for.
         return (batch.select(self.columns) for batch in read(self.options, self._captures(batches)))
@@ -202,6 +207,7 @@ class _DecodeFrames:
     given: tuple[str, ...]
     columns: tuple[str, ...]
 
+    @task
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return (batch.select(self.columns) for batch in read_frames(self.options, self._frames(batches)))
 
@@ -255,7 +261,7 @@ def decode(
         ValueError: The column or an option is wrong.
     """
     made = decode_options(**options)
-    kinds = dict(df.dtypes)
+    kinds = dict(dtypes(df))
     check_kind(kinds, column, "string", "binary")
     rows = schema.DECODE if columns is None else schema.DECODE.select(columns)
     if made.frames is not None:
@@ -302,6 +308,7 @@ class _Tell:
     options: TellOptions
     to: str | None
 
+    @task
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         summary = tell(self.options, told_rows(batches, self.to))
         yield pa.RecordBatch.from_pylist([summary._asdict()], schema=schema.TOLD.arrow())
@@ -364,6 +371,6 @@ def whisper(
 
 
 def _told(df: DataFrame, options: TellOptions, name: str, *, given: bool) -> DataFrame:
-    check_told(dict(df.dtypes), name, given=given)
+    check_told(dict(dtypes(df)), name, given=given)
     wanted = ["content"] if given else [name, "content"]
     return df.select(wanted).mapInArrow(_Tell(options, None if given else name), schema.TOLD.ddl)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby, islice, zip_longest
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from zwire._lazy import pa
@@ -99,29 +99,28 @@ def to_arrow(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a partition as record batches; a batch passes through unchanged."""
     coming = iter(partition)
-    chunk: list[Row] = []
-    size = done = 0
-    is_batch = True
+    chunk = _Chunk()
+    done = 0
+    sort: type = Batch
     # A batch is passed on before the next one is taken.
-    while piece := list(islice(coming, 1 if is_batch else min(_PIECE, rows - len(chunk)))):
-        for is_batch, run in _runs(piece):
-            if not is_batch:
-                chunk += run
-                size += _bytes_in(run)
+    while piece := list(islice(coming, 1 if sort is Batch else min(_PIECE, rows - len(chunk.rows)))):
+        for sort, run in _runs(piece):
+            if sort is not Batch:
+                chunk.add(run, sort)
                 continue
-            if chunk:
+            if chunk.rows:
                 yield _from_rows(chunk, columns, done)
-                done += len(chunk)
-                chunk, size = [], 0
+                done += len(chunk.rows)
+                chunk = _Chunk()
             for item in run:
                 ready = item.to_arrow() if isinstance(item, Batch) else item
                 yield ready
                 done += ready.num_rows
-        if len(chunk) >= rows or size >= BYTES:
+        if len(chunk.rows) >= rows or chunk.size >= BYTES:
             yield _from_rows(chunk, columns, done)
-            done += len(chunk)
-            chunk, size = [], 0
-    if chunk:
+            done += len(chunk.rows)
+            chunk = _Chunk()
+    if chunk.rows:
         yield _from_rows(chunk, columns, done)
 
 
@@ -129,30 +128,59 @@ _PIECE = 64
 """Rows that are taken at once: fewer than Spark unpickles at once, so that no more of them are in memory."""
 
 
-def _runs(piece: list[Any]) -> Iterable[tuple[bool, list[Any]]]:
-    """Split into batches and rows, in their order."""
-    if not any(map(_is_batch, set(map(type, piece)))):
-        return [(False, piece)]
-    return [(kind, list(run)) for kind, run in groupby(piece, lambda item: _is_batch(type(item)))]
+def _runs(piece: list[Any]) -> list[tuple[type, list[Any]]]:
+    """Split into batches, dicts and other rows, in their order."""
+    sorts = {_sort(kind) for kind in set(map(type, piece))}
+    if len(sorts) == 1:
+        return [(sorts.pop(), piece)]
+    return [(sort, list(run)) for sort, run in groupby(piece, lambda item: _sort(type(item)))]
 
 
-def _is_batch(kind: type) -> bool:
-    return issubclass(kind, Batch) or hasattr(kind, "__arrow_c_array__")
+def _sort(kind: type) -> type:
+    """Return ``Batch`` for the type of batches, ``dict`` for dicts, and ``tuple`` for other rows."""
+    if issubclass(kind, Batch) or hasattr(kind, "__arrow_c_array__"):
+        return Batch
+    return dict if issubclass(kind, dict) else tuple
 
 
-def _bytes_in(rows: list[Row]) -> int:
-    """Bytes of the cells of rows, but the first ones: of texts, their characters."""
-    if any(issubclass(kind, dict) for kind in set(map(type, rows))):
-        columns: Iterable[Iterable[Any]] = map(_cells, rows)
-    else:
-        columns = islice(zip_longest(*rows), 1, None)
-    return sum(map(_bytes_of, columns))
+class _Chunk:
+    """Rows of one record batch."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.cells: list[list[Any]] | None = []
+        """The rows by columns; None if one of them is a dict, or if they differ in width."""
+        self.size = 0
+        """Bytes of the cells of rows, but the first ones: of texts, their characters."""
+
+    def add(self, rows: list[Row], sort: type) -> None:
+        """Append rows of one sort."""
+        self.rows += rows
+        cells = _columns(rows) if sort is tuple and self.cells is not None else []
+        if not cells or len(cells) != len(self.cells or cells):
+            self.cells = None
+            self.size += sum(map(_bytes_of, map(_cells, rows)))
+            return
+        if not self.cells:
+            self.cells = [[] for _ in cells]
+        for column, more in zip(self.cells, cells, strict=True):
+            column.extend(more)
+        for more in cells[1:]:
+            try:
+                self.size += sum(map(len, more))
+            except TypeError:
+                self.size += _bytes_of(more)
+
+
+def _columns(rows: list[Row]) -> list[tuple[Any, ...]]:
+    """Return rows by columns; nothing if they differ in width."""
+    try:
+        return list(zip(*rows, strict=True))
+    except ValueError:
+        return []
 
 
 def _bytes_of(cells: Iterable[Any]) -> int:
-    cells = tuple(cells)
-    if set(map(type, cells)) == {bytes}:
-        return sum(map(len, cells))
     return sum(len(cell) for cell in cells if isinstance(cell, bytes | bytearray | str))
 
 
@@ -167,7 +195,19 @@ def _cells(row: Row) -> Iterable[Any]:
     return row.values() if isinstance(row, dict) else islice(row, 1, None)
 
 
-def _from_rows(rows: list[Row], columns: RowSchema, done: int) -> pa.RecordBatch:
+def _forgotten(number: int, key: Any = None) -> ValueError:  # noqa: ANN401 - whatever the row has
+    """Make the error for a row to publish without a payload: it would be an empty put, or a deletion."""
+    problem = "there is no payload: give None to delete the key, b'' for an empty payload"
+    return ValueError(f"row {number}, key {key!r}: {problem}")
+
+
+_WITH_PAYLOAD = schema.PUT.names.index("payload") + 1
+"""Fewest cells of a row to publish."""
+
+
+def _from_rows(chunk: _Chunk, columns: RowSchema, done: int) -> pa.RecordBatch:
+    published = columns == schema.PUT
+    rows = chunk.rows
     if isinstance(rows[0], dict):
         rows = [_present(row, columns) for row in rows]
         names = [name for name in columns.names if any(name in row for row in rows)]
@@ -176,16 +216,21 @@ def _from_rows(rows: list[Row], columns: RowSchema, done: int) -> pa.RecordBatch
             for name in unknown:
                 known = ", ".join(columns.names)
                 raise ValueError(f"row {done + number}: {name!r} is not one of {known}")
+            if published and isinstance(row, dict) and row.keys().isdisjoint(("payload", "kind")):
+                raise _forgotten(done + number, row.get("key"))
         cells: Iterable[Sequence[Any]] = [[row.get(name) for row in rows] for name in names]  # type: ignore[union-attr]  # checked above
     else:
-        widths = set(map(len, rows))
+        widths = {len(chunk.cells)} if chunk.cells else set(map(len, rows))
         width = max(widths)
         if width > len(columns.names):
             raise ValueError(f"rows have {width} columns, and there are only {', '.join(columns.names)}")
+        if published and min(widths) < _WITH_PAYLOAD:
+            number, row = next(each for each in enumerate(rows) if len(each[1]) < _WITH_PAYLOAD)
+            raise _forgotten(done + number, *row)
         names = list(columns.names[:width])
         if len(widths) > 1:
             rows = [(*row, *(None,) * (width - len(row))) for row in rows]
-        cells = zip(*rows, strict=True)
+        cells = chunk.cells or zip(*rows, strict=True)
     wanted = columns.arrow()
     made = []
     for name, column in zip(names, cells, strict=True):

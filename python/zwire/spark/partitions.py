@@ -24,6 +24,7 @@ from zwire.spark._ask import GetOptions, Question, ReplyRow, ask, get_options
 from zwire.spark._read import Capture, DecodedRow, DecodeOptions, decode_options, read, read_frames
 from zwire.spark._send import PutOptions, PutSummary, put_options, send
 from zwire.spark._tell import TellOptions, ToldSummary, tell, tell_options, told
+from zwire.spark._worker import task
 from zwire.spark.batch import to_arrow
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ __all__ = [
 class _PutPartition:
     options: PutOptions
 
+    @task
     def __call__(self, partition: Iterable[Row | Batch]) -> Iterator[PutSummary]:
         # A generator, so that the work starts only when Spark reads the result.
         yield send(self.options, to_arrow(partition, schema.PUT))
@@ -90,6 +92,7 @@ def put_partition(config: IntoConfig, **options: Unpack[PutKeywords]) -> _PutPar
 class _GetPartition:
     options: GetOptions
 
+    @task
     def __call__(self, partition: Iterable[Asked]) -> Iterator[ReplyRow]:
         for replies in ask(self.options, map(_question, partition)):
             yield from replies
@@ -120,6 +123,7 @@ def get_partition(config: IntoConfig, **options: Unpack[GetKeywords]) -> _GetPar
 class _DecodePartition:
     options: DecodeOptions
 
+    @task
     def __call__(self, partition: Iterable[Captured | Framed]) -> Iterator[DecodedRow]:
         if self.options.frames is None:
             batches = read(self.options, map(_capture, cast("Iterable[Captured]", partition)))
@@ -173,6 +177,7 @@ _ROWS = 4096
 class _TellPartition:
     options: TellOptions
 
+    @task
     def __call__(self, partition: Iterable[Any]) -> Iterator[ToldSummary]:
         name = "group" if self.options.shout else "peer"
         yield tell(self.options, (told(row, name) for row in partition))

@@ -6,7 +6,7 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from zwire._lazy import pa
-from zwire.spark._checked import added, check_kind
+from zwire.spark._checked import added, check_kind, dtypes
 from zwire.spark._types import sql_type, struct, struct_of, types
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from zwire.ros2 import MessageType
+    from zwire.spark._payloads._apply import Spec
     from zwire.spark._payloads._msg import Record
 
 __all__ = ["decode_payload", "payload_schema"]
@@ -78,7 +80,7 @@ def decode_payload(
     for name, given, allowed in (("format", format, _FORMATS), ("errors", errors, ("rows", "raise"))):
         if given not in allowed:
             raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {given!r}")
-    kinds = dict(df.dtypes)
+    kinds = dict(dtypes(df))
     check_kind(kinds, payload, "binary")
     if format == "auto":
         check_kind(kinds, encoding, "string", advice="; give format")
@@ -91,6 +93,41 @@ def decode_payload(
         reader_of(spec, format)  # a missing description is an error here, not in the first task
     fields = [*found, *struct([("error", "string")])]
     return df.mapInArrow(Unpack(spec), added(df, prefix, fields, "payloads"))
+
+
+def decode_record(
+    df: DataFrame,
+    type: MessageType[Any],
+    columns: Iterable[str] | None,
+    payload: str,
+    prefix: str,
+    errors: Literal["rows", "raise"],
+) -> DataFrame:
+    """Decode payloads of a type of ROS 2 into its columns, as :func:`decode_payload` does."""
+    from zwire.spark._payloads._apply import Unpack
+
+    spec = spec_of(type, columns, payload, prefix, errors)
+    fields = [*spec.schema, *struct([("error", "string")])]
+    return df.mapInArrow(Unpack(spec), added(df, prefix, fields, "the message"))
+
+
+def spec_of(
+    type: MessageType[Any],
+    columns: Iterable[str] | None,
+    payload: str,
+    prefix: str,
+    errors: Literal["rows", "raise"],
+) -> Spec:
+    """Return format and schema of a type of ROS 2."""
+    from zwire.ros2._store import record_of
+    from zwire.spark._payloads import _msg
+    from zwire.spark._payloads._apply import Spec
+
+    record = record_of(type)
+    found = _msg.schema_of(record)
+    if columns is not None:
+        found = _chosen(found, list(columns))
+    return Spec(found, "cdr", payload, None, prefix, errors, type.name, None, record)
 
 
 def _described(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from zwire._lazy import pa
+from zwire._lazy import pa, pc
 from zwire.errors import PayloadError
 from zwire.spark._types import arrow_type
+from zwire.spark._worker import task
 from zwire.typed._arrow import ArrowCodec
 from zwire.typed._formats import CODECS
 from zwire.typed._tree import Misfit
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
     from zwire.spark._payloads._msg import Record
 
-    Reader = Callable[[bytes], Any]
+    # Values or a table of a payload, or columns of many payloads.
+    Reader: TypeAlias = "Callable[[bytes], Any] | Columns"
 
 ROWS = 32_768
 """Most rows of an output batch."""
@@ -47,6 +50,20 @@ class Spec:
     record: Record | None = field(default=None, repr=False)
 
 
+class Columns:
+    """A reader of many payloads at once, by the kernel for CDR."""
+
+    def __init__(self, record: Record, names: list[str]) -> None:
+        from zwire.ros2._codec import columns_of
+
+        self._kernel = columns_of(record, names)
+
+    def read(self, payloads: pa.Array) -> tuple[list[pa.Array], pa.Array]:
+        """Return the columns of payloads, and the reasons why rows have none."""
+        *columns, errors = pa.record_batch(self._kernel.decode(payloads)).columns
+        return columns, errors
+
+
 def reader_of(spec: Spec, name: str) -> Reader:
     """Return the reader of payloads in a format; refuse the lack of a description that it needs."""
     names = spec.schema.fieldNames()
@@ -59,9 +76,7 @@ def reader_of(spec: Spec, name: str) -> Reader:
     if name == "cdr":
         if spec.record is None:
             raise ValueError("cdr needs a definition or a schema")
-        from zwire.spark._payloads._cdr import cdr_reader
-
-        return cdr_reader(spec.record, names)
+        return Columns(spec.record, names)
     if name == "arrow":
         return _table_reader(spec.schema)
     if name in ("json", "cbor", "msgpack"):
@@ -105,6 +120,7 @@ class Unpack:
 
     spec: Spec
 
+    @task
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         readers = _Readers(self.spec)
         for batch in batches:
@@ -159,7 +175,47 @@ class _Batch:
         self.size = 0
 
     def pieces(self) -> Iterator[pa.RecordBatch]:
-        for row, (payload, encoding) in enumerate(self._payloads()):
+        for start, stop, columns, told in self._runs():
+            if columns is None:
+                yield from self._rows(start, stop)
+            else:
+                yield from self._flush()
+                yield from self._many(start, stop, columns, told)
+        yield from self._flush()
+
+    def _runs(self) -> Iterator[tuple[int, int, Columns | None, str]]:
+        """Yield the ranges of rows that are read in the same way: by columns, or row by row."""
+        encodings: list[str | None] = [None]
+        if self.spec.encoding is not None:
+            encodings = self.batch.column(self.spec.encoding).to_pylist()
+        start = 0
+        for (columns, told), same in groupby(map(self._columns_of, encodings)):
+            stop = self.batch.num_rows if self.spec.encoding is None else start + sum(1 for _ in same)
+            yield start, stop, columns, told
+            start = stop
+
+    def _columns_of(self, encoding: str | None) -> tuple[Columns | None, str]:
+        told, reader = self.readers.find(encoding)
+        return (reader, told) if isinstance(reader, Columns) else (None, "")
+
+    def _many(self, start: int, stop: int, columns: Columns, told: str) -> Iterator[pa.RecordBatch]:
+        """Read payloads by columns, in pieces whose sizes are bounded."""
+        part = self.batch.slice(start, stop - start)
+        payloads = part.column(self.spec.payload)
+        if part.num_rows > 1 and (part.num_rows > ROWS or payloads.nbytes > BYTES):
+            middle = (start + stop) // 2
+            yield from self._many(start, middle, columns, told)
+            yield from self._many(middle, stop, columns, told)
+            return
+        made, errors = columns.read(payloads)
+        if errors.null_count < len(errors):
+            errors = pc.binary_join_element_wise(f"{told[:100]}: ", errors, "")
+            if self.spec.errors == "raise":
+                raise PayloadError(errors.drop_null()[0].as_py(), encoding=told)
+        yield pa.RecordBatch.from_arrays([*part.columns, *made, errors], schema=self.schema)
+
+    def _rows(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        for row, (payload, encoding) in enumerate(self._payloads(start, stop), start):
             values: Any = self.nothing
             error = None
             if payload is not None:
@@ -179,11 +235,10 @@ class _Batch:
                 self.errors.append(error)
             if len(self.at) >= ROWS or self.size >= BYTES:
                 yield from self._flush()
-        yield from self._flush()
 
-    def _payloads(self) -> Iterator[tuple[bytes | None, str | None]]:
-        for start in range(0, self.batch.num_rows, _AT_ONCE):
-            part = self.batch.slice(start, _AT_ONCE)
+    def _payloads(self, begin: int, stop: int) -> Iterator[tuple[bytes | None, str | None]]:
+        for start in range(begin, stop, _AT_ONCE):
+            part = self.batch.slice(start, min(_AT_ONCE, stop - start))
             payloads = part.column(self.spec.payload).to_pylist()
             if self.spec.encoding is None:
                 yield from ((payload, None) for payload in payloads)
@@ -192,7 +247,7 @@ class _Batch:
 
     def _read(self, payload: bytes, encoding: str | None) -> Any:  # noqa: ANN401 - a list, or a table
         told, reader = self.readers.find(encoding)
-        if reader is None:
+        if reader is None or isinstance(reader, Columns):
             raise PayloadError(f"{told[:100]}: nothing reads this as columns; say what it is with format")
         try:
             return reader(payload)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zwire._lazy import library
 from zwire.spark._types import signed, type_of, types
-from zwire.typed._codec import library
 from zwire.typed._tree import Misfit
 
 if TYPE_CHECKING:

@@ -38,6 +38,9 @@ _KEPT = 600.0
 def check_embedded(options: Options) -> None:
     """Refuse wrong options of a stream that receives."""
     _keyexprs(options)
+    if "spool" in options and options.called("keyexprs") == "subscribe":
+        problem = "keyFilter selects rows of a spool, keyexprs receives into its folder while the query runs"
+        raise options.error("subscribe", f"and a spool exclude each other: {problem}")
     if "spool" in options and (remote(options) or len(folders(options)) > 1):
         raise options.error("spool", "must be a single folder in a query that subscribes by itself")
     options.session()

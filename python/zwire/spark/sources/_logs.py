@@ -1,8 +1,9 @@
 """Readers of spools: the rows of their shards, or of their logs of gaps.
 
-Only names of folders, and of spools behind range servers, are pickled. A folder is opened where it is used,
-so it has to exist under the same path: on the driver, and where the tasks run. A range server is queried in
-the session that the process has for a configuration.
+Only names of folders, of stores, and of spools behind range servers, are pickled. A folder is opened where it
+is used, so it has to exist under the same path: on the driver, and where the tasks run. There a store is
+opened with the credentials of the process. A range server is queried in the session that the process has
+for a configuration.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from zwire import spool
 from zwire._lazy import pa
 from zwire.errors import OffsetOutOfRange, SpoolCorrupt, SpoolError, SpoolMismatch
 from zwire.spark import schema as rows
-from zwire.spark.sources._filters import Filters
+from zwire.spark._worker import task
 from zwire.spark.sources._offsets import GAPS
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ SPOOL = "spool"
 """The column with the id of the spool; all others are in the spool itself."""
 
 TABLES = {"samples": rows.SAMPLE, "zre": rows.ZRE, "zre.log": rows.ZRE_LOG, "gaps": rows.GAP}
+
+
+def is_store(place: str) -> bool:
+    """Whether a name is the address of a store, and not a folder: a ``file`` address may be of either."""
+    return "://" in place and not place.startswith("file:")
 
 
 def columns_of(table: RowSchema) -> RowSchema:
@@ -73,6 +79,10 @@ class Log:
             problem = f"{self.folder}: this spool holds {self.view.table}, not {table}: read it with"
             raise SpoolMismatch(f"{problem} format({FORMATS[self.view.table]!r})")
 
+    def is_local(self) -> bool:
+        """Whether it holds the rows of a spool in a folder."""
+        return not self.gaps and not self.folder.startswith(REMOTE)
+
     def columns(self) -> RowSchema:
         """Return the columns of its rows."""
         table = TABLES["gaps" if self.gaps else self.view.table]
@@ -108,29 +118,41 @@ class Log:
             _log.debug("shard %d, offset %d: %s", shard, offset, error)
         return None
 
-    def walk(self, start: Offsets, end: Offsets, max_rows: int | None, max_bytes: int | None) -> Offsets:
+    def walk(
+        self,
+        start: Offsets,
+        end: Offsets,
+        max_rows: int | None,
+        max_bytes: int | None,
+        keys: tuple[str, ...] = (),
+    ) -> Offsets:
         """Return an end between both that respects limits."""
         if not self.gaps:
-            return self.view.walk(start, end, max_rows=max_rows, max_bytes=max_bytes)
+            return self.view.walk(start, end, max_rows=max_rows, max_bytes=max_bytes, keys=keys or None)
         limits = [end[GAPS] - start[GAPS]]
         limits += [] if max_rows is None else [max_rows]
         limits += [] if max_bytes is None else [max(1, max_bytes // _GAP)]
         return {GAPS: start[GAPS] + min(limits)}
 
-    def split(self, start: Offsets, end: Offsets, parts: int) -> list[spool.Range]:
+    def split(
+        self, start: Offsets, end: Offsets, parts: int, keys: tuple[str, ...] = ()
+    ) -> list[spool.Range]:
         """Split the rows between both into about ``parts`` ranges of similar bytes, each of one shard."""
         if not self.gaps:
-            return self.view.split(start, end, parts)
+            return self.view.split(start, end, parts, keys=keys or None)
         found = spool.Range(GAPS, start[GAPS], end[GAPS], (end[GAPS] - start[GAPS]) * _GAP)
         return [found] if found.start < found.stop else []
 
-    def read(self, span: Span, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, span: Span, columns: Sequence[str], keys: tuple[str, ...] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """Read some columns of rows; the id of the spool is not among them."""
         if self.gaps:
             for batch in self.view.gaps(span.start, span.stop):
                 yield pa.record_batch(batch).select(list(columns))
         else:
-            for batch in self.view.read(span.shard, span.start, span.stop, columns=columns):
+            found = self.view.read(span.shard, span.start, span.stop, columns=columns, keys=keys or None)
+            for batch in found:
                 yield pa.record_batch(batch)
 
 
@@ -146,6 +168,15 @@ class Span(NamedTuple):
     shard: int
     start: int
     stop: int
+
+
+class Tasks(NamedTuple):
+    """Bounds of the tasks of a batch."""
+
+    most: int
+    least: int = 1
+    rows: int | None = None
+    """Most rows of a task."""
 
 
 @dataclass(eq=False, repr=False)
@@ -183,39 +214,68 @@ class Logs:
         """Return the present marks, by the ids of spools, and shards."""
         return {name: log.marks() for name, log in self.by_id.items()}
 
-    def walk(self, start: Places, end: Places, max_rows: int | None, max_bytes: int | None) -> Places:
-        """Return an end between both that respects limits; spools share them by their backlogs."""
+    def walk(
+        self,
+        start: Places,
+        end: Places,
+        max_rows: int | None,
+        max_bytes: int | None,
+        keys: tuple[str, ...] = (),
+    ) -> Places:
+        """Return an end between both that respects limits; spools share them by their backlogs.
+
+        Segments without rows of these keys do not count. Rows of a key are in order: the end is not behind
+        the next change of the shards of a spool.
+        """
+        end = {name: log.walk(start[name], end[name], None, None) for name, log in self.by_id.items()}
         if max_rows is not None:
             backlogs = {name: _rows(start[name], end[name]) for name in self.by_id}
-            end = self._limited(start, end, _shares(max_rows, backlogs), "max_rows")
+            end = self._limited(start, end, (max_rows, backlogs), "max_rows", keys)
         if max_bytes is not None:
             backlogs = {
-                name: sum(part.bytes for part in log.split(start[name], end[name], 1))
+                name: sum(part.bytes for part in log.split(start[name], end[name], 1, keys))
                 for name, log in self.by_id.items()
             }
-            end = self._limited(start, end, _shares(max_bytes, backlogs), "max_bytes")
+            end = self._limited(start, end, (max_bytes, backlogs), "max_bytes", keys)
         return end
 
-    def _limited(self, start: Places, end: Places, shares: Mapping[str, int], what: str) -> Places:
-        limited = {}
+    def _limited(
+        self,
+        start: Places,
+        end: Places,
+        limit: tuple[int, Mapping[str, int]],
+        what: str,
+        keys: tuple[str, ...],
+    ) -> Places:
+        shares, limited = _shares(*limit), {}
         for name, log in self.by_id.items():
             limits: dict[str, int | None] = {"max_rows": None, "max_bytes": None, what: shares[name]}
-            # Each of them advances by a row at least when it is asked.
-            limited[name] = log.walk(start[name], end[name], **limits) if shares[name] else start[name]
+            # Each of them advances by a row at least when it is asked; one without wanted rows to the end.
+            if shares[name]:
+                limited[name] = log.walk(start[name], end[name], **limits, keys=keys)
+            else:
+                limited[name] = start[name] if limit[1][name] else end[name]
         return limited
 
-    def plan(self, start: Places, end: Places, most: int) -> list[Part]:
-        """Spread the rows between both over at most ``most`` partitions, of similar bytes.
+    def plan(self, start: Places, end: Places, tasks: Tasks, keys: tuple[str, ...] = ()) -> list[Part]:
+        """Spread the rows between both over partitions, of similar bytes unless rows are counted.
 
         A few rows are one partition: a task costs as much as reading some megabytes.
         """
-        found = {name: log.split(start[name], end[name], 1) for name, log in self.by_id.items()}
+        found = {name: log.split(start[name], end[name], 1, keys) for name, log in self.by_id.items()}
         total = sum(part.bytes for parts in found.values() for part in parts)
-        wanted = min(most, -(-total // _WORTH))
+        wanted = min(tasks.most, -(-total // _WORTH))
+        if tasks.rows is not None or tasks.least > wanted:
+            whole = [
+                Span(self.by_id[name].folder, name, *part[:3])
+                for name, parts in found.items()
+                for part in parts
+            ]
+            return _by_rows(whole, max(tasks.least, wanted), tasks.rows)
         if wanted > sum(map(len, found.values())):
             for name, log in self.by_id.items():
                 mine = sum(part.bytes for part in found[name])
-                found[name] = log.split(start[name], end[name], -(-wanted * mine // total))
+                found[name] = log.split(start[name], end[name], -(-wanted * mine // total), keys)
         spans = [
             (part.bytes, Span(self.by_id[name].folder, name, *part[:3]))
             for name, parts in found.items()
@@ -251,6 +311,25 @@ def _packed(spans: list[tuple[int, Span]], most: int) -> list[Part]:
     return [Part(sorted(held)) for _, held in bins]
 
 
+def _by_rows(spans: list[Span], least: int, most: int | None) -> list[Part]:
+    """Cut ranges into ``least`` parts or more, unless there are fewer rows, each of ``most`` rows at most."""
+    rows = sum(span.stop - span.start for span in spans)
+    most = min(most or rows, max(1, rows // least))
+    parts: list[Part] = []
+    room = 0
+    for span in sorted(spans):
+        own = span.stop - span.start
+        cuts = -(-own // most)
+        for cut in range(cuts):
+            start, stop = span.start + own * cut // cuts, span.start + own * (cut + 1) // cuts
+            if not parts or stop - start > room:
+                parts.append(Part([]))
+                room = most
+            parts[-1].spans.append(span._replace(start=start, stop=stop))
+            room -= stop - start
+    return parts
+
+
 class Reading(NamedTuple):
     """Parameters of reading in tasks; pickled with the reader."""
 
@@ -260,19 +339,23 @@ class Reading(NamedTuple):
     """Value of the option ``failOnDataLoss``."""
     config: str | None = None
     """Configuration of the session to range servers; has references to secrets, not the secrets."""
+    keys: tuple[str, ...] = ()
+    """Key expressions: only rows whose keys intersect one of them; all if there are none."""
 
-    def read(self, spans: Iterable[Span], filters: Filters | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield verified rows that pass the filters; without ``fail``, lost and damaged ones are left out."""
+    @task
+    def read(self, spans: Iterable[Span]) -> Iterator[pa.RecordBatch]:
+        """Yield verified rows that were asked for; without ``fail``, lost and damaged ones are left out."""
         logs: dict[str, Log] = {}
         for span in spans:
             log = logs.get(span.folder) or logs.setdefault(span.folder, self._open(span))
-            yield from self._span(log, span, Filters() if filters is None else filters)
+            yield from self._span(log, span)
 
     def _open(self, span: Span) -> Log:
         try:
             log = Log(span.folder, self.table, self.config)
         except SpoolError as error:
-            if not span.folder.startswith(REMOTE) and not os.path.isdir(span.folder):  # noqa: PTH112 - it is a text
+            served = span.folder.startswith(REMOTE) or is_store(span.folder)
+            if not served and not os.path.isdir(span.folder):  # noqa: PTH112 - it is a text
                 problem = (
                     f"{span.folder}: there is no such folder where this task runs: a spool has to be on a"
                     " file system that the driver and all executors have under the same path"
@@ -284,13 +367,12 @@ class Reading(NamedTuple):
             raise SpoolMismatch(f"{where} holds spool {log.id}, not {span.spool}")
         return log
 
-    def _span(self, log: Log, span: Span, filters: Filters) -> Iterator[pa.RecordBatch]:
-        wanted = self.columns.names
-        needed = [name for name in dict.fromkeys((*wanted, *filters.columns)) if name != SPOOL]
+    def _span(self, log: Log, span: Span) -> Iterator[pa.RecordBatch]:
+        needed = [name for name in self.columns.names if name != SPOOL]
         while span.start < span.stop:
             try:
-                for batch in log.read(span, needed or ["offset"]):
-                    yield from self._made(batch, span, filters)
+                for batch in log.read(span, needed or ["offset"], self.keys):
+                    yield from self._made(batch, span)
             except OffsetOutOfRange as error:
                 if self.fail:
                     raise
@@ -304,10 +386,9 @@ class Reading(NamedTuple):
             else:
                 return
 
-    def _made(self, batch: pa.RecordBatch, span: Span, filters: Filters) -> Iterator[pa.RecordBatch]:
-        if SPOOL in self.columns.names or SPOOL in filters.columns:
+    def _made(self, batch: pa.RecordBatch, span: Span) -> Iterator[pa.RecordBatch]:
+        if SPOOL in self.columns.names:
             batch = batch.append_column(SPOOL, pa.repeat(pa.scalar(span.spool), batch.num_rows))
-        batch = filters.apply(batch)
         if batch.num_rows:
             # Rebuilt, not only selected: the schema has to equal that of Spark exactly.
             columns = batch.select(list(self.columns.names)).columns

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from zwire.errors import SpoolMismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from zwire.spark.sources._options import Options
 
@@ -69,7 +69,7 @@ class Position:
         """Read the JSON that Spark has kept; refuse that of another source, or of a later version."""
         try:
             consumer = found.get("consumer")
-            return cls(_places(found, 0), None if consumer is None else _text(consumer))
+            return cls(_places(found, _offset(0)), None if consumer is None else _text(consumer))
         except _WrongError as error:
             raise SpoolMismatch(f"these are no offsets of spools: {error}: {found!r}") from None
 
@@ -82,13 +82,13 @@ class _WrongError(Exception):
     """The reason why a value is no offsets."""
 
 
-def _places(found: Mapping[str, Any], least: int) -> Places:
+def _places(found: Mapping[str, Any], value: Callable[[object], int]) -> Places:
     if found.get("v") != VERSION:
         raise _WrongError(f"version {found.get('v')!r} is unknown, this is {VERSION}")
     spools = {found["spool"]: found.get("s")} if "spool" in found else found.get("spools")
     if not isinstance(spools, dict):
         raise _WrongError("there is neither 'spool' nor 'spools'")
-    return {_text(name): _offsets(each, least) for name, each in spools.items()}
+    return {_text(name): _offsets(each, value) for name, each in spools.items()}
 
 
 def _text(found: object) -> str:
@@ -97,17 +97,26 @@ def _text(found: object) -> str:
     return found
 
 
-def _offsets(found: object, least: int) -> Offsets:
+def _offsets(found: object, value: Callable[[object], int]) -> Offsets:
     if not isinstance(found, dict):
         raise _WrongError(f"{found!r} is no object with offsets by shard")
     offsets: Offsets = {}
-    for name, offset in found.items():
+    for name, each in found.items():
         if name != _GAPS and not re.fullmatch(r"[0-9]{1,9}", name):
             raise _WrongError(f"{name!r} is no shard")
-        if not isinstance(offset, int) or isinstance(offset, bool) or not least <= offset <= _MOST:
-            raise _WrongError(f"{offset!r} is no offset")
-        offsets[GAPS if name == _GAPS else int(name)] = offset
+        offsets[GAPS if name == _GAPS else int(name)] = value(each)
     return offsets
+
+
+def _offset(least: int) -> Callable[[object], int]:
+    """Return the reader of offsets that are ``least`` or more."""
+
+    def read(found: object) -> int:
+        if not isinstance(found, int) or isinstance(found, bool) or not least <= found <= _MOST:
+            raise _WrongError(f"{found!r} is no offset")
+        return found
+
+    return read
 
 
 def asked(options: Options, which: str, marks: Marks) -> str | Places | None:
@@ -127,15 +136,39 @@ def asked(options: Options, which: str, marks: Marks) -> str | Places | None:
         found = None
     if edge is None and not isinstance(found, dict):
         raise options.error(name, f"must be earliest, latest or JSON with offsets, not {text!r}")
-    if options.instant(f"{which}Timestamp") is not None:
+    for other in (f"{which}Timestamp", f"{which}OffsetsByTimestamp"):
+        if other in options:
+            raise options.error(name, f"and {other} exclude each other")
+    return edge if edge is not None else _by_shard(options, name, found, marks, _offset(EARLIEST))
+
+
+def times(options: Options, which: str, marks: Marks) -> Places | None:
+    """Return ``<which>Timestamp`` or ``<which>OffsetsByTimestamp``: microseconds since 1970 of each shard."""
+    name = f"{which}OffsetsByTimestamp"
+    one = options.instant(f"{which}Timestamp")
+    text = options.text(name)
+    if text is None:
+        return None if one is None else {spool: dict.fromkeys(shards, one) for spool, shards in marks.items()}
+    try:
+        found: Any = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise options.error(name, f"must be JSON with times by shard, not {text!r}")
+    if one is not None:
         raise options.error(name, f"and {which}Timestamp exclude each other")
-    if edge is not None:
-        return edge
+    return _by_shard(options, name, found, marks, lambda each: options.moment(name, str(each)))
+
+
+def _by_shard(
+    options: Options, name: str, found: dict[str, Any], marks: Marks, value: Callable[[object], int]
+) -> Places:
+    """Return the values of an option for all shards of the spools that are read, and for no others."""
     try:
         if not found.keys().isdisjoint(("v", "spool", "spools")):
-            given = _places({"v": VERSION, **found}, EARLIEST)
+            given = _places({"v": VERSION, **found}, value)
         elif len(marks) == 1:
-            given = dict.fromkeys(marks, _offsets(found, EARLIEST))
+            given = dict.fromkeys(marks, _offsets(found, value))
         else:
             what = 'has no spools, and there are several: {"spools": {"<id>": {"0": 12}}}'
             raise options.error(name, what)

@@ -40,13 +40,25 @@ _ZENOH = "zenoh."
 _BY_SPARK = frozenset({"checkpointlocation", "queryname"})
 """Options of Spark itself, passed on with the options of a source."""
 
+_NAME = "the whole name of the consumer is given as consumer, or as groupId"
+
+_ABSENT = {
+    "kafka.": ("keyFilter", "it is for brokers of Kafka: give the folder or the address of a spool as spool"),
+    "subscribepattern": ("keyFilter", "give key expressions, which may have wildcards, as keyFilter"),
+    "assign": ("keyFilter", "all shards are read: choose rows by keyFilter, or by where('shard = 0')"),
+    "includeheaders": ("keyFilter", "metadata of a publisher are in the column attachment"),
+    "groupidprefix": ("consumer", _NAME),
+    "kafka.group.id": ("consumer", _NAME),
+}
+"""Options of Kafka's source that sources of ours do not have: one that such a source has, and the way out."""
+
 _SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 _BYTES = {"": 1, "b": 1} | {f"{unit}{b}": 1 << 10 * at for at, unit in enumerate("kmg", 1) for b in ("", "b")}
 
 _MOST = (1 << 63) - 1
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _TRUE, _FALSE = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
@@ -71,34 +83,59 @@ class Options:
         source: Name of the format, for messages.
         given: Names and values as Spark gives them.
         known: Options of the source. If ``SESSION`` is among them, ``zenoh.*`` is allowed as well.
+        elsewhere: Options that the source has in other uses, refused here as those ``of`` that use.
 
     Without pyarrow it raises an ImportError: a worker of Spark would only be reported as crashed.
     """
 
-    def __init__(self, source: str, given: Mapping[str, str], known: Iterable[Option]) -> None:
+    def __init__(
+        self,
+        source: str,
+        given: Mapping[str, str],
+        known: Iterable[Option],
+        *,
+        elsewhere: Iterable[Option] = (),
+        of: str = "",
+    ) -> None:
         if find_spec("pyarrow") is None:
             problem = "pyarrow is not installed where Spark runs Python: pip install 'zwire[spark]'"
             raise ImportError(f"{source}: {problem}", name="pyarrow")
         self.source = source
         self._names: dict[str, str] = {}
         self._values: dict[str, str] = {}
+        self._called: dict[str, str] = {}
+        self._spelt: dict[str, str] = {}
         self._zenoh: dict[str, str] = {}
+        self._elsewhere = {name.lower() for option in elsewhere for name in option}
+        self._of = of
         for option in known:
             self._names |= {name.lower(): option[0] for name in option}
+            self._spelt |= {name.lower(): name for name in option}
         for key in given:
             name, value = key.lower(), given[key]
             if name in self._names:
                 known_as = self._names[name]
                 if known_as in self._values:
-                    raise self.error(known_as, "is given under two names")
+                    problem = f"{source}: option {known_as!r} is given under two names"
+                    raise ConfigError(problem, path=known_as)
                 self._values[known_as] = value
+                self._called[known_as] = name
             elif name.startswith(_ZENOH) and "config" in self._names:
                 self._zenoh[name.removeprefix(_ZENOH).replace(".", "/")] = value
             elif name not in _BY_SPARK:
                 raise self._unknown(key)
 
     def _unknown(self, name: str) -> ConfigError:
+        if name.lower() in self._elsewhere:
+            return ConfigError(f"{self.source}: option {name!r} is for {self._of}", path=name)
+        kafka = "kafka." if name.lower().startswith("kafka.") else ""
+        needed, way_out = _ABSENT.get(name.lower(), _ABSENT.get(kafka, (None, "")))
+        if needed in self._names.values():
+            return ConfigError(f"{self.source}: unknown option {name!r}: {way_out}", path=name)
         near = difflib.get_close_matches(name.lower(), self._names, n=1)
+        # The other bound is the opposite of what was meant.
+        if near and {name.lower()[:3], near[0][:3]} == {"min", "max"}:
+            near = []
         nearest = self._names[near[0]] if near else None
         hint = f", did you mean {nearest!r}?" if nearest else f"; there are {', '.join(self.names)}"
         return ConfigError(f"{self.source}: unknown option {name!r}{hint}", path=name, nearest=nearest)
@@ -115,9 +152,16 @@ class Options:
     def __contains__(self, name: str) -> bool:
         return name in self._values
 
+    def called(self, name: str) -> str | None:
+        """Return the name under which an option was given, in small letters."""
+        return self._called.get(name)
+
     def error(self, name: str, reason: str) -> ConfigError:
-        """Make the error for an option."""
-        return ConfigError(f"{self.source}: option {name!r} {reason}", path=name)
+        """Make the error for an option, by the name under which it was given."""
+        called = self._called.get(name, name)
+        # The argument of `load` is no option that a user has written.
+        shown = name if called == "path" else self._spelt.get(called, name)
+        return ConfigError(f"{self.source}: option {shown!r} {reason}", path=name)
 
     @overload
     def text(self, name: str, default: str) -> str: ...
@@ -146,17 +190,15 @@ class Options:
             raise self.error(name, f"must be true or false, not {found!r}")
         return found.lower() in _TRUE
 
-    def pushdown(self) -> bool:
-        """Return whether the source applies filters of Spark; old versions pass none without a word."""
-        from pyspark import __version__
-        from pyspark.sql import datasource
+    def no_pushdown(self, instead: str) -> None:
+        """Refuse ``pushdown=true``: a source cannot tell when Spark would make it wrong.
 
-        if not self.flag("pushdown", default=False):
-            return False
-        if not hasattr(datasource, "Filter"):
-            problem = f"needs PySpark 4.1 or newer: {__version__} hands no filters over. Leave it off"
-            raise self.error("pushdown", problem)
-        return True
+        Spark 4.1 to 4.3 keeps the plan made with the filters of a query with the DataFrame of ``load()``, and
+        runs it for the next query of that DataFrame as well, whatever its filters are.
+        """
+        if self.flag("pushdown", default=False):
+            why = "Spark would apply the filters of a query to later ones of the same DataFrame, too"
+            raise self.error("pushdown", f"is refused: {why}. Give {instead} for it")
 
     def integer(self, name: str, default: D = None, *, least: int = 0, most: int = _MOST) -> int | D:  # type: ignore[assignment]  # where D is None
         """Return an option as an integer from ``least`` to ``most``."""
@@ -198,10 +240,15 @@ class Options:
         return value
 
     def instant(self, name: str) -> int | None:
-        """Return microseconds since 1970, of milliseconds as in Kafka, or of RFC 3339; by default in UTC."""
+        """Return microseconds since 1970, of milliseconds as in Kafka, or of RFC 3339.
+
+        A time without a zone is refused: Spark tells a source no ``spark.sql.session.timeZone``.
+        """
         found = self.text(name)
-        if found is None:
-            return None
+        return None if found is None else self.moment(name, found)
+
+    def moment(self, name: str, found: str) -> int:
+        """Return microseconds since 1970 of a text in an option: the value as :meth:`instant` reads it."""
         if re.fullmatch(r"\s*\d{1,15}\s*", found):
             return int(found) * 1000
         try:
@@ -209,7 +256,10 @@ class Options:
         except ValueError:
             what = "milliseconds since 1970 or a time such as 2026-01-31T12:00:00Z"
             raise self.error(name, f"must be {what}, not {found!r}") from None
-        return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - EPOCH) // timedelta(microseconds=1)
+        if time.tzinfo is None:
+            zoned = f"give {time.isoformat()}Z or an offset such as +02:00"
+            raise self.error(name, f"has no zone: {zoned}. Sources do not know that of the Spark session")
+        return (time - _EPOCH) // timedelta(microseconds=1)
 
     def listed(self, name: str, separator: str = ",") -> list[str]:
         """Return a list of texts: a JSON list, or a text with separators; empty if the option is missing."""

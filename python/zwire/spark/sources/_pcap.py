@@ -17,13 +17,12 @@ from zwire._rows import KeyFilter
 from zwire.spark import schema as rows
 from zwire.spark._read import Capture, decode_options, local_path, read
 from zwire.spark._settings import fetch
-from zwire.spark.sources._filters import Filters, column_of, split
+from zwire.spark._worker import task
 from zwire.spark.sources._options import Options, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
     from zwire.spark._read import OnBadCapture
@@ -44,6 +43,9 @@ KNOWN = (
     *named("messages|message ports pushdown"),
     *FILES,
 )
+
+
+_SELECTION = "keyexprs, messages, kinds, startingTimestamp, endingTimestamp, or fewer paths"
 
 
 class File(NamedTuple):
@@ -127,14 +129,14 @@ class PcapDataSource(DataSource):
         _ports(options)
         _errors(options)
         options.secret("keys")
-        options.pushdown()
+        options.no_pushdown(_SELECTION)
         return options.columns(rows.DECODE).spark()
 
     def reader(self, schema: StructType) -> PcapReader:
         """Return the reader of captures."""
         options = Options(NAME, self.options, KNOWN)
-        kind = PushingPcapReader if options.pushdown() else PcapReader
-        return kind(options, options.chosen(rows.DECODE, schema))
+        options.no_pushdown(_SELECTION)
+        return PcapReader(options, options.chosen(rows.DECODE, schema))
 
 
 def _ports(options: Options) -> tuple[int, ...]:
@@ -192,46 +194,20 @@ class PcapReader(DataSourceReader):
         self.options = options
         self.columns = columns
         self.wanted = Wanted(options)
-        self.filters = Filters()
         self.keys = options.secret("keys")
-
-    def _files(self) -> list[File]:
-        return listed(self.options)
 
     def partitions(self) -> list[InputPartition]:
         """Spread the present files over partitions."""
-        return [Captures(paths) for paths in packed(self._files(), self.options)]
+        return [Captures(paths) for paths in packed(listed(self.options), self.options)]
 
+    @task
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Decode, and yield the rows that the filters leave over."""
+        """Decode, and yield the selected rows."""
         # Without files Spark makes a partition of its own.
         paths = partition.paths if isinstance(partition, Captures) else []
         keys = [] if self.keys is None else fetch(f"{NAME}: keys", self.keys).split()
         made = decode_options(ports=_ports(self.options), errors=_errors(self.options), keys=keys)
         for batch in read(made, (Capture(path, None) for path in paths)):
-            kept = self.filters.apply(self.wanted.apply(batch))
+            kept = self.wanted.apply(batch)
             if kept.num_rows:
                 yield kept.select(self.columns.names)
-
-
-class PushingPcapReader(PcapReader):
-    """The same reader, with the filters that it can apply itself, so that fewer rows go through Spark.
-
-    Files that a filter on ``file`` leaves out are not opened.
-
-    Spark 4.1 to 4.3 keeps pushed-down filters with the DataFrame of ``load()``, and uses them for
-    the next query of that DataFrame as well, whatever its own filters are. So pushdown is off by default,
-    the guide warns of it, and options do the same without that problem.
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - the name is Spark's
-        """Take the filters that can be applied exactly, and return the others."""
-        self.filters.filters, left = split(filters, self.columns)
-        return left
-
-    def _files(self) -> list[File]:
-        files = super()._files()
-        about = Filters(each for each in self.filters.filters if column_of(each) == "file")
-        names = pa.RecordBatch.from_pydict({"file": pa.array([file.path for file in files], pa.string())})
-        kept = set(about.apply(names).column("file").to_pylist())
-        return [file for file in files if file.path in kept]

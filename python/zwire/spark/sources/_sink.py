@@ -14,6 +14,7 @@ from zwire.errors import ConfigError, TransportError
 from zwire.idempotence import commit_key
 from zwire.spark._send import Sender, put_options
 from zwire.spark._sessions import session
+from zwire.spark._worker import settle
 from zwire.spark.batch import to_arrow
 from zwire.spark.sources import _writers
 from zwire.spark.sources._ack import Hop, check_receipts
@@ -199,6 +200,7 @@ def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch], query: UUID,
     if options.receipts is not None:
         wanted = options.receipts, options.receivers, marks, summary.rows
         check_receipts(sender.session, *wanted, options.put.confirm_timeout)
+    settle()
     return Written(query, batch, number, *summary)
 
 

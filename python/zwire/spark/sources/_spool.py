@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import os
 import re
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader
 
-from zwire._lazy import pa
 from zwire.errors import OffsetOutOfRange
 from zwire.spark._read import local_path
-from zwire.spark.sources._filters import Filters, column_of, split
-from zwire.spark.sources._logs import REMOTE, SPOOL, TABLES, Logs, Part, Reading, columns_of
-from zwire.spark.sources._offsets import EARLIEST, GAPS, LATEST, asked
-from zwire.spark.sources._options import EPOCH, SESSION, Options, named
+from zwire.spark.sources._logs import (
+    REMOTE,
+    SPOOL,
+    TABLES,
+    Logs,
+    Part,
+    Reading,
+    Tasks,
+    columns_of,
+    is_store,
+)
+from zwire.spark.sources._offsets import EARLIEST, GAPS, LATEST, asked, times
+from zwire.spark.sources._options import SESSION, Options, named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from pyspark.sql.datasource import Filter, InputPartition
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
     from zwire.spark.schema import RowSchema
@@ -28,22 +36,36 @@ if TYPE_CHECKING:
     from zwire.spark.sources._offsets import Marks, Offsets, Places
 
 READ = (
-    *named("spool|spools|path startingOffsets startingTimestamp failOnDataLoss columns maxPartitions"),
+    *named("spool|spools|path startingOffsets startingTimestamp startingOffsetsByTimestamp"),
+    *named("startingOffsetsByTimestampStrategy failOnDataLoss columns keyFilter pushdown"),
+    *named("maxPartitions minPartitions maxRecordsPerPartition"),
     *SESSION,
 )
 """Options of both batches and streams."""
 
-BATCH = (*READ, *named("endingOffsets endingTimestamp pushdown"))
+ENDING = named("endingOffsets endingTimestamp endingOffsetsByTimestamp")
+
+BATCH = (*READ, *ENDING)
+
+TRIGGER = named("maxRowsPerTrigger|maxOffsetsPerTrigger maxBytesPerTrigger") + named(
+    "minRowsPerTrigger|minOffsetsPerTrigger maxTriggerDelay consumer|groupId consumerSecret"
+)
+"""Options of streams alone."""
+
+_STRATEGY = "startingOffsetsByTimestampStrategy"
 
 DEFAULT = ["key", "payload", "kind", "encoding", "timestamp", "attachment", "recv_ts", "shard", "offset"]
 """Default columns of samples, which have many."""
+
+_TASKS = 100_000
+"""The largest ``minPartitions``: more tasks than Spark schedules in a minute."""
 
 _EDGES: dict[str | int, str] = dict.fromkeys(("earliest", EARLIEST), "earliest")
 _EDGES |= dict.fromkeys(("latest", LATEST), "end")
 
 
 def folders(options: Options) -> list[str]:
-    """Return folders as absolute paths, and ``zwire:<id>`` for spools behind range servers.
+    """Return folders as absolute paths, addresses of stores, and ``zwire:<id>`` for range servers.
 
     ``zwire:`` alone is the only one that is served.
     """
@@ -55,12 +77,15 @@ def folders(options: Options) -> list[str]:
                 raise options.error("spool", f"{name!r}: the id of a spool has 32 hexadecimal digits")
             found.append(REMOTE + identity)
             continue
+        if is_store(name):
+            found.append(name)
+            continue
         try:
             found.append(os.path.abspath(local_path(name)))  # noqa: PTH100 - it has to stay a text
         except OSError as error:
             raise options.error("spool", f"{name!r}: {error}") from None
     if not found:
-        raise options.error("spool", "is missing: give the folder of a spool")
+        raise options.error("spool", "is missing: give the folder or the store of a spool")
     return found
 
 
@@ -88,22 +113,35 @@ def columns(options: Options, table: str, there: RowSchema, *, several: bool = F
 
 def reading(options: Options, table: str, schema: StructType) -> Reading:
     """Return the parameters of reading, for the columns that Spark asks for. Opens no spool."""
+    check_selection(options, table)
     wanted = options.chosen(columns_of(TABLES[table]), schema)
-    return Reading(table, wanted, options.flag("failOnDataLoss", default=True), settings(options))
+    fail = options.flag("failOnDataLoss", default=True)
+    return Reading(table, wanted, fail, settings(options), tuple(options.keyexprs("keyFilter")))
 
 
-def max_partitions(options: Options) -> int:
-    """Return the largest number of tasks."""
+def tasks(options: Options) -> Tasks:
+    """Return the bounds of the tasks of a batch."""
+    least = options.integer("minPartitions", None, least=1, most=_TASKS)
+    most = options.integer("maxPartitions", None, least=1)
+    rows = options.integer("maxRecordsPerPartition", None, least=1)
+    if least is not None and most is not None and least > most:
+        raise options.error("minPartitions", f"is {least}, and maxPartitions is {most}")
+    if rows is not None and most is not None:
+        raise options.error("maxRecordsPerPartition", "and maxPartitions exclude each other")
     # The driver does not know the executors here; its own machine is a guess that suits local sessions.
-    return options.integer("maxPartitions", 2 * (os.cpu_count() or 1), least=1)
+    return Tasks(most or 2 * (os.cpu_count() or 1), least or 1, rows)
 
 
 def edges(options: Options, which: str, logs: Logs, marks: Marks, default: str) -> Places:
-    """Return the offsets given by ``<which>Offsets`` or ``<which>Timestamp``, available or not."""
+    """Return the offsets given by the options ``<which>...``, available or not."""
     wanted = asked(options, which, marks) or default
-    time = options.instant(f"{which}Timestamp")
-    if time is not None:
-        return {spool: log.at(time) for spool, log in logs.by_id.items()}
+    at = times(options, which, marks)
+    strict = which == "starting" and _is_strict(options, timed=at is not None)
+    if at is not None:
+        found = {spool: _at(log, at[spool]) for spool, log in logs.by_id.items()}
+        if strict:
+            _check_found(options, found, marks)
+        return found
 
     def place(spool: str, shard: int) -> int:
         offset = wanted if isinstance(wanted, str) else wanted[spool][shard]
@@ -111,6 +149,28 @@ def edges(options: Options, which: str, logs: Logs, marks: Marks, default: str) 
         return int(offset) if edge is None else marks[spool][shard][edge]
 
     return {spool: {shard: place(spool, shard) for shard in shards} for spool, shards in marks.items()}
+
+
+def _at(log: Log, times: Mapping[int, int]) -> Offsets:
+    """Return the first offset of each shard received at its time or later."""
+    at = {time: log.at(time) for time in set(times.values())}
+    return {shard: at[time][shard] for shard, time in times.items()}
+
+
+def _is_strict(options: Options, *, timed: bool) -> bool:
+    """Whether a shard without a row at the starting time or later is an error."""
+    if _STRATEGY in options and not timed:
+        raise options.error(_STRATEGY, "needs startingTimestamp or startingOffsetsByTimestamp")
+    return options.choice(_STRATEGY, ("error", "latest"), "latest") == "error"
+
+
+def _check_found(options: Options, found: Places, marks: Marks) -> None:
+    name = "startingTimestamp" if "startingTimestamp" in options else "startingOffsetsByTimestamp"
+    for spool, shards in marks.items():
+        for shard, mark in shards.items():
+            if found[spool][shard] >= mark["end"]:
+                problem = f"is later than every row of shard {shard} of spool {spool}"
+                raise options.error(name, f"{problem}; {_STRATEGY}=latest begins at its end")
 
 
 def bounded(
@@ -138,22 +198,32 @@ def check(options: Options, logs: Logs, wanted: RowSchema) -> None:
             raise options.error("columns", problem)
 
 
-def check_batch(options: Options, logs: Logs) -> None:
+def check_batch(options: Options, logs: Logs, table: str) -> None:
     """Refuse wrong options of batches, and common ones of streams."""
+    check_selection(options, table)
     marks = logs.marks()
     for which in ("starting", "ending"):
-        options.instant(f"{which}Timestamp")
         asked(options, which, marks)
+        at = times(options, which, marks)
+        if which == "starting":
+            _is_strict(options, timed=at is not None)
     options.flag("failOnDataLoss", default=True)
-    options.pushdown()
-    max_partitions(options)
+    tasks(options)
+
+
+def check_selection(options: Options, table: str) -> None:
+    """Refuse a filter on keys that is none, or where rows have no key; and filters of Spark."""
+    times = "startingTimestamp, endingTimestamp, startingOffsets, endingOffsets"
+    options.no_pushdown(f"keyFilter, {times}" if table == "samples" else times)
+    if options.keyexprs("keyFilter") and table != "samples":
+        raise options.error("keyFilter", f"is for samples, and the rows of {options.source} have no key")
 
 
 def reader(given: Mapping[str, str], schema: StructType, source: str, table: str) -> SpoolReader:
     """Return the reader of rows of spools."""
-    options = Options(source, given, BATCH)
-    kind = PushingSpoolReader if options.pushdown() else SpoolReader
-    return kind(options, reading(options, table, schema))
+    streams = "streams, and this is a table"
+    options = Options(source, given, BATCH, elsewhere=TRIGGER, of=streams)
+    return SpoolReader(options, reading(options, table, schema))
 
 
 class SpoolReader(DataSourceReader):
@@ -161,7 +231,6 @@ class SpoolReader(DataSourceReader):
 
     def __init__(self, options: Options, reading: Reading) -> None:
         self.options, self.reading = options, reading
-        self.filters = Filters()
 
     def partitions(self) -> list[InputPartition]:
         """Plan partitions over the rows present now."""
@@ -174,71 +243,16 @@ class SpoolReader(DataSourceReader):
         for place in (start, end):
             for name, shards in marks.items():
                 place[name] = bounded(logs.by_id[name], place[name], shards, self._lost)
-        self._narrow(logs, start, end)
-        return [*logs.plan(start, end, max_partitions(self.options))]
+        return [*logs.plan(start, end, tasks(self.options), self.reading.keys)]
 
     def _lost(self, error: OffsetOutOfRange) -> None:
         if self.reading.fail:
             raise error
 
-    def _narrow(self, logs: Logs, start: Places, end: Places) -> None:
-        """Leave out ranges that the filters exclude."""
-
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the rows; Spark makes a partition of its own where there is none."""
         spans = partition.spans if isinstance(partition, Part) else []
-        yield from self.reading.read(spans, self.filters)
-
-
-class PushingSpoolReader(SpoolReader):
-    """The same reader, with the filters that it can apply itself; some of them leave parts of a spool unread.
-
-    It has the problem of all pushed-down filters, see ``zwire.pcap``.
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - the name is Spark's
-        """Take the filters that can be applied exactly, and return the others."""
-        self.filters.filters, left = split(filters, columns_of(TABLES[self.reading.table]))
-        return left
-
-    def _narrow(self, logs: Logs, start: Places, end: Places) -> None:
-        if self.reading.table == "gaps":
-            return  # in a log of gaps, shards and offsets are those of the missing rows
-        about = Filters(each for each in self.filters.filters if column_of(each) in (SPOOL, "shard"))
-        shards = [(name, shard) for name in end for shard in end[name]]
-        names = {
-            SPOOL: pa.array([name for name, _ in shards]),
-            "shard": pa.array([number for _, number in shards]),
-        }
-        kept = about.apply(pa.RecordBatch.from_pydict(names)).to_pylist()
-        for name, shard in shards:
-            if {SPOOL: name, "shard": shard} not in kept:
-                end[name][shard] = start[name][shard]
-        for each in self.filters.filters:
-            self._cut(each, logs, start, end)
-
-    def _cut(self, each: Filter, logs: Logs, start: Places, end: Places) -> None:
-        """Use a filter on offsets or times. Clocks may be set back, so a time is no upper bound."""
-        kind, column = type(each).__name__, column_of(each)
-        low = kind in ("EqualTo", "EqualNullSafe", "In", "GreaterThan", "GreaterThanOrEqual")
-        high = kind in ("EqualTo", "EqualNullSafe", "In", "LessThan", "LessThanOrEqual")
-        if column not in ("offset", "recv_ts") or not (low or high):
-            return
-        given: Any = each
-        values = list(given.value) if kind == "In" else [given.value]
-        if not values or None in values:
-            return
-        for name, log in logs.by_id.items():
-            begin: Offsets = {}
-            if low and column == "recv_ts":
-                begin = log.at((min(values) - EPOCH) // timedelta(microseconds=1))
-            for shard, to in end[name].items():
-                at = start[name][shard]
-                if low:
-                    at = max(at, begin[shard] if begin else min(values) + (kind == "GreaterThan"))
-                if high and column == "offset":
-                    end[name][shard] = min(to, max(values) + (kind != "LessThan"))
-                start[name][shard] = min(at, end[name][shard])
+        yield from self.reading.read(spans)
 
 
 def out_of_range(log: Log, shard: int, offset: int, mark: Mapping[str, int]) -> OffsetOutOfRange:

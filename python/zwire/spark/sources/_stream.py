@@ -16,8 +16,8 @@ from zwire.spark.sources import _spool
 from zwire.spark.sources._embed import EMBED, Embedded, check_embedded
 from zwire.spark.sources._logs import TABLES, Logs, Part, columns_of
 from zwire.spark.sources._offsets import Position
-from zwire.spark.sources._options import Option, Options, named
-from zwire.spark.sources._spool import BATCH, READ, open_all, reading, remote
+from zwire.spark.sources._options import Option, Options
+from zwire.spark.sources._spool import BATCH, ENDING, READ, TRIGGER, open_all, reading, remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -60,7 +60,12 @@ _log = logging.getLogger("zwire.spark")
 NOBODY = "none"
 """The reserved consumer name that prevents no deletion."""
 
-STREAM = (*READ, *named("maxRowsPerTrigger|maxOffsetsPerTrigger maxBytesPerTrigger consumer consumerSecret"))
+STREAM = (*READ, *TRIGGER)
+
+_DELAY = 15 * 60.0
+"""Seconds of ``maxTriggerDelay``, as with Kafka."""
+
+_TABLES = "tables, and this is a stream"
 
 _PATIENCE = 30.0
 """Seconds for which a folder may be unreachable; an error would end the query."""
@@ -80,8 +85,14 @@ def check_stream(options: Options, table: str) -> None:
     else:
         also = " or 'keyexprs'" if table == "samples" else ""
         options.no_session(f"spools behind a range server ('zwire:<id>'){also}")
-    options.integer("maxRowsPerTrigger", least=1)
+    most = options.integer("maxRowsPerTrigger", None, least=1)
     options.size("maxBytesPerTrigger", None)
+    least = options.integer("minRowsPerTrigger", None, least=1)
+    options.seconds("maxTriggerDelay", _DELAY)
+    if "maxTriggerDelay" in options and least is None:
+        raise options.error("maxTriggerDelay", "needs minRowsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise options.error("minRowsPerTrigger", f"is {least}, and maxRowsPerTrigger is {most}")
     name = options.text("consumer")
     if name is not None and not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,99}", name):
         raise options.error("consumer", f"must be 1 to 100 letters, digits, '-', '_' or '.', not {name!r}")
@@ -105,10 +116,11 @@ def schema(given: Mapping[str, str], source: str, table: str) -> StructType:
     options = Options(source, given, (*BATCH, *known(table)))
     check_stream(options, table)
     if table == "samples" and "keyexprs" in options:
+        _spool.check_selection(options, table)
         # A spool may not exist yet; a later one has all columns.
         return _spool.columns(options, table, columns_of(TABLES[table])).spark()
     logs = open_all(options, table)
-    _spool.check_batch(options, logs)
+    _spool.check_batch(options, logs, table)
     return _spool.columns(options, table, logs.columns(), several=len(logs.by_id) > 1).spark()
 
 
@@ -124,10 +136,14 @@ class Follower:
     ) -> None:
         self.options, self.reading, self.logs, self.named = options, reading, logs, named
         self.consumer = options.text("consumer") or consumer
-        self.max_partitions = _spool.max_partitions(options)
+        self.tasks = _spool.tasks(options)
+        self.min_rows = options.integer("minRowsPerTrigger", None)
+        self.delay = options.seconds("maxTriggerDelay", _DELAY)
         self.target: Places | None = None
         self.first: Position | None = None
         self.last: Position | None = None
+        self._done: Places | None = None
+        self._batch_at: float | None = None
         self._said: set[str] = set()
 
     def initial(self) -> Position:
@@ -138,9 +154,11 @@ class Follower:
             for name, shards in marks.items():
                 places[name] = self._bounded(name, places[name], shards)
             made = f"spark-{uuid4().hex}" if self.named and self.consumer is None else None
-            self.first = self.last = Position(places, made)
+            self.first = Position(places, made)
+            # An old Spark has asked for the end of the first batch already: what follows begins there.
+            self.last = self.last or self.first
             # From here on, rows that the query has not read are not deleted.
-            self.commit(self.first)
+            self._end_batch(self.first)
         return self.first
 
     def stop_at_what_is_there(self) -> None:
@@ -156,18 +174,42 @@ class Follower:
         marks = self.logs.marks()
         ends = _ends(marks) if self.target is None else self.target
         if start is None:
-            # An old Spark after a restart: the position of the query is unknown, so no limit can be applied.
-            self.last = Position(ends)
+            # An old Spark, in the first batch of a run: the position of the query is unknown, so no limit can
+            # be applied.
+            self.last, self._batch_at = Position(ends), time.monotonic()
             return self.last
         begin = self._begin(start, marks)
+        self._end_batch(start)
         ends = {
             name: {shard: max(offset, begin[name][shard]) for shard, offset in ends[name].items()}
             for name in begin
         }
-        if begin != ends and (max_rows is not None or max_bytes is not None):
-            ends = self.logs.walk(begin, ends, max_rows, max_bytes)
+        if self._is_early(begin, ends):
+            self.last = start
+            return start
+        if begin != ends:
+            ends = self.logs.walk(begin, ends, max_rows, max_bytes, self.reading.keys)
         self.last = start if ends == start.places else Position(ends, start.consumer)
         return self.last
+
+    def _is_early(self, begin: Places, ends: Places) -> bool:
+        """Whether more rows are waited for: ``minRowsPerTrigger``, and ``maxTriggerDelay`` since a batch.
+
+        The first batch of a run waits for none, nor does the rest of ``Trigger.AvailableNow``.
+        """
+        rows = sum(sum(ends[name].values()) - sum(begin[name].values()) for name in begin)
+        now = time.monotonic()
+        if (
+            self.min_rows is not None
+            and self.target is None
+            and self._batch_at is not None
+            and rows < self.min_rows
+            and now - self._batch_at < self.delay
+        ):
+            return True
+        if rows:
+            self._batch_at = now
+        return False
 
     def plan(self, start: Position, end: Position) -> list[Part]:
         """Spread a batch over tasks."""
@@ -181,7 +223,7 @@ class Follower:
             stop[name] = self._bounded(name, stop[name], marks[name])
         if self.last is None:
             self.last = end
-        return self.logs.plan(begin, stop, self.max_partitions)
+        return self.logs.plan(begin, stop, self.tasks, self.reading.keys)
 
     def report(self) -> dict[str, Any] | None:
         """Return the present ends, and the backlog of the query."""
@@ -189,25 +231,43 @@ class Follower:
             return None
         marks = self.logs.marks()
         found = Position(_ends(marks)).to_json()
-        rows, behind = 0, 0
+        behind, lags = 0, []
         for name, shards in marks.items():
             for shard, mark in shards.items():
                 at = max(self.last.places.get(name, {}).get(shard, mark["earliest"]), mark["earliest"])
-                if at < mark["end"]:
-                    rows += mark["end"] - at
+                lags.append(max(0, mark["end"] - at))
+                if lags[-1]:
                     received = self.logs.by_id[name].received(shard, at)
                     if received is not None:
                         behind = max(behind, mark["last_recv_ts"] - received)
-        found["lag_rows"] = rows
+        found["lag_rows"] = sum(lags)
         found["lag_ms"] = behind // 1000
+        # The metrics of Kafka's source by their names there. Of a source in Python Spark asks no `metrics()`.
+        found["avgOffsetsBehindLatest"] = round(sum(lags) / len(lags), 3)
+        found["maxOffsetsBehindLatest"], found["minOffsetsBehindLatest"] = max(lags), min(lags)
         found["dropped"] = sum(mark["dropped"] for shards in marks.values() for mark in shards.values())
         found["gaps"] = sum(log.view.gaps_end() for log in self.logs.by_id.values())
+        consumer = self._name(self.last)
+        if consumer is not None:
+            # For the listener of `register`, which has no options of the query.
+            found["consumer"] = consumer
+            found["folders"] = {each: log.folder for each, log in self.logs.by_id.items() if log.is_local()}
         return found
+
+    def _end_batch(self, end: Position) -> None:
+        """Commit the end of a batch, once, although Spark asks for the next one again and again.
+
+        Spark asks for it when it has committed the batch before, also at the end of ``Trigger.AvailableNow``.
+        It calls ``commit`` for that batch only when there is a next one.
+        """
+        if end.places != self._done:
+            self._done = end.places
+            self.commit(end)
 
     def commit(self, end: Position) -> None:
         """Commit the position of the query to the spools."""
-        name = self.consumer or end.consumer
-        if name is None or name == NOBODY:
+        name = self._name(end)
+        if name is None:
             return
         for spool, offsets in end.places.items():
             log = self.logs.by_id.get(spool)
@@ -218,6 +278,11 @@ class Follower:
             except SpoolError as error:
                 # The rows are kept longer than needed, or not for the full time. Reading goes on.
                 self._say(f"commit of consumer {name!r} failed: {error}")
+
+    def _name(self, position: Position) -> str | None:
+        """Return the name of the consumer; ``None`` if rows are kept for none."""
+        name = self.consumer or position.consumer
+        return None if name == NOBODY else name
 
     def _begin(self, start: Position, marks: Marks) -> Places:
         """Return the offsets at which reading continues, all of them available.
@@ -282,7 +347,7 @@ class SpoolStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return type(self), (self.given, self.schema, self.source, self.table)
 
     def _options(self) -> Options:
-        return Options(self.source, self.given, known(self.table))
+        return Options(self.source, self.given, known(self.table), elsewhere=ENDING, of=_TABLES)
 
     def _live(self) -> Follower:
         if self._follower is None:

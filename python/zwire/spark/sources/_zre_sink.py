@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from zwire.spark._settings import check_referred
 from zwire.spark._tell import check_told, tell, tell_options, told_rows
+from zwire.spark._worker import settle
 from zwire.spark.batch import to_arrow
 from zwire.spark.sources import _writers
 from zwire.spark.sources._options import Options, named
@@ -128,7 +129,9 @@ class _Writer:
         """Send a partition; also given as rows, as Spark 4.0 does with streams."""
         _writers.refuse_second_copies(NAME, "turn it off")
         batches = to_arrow(iterator, self.columns)
-        return Told(_writers.partition(), tell(self.options, told_rows(batches, self.to)))
+        summary = tell(self.options, told_rows(batches, self.to))
+        settle()
+        return Told(_writers.partition(), summary)
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
