@@ -5,9 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
+
+from nodes import eventually
 
 
 def shown(command, **options):
@@ -27,6 +31,17 @@ def shown(command, **options):
         assert process.wait(timeout=20) == 0
     os.close(leader)
     return seen
+
+
+def handles_signals(process):
+    """Wait until a command has its handlers: a signal before that ends the interpreter while it starts."""
+    status = Path(f"/proc/{process.pid}/status")
+
+    def has_handlers():
+        (caught,) = re.findall(r"^SigCgt:\s*(\w+)$", status.read_text(), re.MULTILINE)
+        return int(caught, 16) >> (signal.SIGTERM - 1) & 1
+
+    eventually(has_handlers, "a handler of SIGTERM")
 
 
 @contextlib.contextmanager

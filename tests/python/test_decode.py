@@ -5,6 +5,7 @@ the same.
 """
 
 import base64
+import contextlib
 import gzip
 import json
 import os
@@ -21,10 +22,10 @@ import pyarrow.parquet
 import pytest
 
 import truth
-from terminal import shown
+from terminal import handles_signals, shown
 from zwire import zenoh
 from zwire.capture import Decoder, decode
-from zwire.cli import main
+from zwire.cli import _format, main
 from zwire.errors import DecodeError
 
 pytestmark = pytest.mark.slow
@@ -94,6 +95,35 @@ def unpacked(name):
 def lines(decoder):
     text = b"".join(iter(decoder.jsonl, b""))
     return [json.loads(line) for line in text.splitlines()]
+
+
+def printed(out, form):
+    """The records that the command has printed, with bytes as base64; they were in that form."""
+    found = []
+    for line in out.splitlines():
+        record = json.loads(line)
+        for name in ("payload", "attachment", "content"):
+            kind = record.pop(f"{name}_as")
+            value = record[name]
+            assert (kind is None) == (value is None)
+            kinds = kind if isinstance(kind, list) else [kind]
+            assert form == "auto" or set(kinds) <= {form, None}
+            if name == "content" and value is not None:
+                record[name] = [as_base64(*each) for each in zip(value, kind, strict=True)]
+            elif value is not None:
+                record[name] = as_base64(value, kind)
+        found.append(record)
+    return found
+
+
+def as_base64(value, kind):
+    """A value of JSON Lines in base64; a JSON value as the text that the records of the tests have."""
+    if kind == "hex":
+        value = base64.b64encode(bytes.fromhex(value)).decode()
+    elif kind in {"text", "json"}:
+        text = value if kind == "text" else json.dumps(value)
+        value = base64.b64encode(text.encode()).decode()
+    return value
 
 
 def table(decoder):
@@ -269,10 +299,10 @@ def test_keys_open_what_is_said_under_curve(tmp_path, capsys):
     (tmp_path / "keys").write_text("\n".join(keys))
     source = str(path("zre-draft-curve"))
     assert main(["decode", source, "--format", "jsonl", "--curve-key", f"@{tmp_path}/keys"]) == 0
-    assert list(map(json.loads, capsys.readouterr().out.splitlines())) == opened
+    assert printed(capsys.readouterr().out, "auto") == opened
     one_by_one = [word for key in keys for word in ("--curve-key", key)]
     assert main(["decode", source, "--format", "jsonl", *one_by_one]) == 0
-    assert list(map(json.loads, capsys.readouterr().out.splitlines())) == opened
+    assert printed(capsys.readouterr().out, "auto") == opened
 
 
 def test_what_is_no_key_is_refused_without_being_shown(tmp_path, capsys):
@@ -345,7 +375,7 @@ def test_cli_formats(tmp_path, capfdbinary):
     expected = lines(decode(source))
     assert main(["decode", source, "--format", "jsonl"]) == 0
     out, err = capfdbinary.readouterr()
-    assert [json.loads(line) for line in out.splitlines()] == expected
+    assert list(map(essential, printed(out, "auto"))) == list(map(essential, expected))
     assert err == b"", "no bar without a terminal"
     assert main(["decode", source]) == 0
     out, _ = capfdbinary.readouterr()
@@ -360,11 +390,43 @@ def test_cli_formats(tmp_path, capfdbinary):
     assert pa.parquet.read_table(parquet) == pa.concat_tables([whole, whole])
 
 
+@pytest.mark.parametrize("form", ["auto", "base64", "hex"])
+@pytest.mark.parametrize("name", ["pubsub-basic", "query", "zre-v2-chat", "zmtp-null"])
+def test_cli_prints_bytes_in_any_form(name, form, capfdbinary):
+    assert main(["decode", str(path(name)), "--format", "jsonl", "--payload", form]) == 0
+    found = printed(capfdbinary.readouterr().out, form)
+    expected = lines(decode(path(name)))
+    assert any(record["payload"] or record["content"] for record in expected)
+    assert [essential(record) for record in found] == [essential(record) for record in expected]
+
+
+def essential(record):
+    """A record in which JSON payloads are values: their text is not kept."""
+    record = dict(record)
+    if (record["encoding"] or "").startswith("application/json") and record["payload"] is not None:
+        with contextlib.suppress(ValueError):
+            record["payload"] = json.loads(base64.b64decode(record["payload"]))
+    return record
+
+
+def test_a_header_with_the_name_of_a_field_stays_as_it_is():
+    line = (
+        b'{"ts":1.123456789,"payload":null,"encoding":null,"attachment":null,"priority":5,'
+        b'"headers":{"payload":"aGk=","content":"aGk="},"content":["aGk=","/w=="],"error":null}\n'
+    )
+    decoded = _format.decoded_line(line, "auto")
+    assert b'"ts":1.123456789,' in decoded
+    record = json.loads(decoded)
+    assert record["headers"] == {"payload": "aGk=", "content": "aGk="}
+    assert (record["content"], record["content_as"]) == (["hi", "/w=="], ["text", "base64"])
+    assert record["payload_as"] is record["attachment_as"] is None
+
+
 def test_cli_reads_a_pipe():
     plain = gzip.decompress(path("router").read_bytes())
     command = [sys.executable, "-m", "zwire", "decode", "-", "--format", "jsonl"]
     done = subprocess.run(command, input=plain, capture_output=True, check=True, timeout=20)
-    assert [json.loads(line) for line in done.stdout.splitlines()] == lines(decode(plain))
+    assert printed(done.stdout, "auto") == lines(decode(plain))
 
 
 def test_cli_prints_while_it_is_captured():
@@ -386,7 +448,11 @@ def test_cli_says_what_is_wrong(tmp_path, capsys):
     assert "missing.pcap" in capsys.readouterr().err
     (tmp_path / "x.pcap").write_text("no capture at all")
     assert main(["decode", str(tmp_path / "x.pcap")]) == 1
-    assert "x.pcap" in capsys.readouterr().err
+    problem = f"zwire decode: {tmp_path / 'x.pcap'} is no capture: neither pcap nor pcapng\n"
+    assert capsys.readouterr().err == problem
+    (tmp_path / "x.pcap").write_bytes(b"")
+    assert main(["decode", str(tmp_path / "x.pcap")]) == 1
+    assert capsys.readouterr().err == problem
     assert main(["decode", "x", "--port", "70000"]) == 2
     assert main(["decode", "x", "--format", "xml"]) == 2
 
@@ -403,7 +469,7 @@ def test_cli_never_writes_over_a_capture(tmp_path, capsys):
 def test_cli_says_that_it_found_nothing(format_, tmp_path, capsys):
     path = tmp_path / "x.pcap"
     path.write_bytes(bytes.fromhex("d4c3b2a1 02000400 00000000 00000000 ffff0000 01000000"))
-    assert main(["decode", str(path), "--format", format_, "-o", str(tmp_path / "out")]) == 0
+    assert main(["decode", str(path), "--format", format_, "-o", str(tmp_path / "out")]) == 3
     (line,) = capsys.readouterr().err.splitlines()
     assert line == f"zwire decode: no Zenoh and no ZMTP in {path}; --port N where its port is known"
 
@@ -414,6 +480,32 @@ def test_cli_survives_a_closed_output(tmp_path):
     command = f'"{sys.executable}" -m zwire decode "{path}" >&-'
     done = subprocess.run(["sh", "-c", command], check=False, capture_output=True, timeout=20)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("start", [b"", b"\x1f"], ids=["nothing", "a byte"])
+def test_cli_gives_up_before_anything_has_come(start):
+    command = [sys.executable, "-m", "zwire", "decode", "-", "-v"]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command, **pipes) as process:
+        process.stdin.write(start)
+        process.stdin.flush()
+        handles_signals(process)
+        # Nothing tells that it reads by now; the exit code is the same before.
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (130, b"")
+
+
+@pytest.mark.parametrize("format_", [None, "jsonl"])
+def test_cli_goes_by_the_name_of_the_output(format_, tmp_path):
+    for name, begin in (("x.parquet", b"PAR1"), ("x.jsonl", b"{"), ("x.txt", b"2"), ("x", b"2")):
+        out = tmp_path / name
+        given = [] if format_ is None else ["--format", format_]
+        assert main(["decode", str(path("pubsub-basic")), "-o", str(out), *given]) == 0
+        assert out.read_bytes().startswith(begin if format_ is None else b"{"), name
+    assert main(["decode", str(path("pubsub-basic")), "-o", str(tmp_path / "x.mcap")]) == 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -1,11 +1,12 @@
 """The command ``zwire``.
 
 One module per command, imported when it is asked for. Each has ``EPILOG`` with examples,
-``configure(parser)`` and ``run(args) -> int``.
+``configure(parser)`` and ``run(args) -> int``. A command with subcommands lists them in ``SUBCOMMANDS``;
+each has a module of its own, and ``configure`` of the command adds the options that they share.
 
 Exit codes: 0 done; 1 failed, with one line on the standard error that says why; 2 the command line or the
-configuration is wrong; 3 no reply came (``get``) or too little came in time (``sub``); 130 interrupted
-before the work was done; 141 the reader of the output closed it.
+configuration is wrong; 3 nothing was found, or too little came in time; 130 interrupted by Ctrl-C, or by
+SIGTERM before the work was done; 141 the reader of the output closed it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zwire import __version__
-from zwire.errors import ConfigError, KeyExprError, ZwireError
+from zwire.errors import ConfigError, ConnectError, KeyExprError, ZwireError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,11 +35,30 @@ COMMANDS = {
     "sub": "print publications",
     "queryable": "answer queries",
     "scout": "print the nodes found by multicast",
+    "ping": "measure round trips to a node or to a queryable",
+    "bench": "measure how fast a node takes, delivers and answers",
+    "tree": "print keys as a tree, with types and last values",
+    "info": "print this node, its neighbours and links",
+    "liveliness": "print, watch or hold liveliness tokens",
+    "doctor": "find out why two nodes do not talk",
+    "top": "show keys, publishers, links and drops, live",
+    "ui": "serve a page that shows keys, nodes, links and drops, live",
+    "trace": "decode the messages of a session, follow a publication",
+    "foxglove": "serve live keys to the Foxglove app",
+    "record": "write publications into files: MCAP, Parquet, Arrow",
+    "play": "publish recordings again, after a look for damage",
     "replay": "publish recordings again: Parquet, Arrow, MCAP, captures",
     "zre": "find peers of ZRE, talk to them, and diagnose missing ones",
+    "ros2": "use topics, services, actions, parameters and bags of ROS 2, without ROS",
     "decode": "print the Zenoh, ZMTP and ZRE messages of captures",
     "conformance": "judge a node of Zenoh, ZMTP or ZRE by the rules of its protocol",
+    "config": "check configuration files",
+    "acl": "explain decisions of access control",
+    "keygen": "make certificates, passwords and keys",
+    "bridge": "join Zenoh to other protocols: ZRE, MQTT",
     "spool": "keep publications in a folder, and inspect such folders",
+    "sink": "append the rows of a spool to tables of Delta Lake, Iceberg and Parquet, each once",
+    "completion": "print a script by which a shell completes commands and options",
     "demo": "show the whole road once, from a simulated fleet to a Spark job and back",
 }
 """Name of each command, which is also that of its module, and its purpose."""
@@ -49,6 +69,9 @@ Zenoh from the command line.
   zwire router --listen tcp/127.0.0.1:7447      in one terminal
   zwire sub 'demo/**'                           in another
   zwire put demo/hello world                    in a third
+
+commands:
+{}
 """
 
 _EPILOG = "zwire COMMAND --help explains a command, with examples."
@@ -58,35 +81,60 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     _prepare_output()
-    if arguments[:2] == ["spool", "keep"]:
-        # --dir means the same, and argparse cannot read positional words on both sides of an option.
-        del arguments[1]
+    if not arguments or arguments[0] in {"-h", "--help", "--version"}:
+        return _about(arguments[:1] or ["--help"])
+    name, key = arguments[0], ""
     try:
-        args = _parser(arguments).parse_args(arguments)
+        args = importlib.import_module("zwire.cli._parser").parse(arguments)
+        name, key = args.command, getattr(args, "key", key)
+        with importlib.import_module("zwire.cli._log").heard(args):
+            code = args.run(args)
+        sys.stdout.flush()
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else 2
-    try:
-        command = importlib.import_module(f"zwire.cli.{args.command}")
-        with importlib.import_module("zwire.cli._log").heard(args):
-            code = command.run(args)
-        sys.stdout.flush()
     except BrokenPipeError:
-        # The buffered rest cannot be written; without this the interpreter would report it at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return _closed()
     except KeyboardInterrupt:
         return 130
     except KeyExprError as error:
-        key = getattr(args, "key", None) if hasattr(args, "key") else args.selector
-        return _failed(args.command, f"{key or repr(key)}: {error}", 2)
+        return _failed(name, f"{key}: {error}" if key else error, 2)
     except ConfigError as error:
-        return _failed(args.command, error, 2)
+        return _failed(name, error, 2)
+    except ConnectError as error:
+        return _failed(name, f"{error}{importlib.import_module('zwire.cli._options').advice(error)}", 1)
     except ZwireError as error:
-        return _failed(args.command, error, 1)
+        return _failed(name, error, 1)
     except OSError as error:
         named = error.filename is not None and error.strerror
-        return _failed(args.command, f"{error.filename}: {error.strerror}" if named else error, 1)
+        return _failed(name, f"{error.filename}: {error.strerror}" if named else error, 1)
     return int(code)
+
+
+def _about(option: Sequence[str]) -> int:
+    """Print help or version; no command is imported."""
+    parser = argparse.ArgumentParser(
+        prog="zwire",
+        usage="zwire [-h] [--version] COMMAND ...",
+        description=_DESCRIPTION.format("\n".join(f"    {n:<14} {text}" for n, text in COMMANDS.items())),
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"zwire {__version__}")
+    try:
+        parser.parse_args(option)
+        sys.stdout.flush()
+    except SystemExit:
+        return 0
+    except BrokenPipeError:
+        return _closed()
+    return 0
+
+
+def _closed() -> int:
+    """Return the exit code for an output that its reader has closed."""
+    # The buffered rest cannot be written; without this the interpreter would report it at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141
 
 
 def _prepare_output() -> None:
@@ -102,34 +150,3 @@ def _prepare_output() -> None:
 
 def _failed(command: str, error: Exception | str, code: int) -> int:
     return int(importlib.import_module("zwire.cli._options").refuse(command, str(error), code))
-
-
-def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
-
-    def layout(prog: str) -> argparse.HelpFormatter:
-        return argparse.RawDescriptionHelpFormatter(prog, max_help_position=30, width=100)
-
-    parser = argparse.ArgumentParser(
-        prog="zwire",
-        usage="zwire [-h] [--version] COMMAND ...",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=layout,
-    )
-    parser.add_argument("--version", action="version", version=f"zwire {__version__}")
-    # The arguments make room: argparse forgets the indentation of commands when it measures their names.
-    commands = parser.add_subparsers(
-        prog="zwire", dest="command", metavar="COMMAND [ARGUMENT ...]", required=True, title="commands"
-    )
-    # Only the command that is asked for is imported: `zwire --help` is fast, and needs no optional package.
-    asked = next((word for word in arguments if not word.startswith("-")), None)
-    for name, summary in COMMANDS.items():
-        command = commands.add_parser(name, help=summary, formatter_class=layout)
-        if name == asked:
-            module = importlib.import_module(f"zwire.cli.{name}")
-            command.description = f"{summary[0].upper()}{summary[1:]}.\n\n{module.__doc__ or ''}".rstrip()
-            command.epilog = module.EPILOG
-            module.configure(command)
-            if name != "zre":
-                importlib.import_module("zwire.cli._log").add_log(command)
-    return parser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import re
@@ -13,10 +14,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypedDict
 
 from zwire import zenoh
 from zwire._text import printable
-from zwire.errors import ConfigError
+from zwire.errors import ConfigError, ConnectError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Iterable, Iterator
 
 DEFAULT_ENDPOINT = "tcp/127.0.0.1:7447"
@@ -52,15 +52,41 @@ def add_format(group: argparse._ActionsContainer, help: str | None = None) -> No
     group.add_argument("--format", choices=["text", "jsonl"], default="text", help=help)
 
 
-def add_network(parser: argparse.ArgumentParser, *, mode: str | None = None) -> None:
-    """Add the options of a session."""
+def add_json(group: argparse._ActionsContainer) -> None:
+    """Add the options that choose between text for people and one JSON object."""
+    group.add_argument(
+        "--format", choices=["text", "json"], default="text", help="text for people, or one JSON object"
+    )
+    group.add_argument(
+        "--json", dest="format", action="store_const", const="json", help="the same as --format json"
+    )
+
+
+_KINDS = {
+    "parquet": "parquet",
+    "arrow": "arrow",
+    "arrows": "arrow",
+    "mcap": "mcap",
+    "jsonl": "jsonl",
+    "ndjson": "jsonl",
+}
+"""Format of a file by the end of its name."""
+
+
+def kind_of(path: Path | None) -> str | None:
+    """Return the format that the name of a file asks for; None for another name."""
+    return None if path is None else _KINDS.get(path.suffix.lower().removeprefix("."))
+
+
+def add_network(parser: argparse.ArgumentParser, *, router: bool = False, mode: bool = True) -> None:
+    """Add the options of a session; without ``mode`` all but that of its role."""
     group = parser.add_argument_group(
         "network",
         "--cfg overrides the other options, and those override the file.\n"
         + (
             "Without any of them this is a client of " + DEFAULT_ENDPOINT + "."
-            if mode is None
-            else f"Without --listen it listens on {DEFAULT_ENDPOINT}."
+            if not router
+            else f"Without --listen and without a file it listens on {DEFAULT_ENDPOINT}."
         ),
     )
     add_several(
@@ -73,13 +99,14 @@ def add_network(parser: argparse.ArgumentParser, *, mode: str | None = None) -> 
     add_several(
         group, "-l", "--listen", metavar="ENDPOINT", help="endpoint to listen on; port 0 takes a free one"
     )
-    group.add_argument(
-        "-m",
-        "--mode",
-        choices=["client", "peer", "router"],
-        default=mode,
-        help=f"role of this node (default: {mode or 'client, or peer with --listen'})",
-    )
+    if mode:
+        group.add_argument(
+            "-m",
+            "--mode",
+            choices=["client", "peer", "router"],
+            help="role of this node (default: "
+            + ("that of the file, or router)" if router else "client, or peer with --listen)"),
+        )
     group.add_argument("-c", "--config", metavar="FILE", type=Path, help="configuration as JSON5 or YAML")
     add_several(
         group,
@@ -95,42 +122,103 @@ def add_network(parser: argparse.ArgumentParser, *, mode: str | None = None) -> 
     )
 
 
-def session_config(args: argparse.Namespace) -> zenoh.Config:
-    """Return the configuration that the options describe."""
+def session_config(args: argparse.Namespace, *, default: bool = True) -> zenoh.Config:
+    """Return the configuration that the options describe, by ``default`` that of a client of this machine.
+
+    ``plugins`` and ``zwire/tap`` of the file are left out; :func:`zwire.cli.router.router_config` has them.
+    """
     config = zenoh.Config() if args.config is None else zenoh.Config.from_file(args.config)
-    listening = bool(args.listen) or _given(config, "listen/endpoints")
+    # The file may be that of a running router: its storages and servers are not started a second time, and
+    # its capture is not overwritten. `--tap` and `--cfg` come later.
+    config.insert_json5("plugins", "null")
+    config.insert_json5("zwire/tap", "null")
+    listening = bool(args.listen) or given(config, "listen/endpoints")
     mode = args.mode
-    if mode is None and not _given(config, "mode"):
+    if mode is None and not given(config, "mode"):
         mode = "peer" if listening else "client"
     if mode is not None:
         config.insert_json5("mode", json.dumps(mode))
     router = _value(config, "mode") == "router"
     connect = args.connect
-    if not connect and not listening and not router and not _given(config, "connect/endpoints"):
+    if default and not connect and not listening and not router and not given(config, "connect/endpoints"):
         connect = [DEFAULT_ENDPOINT]
     if connect:
         config.insert_json5("connect/endpoints", json.dumps(connect))
     if args.listen or (router and not listening):
         config.insert_json5("listen/endpoints", json.dumps(args.listen or [DEFAULT_ENDPOINT]))
-    if router and not _given(config, "adminspace/enabled"):
+    if router and not given(config, "adminspace/enabled"):
         # Tools that look for hubs read their role and id there; write access stays off.
         config.insert_json5("adminspace/enabled", "true")
     if args.tap is not None:
         config.insert_json5("zwire/tap", json.dumps(str(args.tap)))
-    for assignment in args.cfg:
-        key, colon, value = assignment.partition(":")
+    apply_keys(config, args.cfg)
+    check_endpoints(config)
+    return config
+
+
+def apply_keys(config: zenoh.Config, assignments: list[str]) -> None:
+    """Set the keys of ``--cfg``, in their order; a leading slash of a key is dropped."""
+    for assignment in assignments:
+        path, colon, value = assignment.partition(":")
         if not colon:
             # What follows the key may be a secret, here and below.
-            key = assignment.partition("=")[0]
-            raise ConfigError(f"--cfg {key}: expected KEY:VALUE, such as mode:'\"client\"'")
+            path = assignment.partition("=")[0]
+            raise ConfigError(f"--cfg {path}: expected KEY:VALUE, such as mode:'\"client\"'")
         try:
-            config.insert_json5(key, value)
+            config.insert_json5(path, value)
         except ConfigError as error:
             # The JSON5 parser sees the value alone; text without quotes is its most frequent error.
             # A value that is no JSON5 has no path yet.
-            hint = "" if error.path is not None else f"; a text has quotes: --cfg '{key}:\"...\"'"
-            raise ConfigError(f"--cfg {key}: {error}{hint}") from error
-    return config
+            hint = "" if error.path is not None else f"; a text has quotes: --cfg '{path}:\"...\"'"
+            raise ConfigError(f"--cfg {path}: {error}{hint}") from error
+
+
+_PORTS = {"tcp", "udp", "tls", "quic", "ws"}
+"""Protocols whose addresses have a port."""
+
+
+def check_endpoints(config: zenoh.Config) -> None:
+    """Check the ports of endpoints before anything connects; hide parameters, which may be secrets."""
+    for path in ("connect/endpoints", "listen/endpoints"):
+        for endpoint in _texts(_value(config, path)):
+            shown = re.split("[?#]", endpoint, maxsplit=1)[0]
+            protocol, _, address = shown.partition("/")
+            if protocol not in _PORTS:
+                continue
+            _, colon, number = address.rpartition(":")
+            if not colon or not number or number.endswith("]"):
+                whole = f"{protocol}/{address.removesuffix(':')}:7447"
+                raise ConfigError(f"{path}: {shown}: the port is missing, as in {whole}", path=path)
+            if not number.isdecimal() or int(number) > 65535:
+                raise ConfigError(f"{path}: {shown}: a port is a number from 0 to 65535", path=path)
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Iterate over the texts in a value: endpoints may stand in groups, and differ between roles."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if name != "strategy":
+                yield from _texts(item)
+
+
+def advice(error: ConnectError) -> str:
+    """Return what to do about an endpoint at which nothing listens; empty for another error."""
+    if "refused (os error" not in str(error) or error.endpoint is None:
+        return ""
+    shown = re.split("[?#]", error.endpoint, maxsplit=1)[0]
+    if shown == DEFAULT_ENDPOINT:
+        return "; no router is running there, `zwire router` starts one"
+    protocol, _, address = shown.partition("/")
+    host, _, number = address.rpartition(":")
+    if host in {"127.0.0.1", "localhost", "[::1]"}:
+        return f"; no router is running there, `zwire router --listen {shown}` starts one"
+    start = f"zwire router --listen {protocol}/0.0.0.0:{number}"
+    return f"; no router is running there, `{start}` on that host starts one"
 
 
 def open_session(args: argparse.Namespace) -> zenoh.Session:
@@ -142,8 +230,8 @@ def _value(config: zenoh.Config, key: str) -> object:
     return json.loads(config.get_json(key))
 
 
-def _given(config: zenoh.Config, key: str) -> bool:
-    """Whether a file has set a key: its value differs from that of an empty configuration."""
+def given(config: zenoh.Config, key: str) -> bool:
+    """Return whether a file has set a key: its value differs from that of an empty configuration."""
     return _value(config, key) != _value(zenoh.Config(), key)
 
 
@@ -189,22 +277,58 @@ def add_limits(parser: argparse.ArgumentParser, what: str) -> None:
     add_seconds(parser, "--timeout", help="end after that time in any case; exit code 3 if fewer than N came")
 
 
+def expected(what: str, text: str) -> argparse.ArgumentTypeError:
+    """Return the error for the value of an option that is something else."""
+    return argparse.ArgumentTypeError(f"expected {what}, not {text!r}")
+
+
 def positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
+    """Read a number of things."""
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
+        raise expected("a whole number of at least 1", text)
+    return int(text)
 
 
-positive.__name__ = "count"  # argparse says "invalid count value"
+def port(text: str) -> int:
+    """Read a port."""
+    if not text.isascii() or not text.isdecimal() or not 0 < int(text) < 1 << 16:
+        raise expected("a port, 1 to 65535", text)
+    return int(text)
 
 
 def seconds(text: str) -> float:
     """Read a time to wait: 0 or more, and no longer than a year."""
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
     if not 0 <= number <= _YEAR:
-        raise ValueError
+        raise expected("a number of seconds, such as 0.5 or 30", text)
     return number
+
+
+def key(text: str) -> str:
+    """Check a key expression; say how wildcards of MQTT are written."""
+    try:
+        zenoh.KeyExpr(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}{_wildcards(text)}") from None
+    if hint := _wildcards(text):
+        say(f"note: + is an ordinary character in {text}{hint}")
+    return text
+
+
+def selector(text: str) -> str:
+    """Check a selector: a key expression, and perhaps parameters."""
+    key(text.partition("?")[0])
+    return text
+
+
+def _wildcards(text: str) -> str:
+    """Return a hint about the wildcards of MQTT in a key expression; empty if it has none."""
+    if "#" not in text and "+" not in text.split("/"):
+        return ""
+    return "; the wildcards of Zenoh are * for one level (not +) and ** for any number of levels (not #)"
 
 
 def too_few(command: str, came: int, args: argparse.Namespace) -> int:
@@ -233,7 +357,7 @@ def settings(option: str, given: list[str]) -> dict[str, Any]:
 
 def refuse(command: str, problem: str, code: int) -> int:
     """Report why a command cannot run; return its exit code."""
-    say(f"zwire {command}: {problem}")
+    say(f"zwire {command}: {problem}" if command else f"zwire: {problem}")
     return code
 
 
@@ -269,13 +393,20 @@ def countdown(timeout: float | None) -> Callable[[], float | None]:
 
 @contextlib.contextmanager
 def running(*, endless: bool) -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end a command; for an endless one that is the normal end."""
+    """Let Ctrl-C and SIGTERM end a command; SIGTERM is the normal end of an endless one.
+
+    Service managers stop a service by SIGTERM and expect the exit code 0.
+    """
     with stop_signals():
         try:
             yield
-        except KeyboardInterrupt:
+        except _Terminated:
             if not endless:
                 raise
+
+
+class _Terminated(KeyboardInterrupt):
+    """Raised by SIGTERM."""
 
 
 @contextlib.contextmanager
@@ -283,7 +414,7 @@ def stop_signals() -> Iterator[None]:
     """Let SIGTERM end a command as Ctrl-C does: by an exception at the point where it waits."""
 
     def stop(_number: int, _frame: object) -> NoReturn:
-        raise KeyboardInterrupt
+        raise _Terminated
 
     before = signal.signal(signal.SIGTERM, stop)
     try:

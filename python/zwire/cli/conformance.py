@@ -59,13 +59,14 @@ def run(args: argparse.Namespace) -> int:
     if args.endpoint is None:
         return _options.refuse("conformance", "give the endpoint of a node, such as tcp/127.0.0.1:7447", 2)
     try:
-        report = conformance.run(
-            args.endpoint,
-            protocol=args.protocol,
-            only=args.only,
-            heard=functools.partial(_tell, form=args.format),
-            **_options.settings("--set", args.set),
-        )
+        with _options.stop_signals():
+            report = conformance.run(
+                args.endpoint,
+                protocol=args.protocol,
+                only=args.only,
+                heard=functools.partial(_tell, form=args.format),
+                **_options.settings("--set", args.set),
+            )
     except (ValueError, TypeError) as error:
         return _options.refuse("conformance", str(error), 2)
     if args.format == "text":

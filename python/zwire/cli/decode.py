@@ -2,7 +2,8 @@
 
 Zenoh is recognised on any port, over TCP, UDP, multicast and WebSocket; so are ZMTP, ZRE with its beacons,
 ZRE/LOG and zgossip. Other traffic is left alone. Bytes that do not decode become a record that says where
-and why. Messages under CURVE are encrypted; only their handshakes are decoded.
+and why. Messages under CURVE are encrypted; only their handshakes are decoded. The exit code is 3 if there
+is no message.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from zwire._lazy import pa, pq
 from zwire.capture import Decoder, decode
-from zwire.cli import _options, _progress
+from zwire.cli import _format, _options, _progress
+from zwire.errors import DecodeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +29,7 @@ examples:
       one line per message
   zwire decode traffic.pcap --format jsonl | jq 'select(.message == "push") | .key'
       the keys of all publications
-  zwire decode *.pcap.gz --format parquet -o traffic.parquet
+  zwire decode *.pcap.gz -o traffic.parquet
       a table of several captures
   tcpdump -w - -U port 7447 | zwire decode -
       while it is captured
@@ -46,14 +48,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=["text", "jsonl", "arrow", "parquet"],
-        default="text",
-        help="readable text, one JSON object per line, Arrow IPC stream, or Parquet (default: text)",
+        help="readable text, one JSON object per line, Arrow IPC stream, or Parquet "
+        "(default: by the name of the output, else text)",
     )
+    _format.add_payload(parser)
     _options.add_several(
         parser,
         "--port",
         metavar="N",
-        type=_port,
+        type=_options.port,
         help="take everything on this TCP or UDP port for Zenoh; may be given several times",
     )
     parser.add_argument(
@@ -71,43 +74,47 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write all records."""
-    if args.format in {"arrow", "parquet"}:
+    kind = args.format or _options.kind_of(args.output) or "text"
+    if kind == "mcap":
+        return _options.refuse("decode", "records of captures are no MCAP: text, jsonl, arrow or parquet", 2)
+    if kind in {"arrow", "parquet"}:
         if importlib.util.find_spec("pyarrow") is None:
-            return _options.refuse("decode", f"{args.format} needs pyarrow: pip install 'zwire[arrow]'", 1)
+            return _options.refuse("decode", f"{kind} needs pyarrow: pip install 'zwire[arrow]'", 1)
         if args.output is None and sys.stdout.isatty():
-            return _options.refuse(
-                "decode", f"{args.format} is not for terminals: give -o FILE, or a pipe", 2
-            )
+            return _options.refuse("decode", f"{kind} is not for terminals: give -o FILE, or a pipe", 2)
+    if "-" in args.files and not Path("/dev/stdin").exists():
+        return _options.refuse("decode", "this system has no /dev/stdin: give the name of a file", 2)
     files = ["/dev/stdin" if name == "-" else name for name in args.files]
     if args.output is not None and any(_same(args.output, name) for name in files):
         return _options.refuse(
             "decode", f"{args.output} is one of the captures: writing there would empty it", 2
         )
-    decoder = decode(*files, ports=args.port, keys=args.curve_key)
-    with _options.stop_signals(), _shown(decoder, args.output), _output(args.output) as out:
-        if args.format in {"arrow", "parquet"}:
-            found = _table(decoder, args.format, out)
-        else:
-            found = _lines(decoder.text if args.format == "text" else decoder.jsonl, out)
+    with _options.stop_signals():
+        try:
+            found = _decode(args, files, kind)
+        except DecodeError as error:
+            if error.offset != 0 or error.reading not in {"capture file magic", "capture file header"}:
+                raise
+            name = str(error).partition(": capture file")[0].replace("/dev/stdin", "the standard input")
+            return _options.refuse("decode", f"{name} is no capture: neither pcap nor pcapng", 1)
     if not found:
         hint = "" if args.port else "; --port N where its port is known"
-        _options.say(f"zwire decode: no Zenoh and no ZMTP in {' '.join(args.files)}{hint}")
+        return _options.refuse("decode", f"no Zenoh and no ZMTP in {' '.join(args.files)}{hint}", 3)
     return 0
+
+
+def _decode(args: argparse.Namespace, files: list[str], kind: str) -> bool:
+    """Write the records; return whether there are any."""
+    decoder = decode(*files, ports=args.port, keys=args.curve_key)
+    with _shown(decoder, args.output), _output(args.output) as out:
+        if kind in {"arrow", "parquet"}:
+            return _table(decoder, kind, out)
+        return _lines(decoder.text if kind == "text" else _records(decoder, args.payload), out)
 
 
 def _same(output: Path, name: str) -> bool:
     """Whether both are one regular file; a terminal or a pipe may be read and written."""
     return output.is_file() and Path(name).is_file() and output.samefile(name)
-
-
-def _port(text: str) -> int:
-    number = int(text)
-    if not 0 < number < 1 << 16:
-        raise ValueError
-    return number
-
-
-_port.__name__ = "port"  # argparse says "invalid port value"
 
 
 def _keys(text: str) -> list[str]:
@@ -138,6 +145,16 @@ def _lines(more: Callable[[], bytes], out: BinaryIO) -> bool:
         out.flush()
         found = True
     return found
+
+
+def _records(decoder: Decoder, form: str) -> Callable[[], bytes]:
+    """Return a function that gives the next lines, with payloads in that form; empty at the end."""
+
+    def more() -> bytes:
+        lines = decoder.jsonl().splitlines(keepends=True)
+        return b"".join(_format.decoded_line(line, form) for line in lines)
+
+    return more
 
 
 def _table(decoder: Decoder, form: str, out: BinaryIO) -> bool:

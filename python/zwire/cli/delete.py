@@ -1,4 +1,4 @@
-"""Subscribers get a sample of kind DELETE; storages forget the key."""
+"""Subscribers get a sample of kind DELETE; a storage of eclipse-zenoh forgets the key."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("key", help="key expression that is deleted")
+    parser.add_argument("key", type=_options.key, help="key expression that is deleted")
     parser.add_argument("--attachment", help="goes along with the deletion")
     _options.add_qos(parser, congestion="block")
     _options.add_network(parser)

@@ -1,10 +1,13 @@
 """Runs on this machine alone, with a hub of its own.
 
-Several processes publish positions, battery and images of robots. A PySpark job decodes the hub's capture of
-this traffic, queries the robots, and publishes its results; a subscriber prints them. If the counts of all
-stations differ at the end, the exit code is 1.
+Several processes publish positions, battery and images of robots. A spooler uploads them to a tier and is
+killed, and its folder deleted. A PySpark job reads the tier, decodes the hub's capture of this traffic,
+queries the robots, and publishes its results; a subscriber prints them. The hub stores the latest values on
+the disk; it is killed and started again, and prints the values that it has. If the counts of all stations
+differ at the end, or a value is missing after the kill, the exit code is 1.
 
-Leaves hub.pcap, fleet.png, counts.json and spark.log in a folder. Needs zwire[spark,plot] and a JDK.
+Leaves hub.pcap, store, tier, fleet.png, counts.json and spark.log in a folder. Needs zwire[spark,plot] and a
+JDK.
 """
 
 from __future__ import annotations
@@ -23,11 +26,13 @@ if TYPE_CHECKING:
 EPILOG = """\
 examples:
   zwire demo
-      about half a minute
+      about a minute
   zwire demo --processes 8 --robots 20 --seconds 20 --out big
       more of everything
   zwire decode demo-out/hub.pcap
       what crossed the wire, afterwards
+  zwire spool stat demo-out/tier
+      what the lost host has left
 """
 
 _NEEDS = {"pyspark": "spark", "pyarrow": "spark", "pandas": "spark", "matplotlib": "plot"}
@@ -46,10 +51,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _options.add_count(parser, "--processes", default=4, help="processes of the fleet (default: 4)")
     _options.add_count(parser, "--robots", default=6, help="robots in each process (default: 6)")
     parser.add_argument(
-        "--seconds", metavar="S", type=float, default=5.0, help="how long the fleet publishes (default: 5)"
+        "--seconds",
+        metavar="S",
+        type=_options.seconds,
+        default=5.0,
+        help="how long the fleet publishes (default: 5)",
     )
     parser.add_argument(
-        "--timeout", metavar="S", type=float, default=300.0, help="give up after that time (default: 300)"
+        "--timeout",
+        metavar="S",
+        type=_options.seconds,
+        default=300.0,
+        help="give up after that time (default: 300)",
     )
 
 

@@ -15,7 +15,7 @@ examples:
   zwire get 'robot/*/status'
   zwire get 'robot/1/log?from=10;to=20' --timeout 2
       parameters go after the question mark; what they mean is up to the queryable
-  zwire get calc/square --payload 12
+  zwire get calc/square --value 12
   zwire get 'robot/**' --target all --consolidation none --format jsonl
       every answer of every queryable, as JSON Lines
 """
@@ -30,9 +30,11 @@ _CONSOLIDATION = {mode.name.lower(): mode for mode in zenoh.ConsolidationMode}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("selector", help="key expression, and parameters after a question mark")
-    parser.add_argument("--payload", help="value of the query")
-    parser.add_argument("--encoding", help="what the payload is")
+    parser.add_argument(
+        "selector", type=_options.selector, help="key expression, and parameters after a question mark"
+    )
+    parser.add_argument("--value", help="value of the query")
+    parser.add_argument("--encoding", help="what the value is, such as application/json")
     parser.add_argument("--attachment", help="attachment of the query")
     parser.add_argument(
         "--target", choices=sorted(_TARGETS), default="best", help="queryables to ask (default: best)"
@@ -46,12 +48,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     _options.add_seconds(parser, "--timeout", default=10, help="default: 10")
     _options.add_count(parser, "--budget", help="end the query after N replies (default: no limit)")
     _options.add_format(parser, _format.HELP)
+    _format.add_payload(parser)
     _options.add_network(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Send the query, and print replies as they come."""
-    line = _format.reply_formatter(args.format)
+    line = _format.reply_formatter(args.format, args.payload)
     answers = errors = 0
     with _options.stop_signals(), _options.open_session(args) as session:
         replies = session.get(
@@ -60,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             consolidation=_CONSOLIDATION[args.consolidation],
             timeout=args.timeout,
             budget=args.budget,
-            payload=args.payload,
+            payload=args.value,
             encoding=args.encoding,
             attachment=args.attachment,
         )

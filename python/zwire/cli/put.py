@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ from zwire.cli import _options
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
 EPILOG = """\
 examples:
@@ -27,9 +28,9 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("key", help="key to publish on")
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("value", nargs="?", help="the value")
+    parser.add_argument("key", type=_options.key, help="key to publish on")
+    parser.add_argument("value", nargs="?", help="the value; or one of these two:")
+    source = parser.add_mutually_exclusive_group()
     source.add_argument("--file", type=Path, help="take the value from a file; - is the standard input")
     source.add_argument("--lines", action="store_true", help="publish each line of the standard input")
     parser.add_argument("--encoding", help="what the value is, such as text/plain or application/json;v1")
@@ -44,24 +45,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Publish, then close, which sends what is queued."""
+    if (args.value is not None) + (args.file is not None) + args.lines != 1:
+        return _options.refuse("put", "one of VALUE, --file and --lines is required", 2)
     if args.lines and args.count != 1:
         return _options.refuse("put", "the standard input can be read once: give --lines or -n", 2)
     qos = _options.qos(args)
-    with _options.stop_signals(), _options.open_session(args) as session:
-        for number, value in enumerate(_values(args)):
+    with _options.stop_signals():
+        return _publish(args, _values(args), qos)
+
+
+def _publish(args: argparse.Namespace, values: Iterable[bytes | str], qos: _options.Qos) -> int:
+    with _options.open_session(args) as session:
+        for number, value in enumerate(values):
             if number and args.interval:
                 time.sleep(args.interval)
             session.put(args.key, value, encoding=args.encoding, attachment=args.attachment, **qos)
     return 0
 
 
-def _values(args: argparse.Namespace) -> Iterator[bytes | str]:
+def _values(args: argparse.Namespace) -> Iterable[bytes | str]:
+    """Return the values; a file is read at once, so that an error comes before a connection."""
     if args.lines:
-        yield from (line.rstrip(b"\n") for line in sys.stdin.buffer)
-        return
+        return (line.rstrip(b"\n") for line in sys.stdin.buffer)
     if args.file is None:
         value = args.value
     else:
         value = sys.stdin.buffer.read() if str(args.file) == "-" else args.file.read_bytes()
-    for _ in range(args.count):
-        yield value
+    return itertools.repeat(value, args.count)

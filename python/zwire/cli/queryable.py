@@ -25,9 +25,9 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("key", help="key expression of the queries to answer")
-    answer = parser.add_mutually_exclusive_group(required=True)
-    answer.add_argument("value", nargs="?", help="the answer")
+    parser.add_argument("key", type=_options.key, help="key expression of the queries to answer")
+    parser.add_argument("value", nargs="?", help="the answer; or one of these three:")
+    answer = parser.add_mutually_exclusive_group()
     answer.add_argument("--echo", action="store_true", help="answer with the payload of the query")
     answer.add_argument("--error", metavar="TEXT", help="answer with an error")
     answer.add_argument("--delete", action="store_true", help="answer that the key is deleted")
@@ -39,6 +39,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answer queries until there were enough or it is interrupted."""
+    if (args.value is not None) + args.echo + (args.error is not None) + args.delete != 1:
+        return _options.refuse("queryable", "one of VALUE, --echo, --error and --delete is required", 2)
     left = _options.countdown(args.timeout)
     answered = 0
     with (

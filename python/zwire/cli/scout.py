@@ -32,7 +32,7 @@ _ROLES = ("router", "peer", "client")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("role", nargs="*", help="router, peer or client (default: all)")
+    parser.add_argument("role", nargs="*", choices=_ROLES, help="default: all", metavar="ROLE")
     _options.add_count(parser, "-n", "--count", help="end when N have answered")
     _options.add_seconds(parser, "--timeout", default=3.0, help="default: 3")
     _options.add_format(parser, help="a table at the end, or lines as they come")
@@ -47,9 +47,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the nodes found."""
-    wrong = [role for role in args.role if role not in _ROLES]
-    if wrong:
-        return _options.refuse("scout", f"{wrong[0]} is no role; there are {', '.join(_ROLES)}", 2)
     found: dict[str, dict[str, Any]] = {}
     end = time.monotonic() + args.timeout
     with (

@@ -18,7 +18,9 @@ examples:
   zwire sub 'robot/*/pose' -n 10 --timeout 30
       the next ten, or exit code 3 after half a minute
   zwire sub '**' --format jsonl > samples.jsonl
-      everything, payloads in base64
+      everything
+  zwire sub 'robot/*/pose' --format jsonl | jq .payload.x
+      payloads that are JSON
 """
 
 _AT_ONCE = 1024
@@ -27,9 +29,10 @@ _AT_ONCE = 1024
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("key", help="key expression to subscribe to")
+    parser.add_argument("key", type=_options.key, help="key expression to subscribe to")
     _options.add_limits(parser, "samples")
     _options.add_format(parser, _format.HELP)
+    _format.add_payload(parser)
     _options.add_network(parser)
 
 
@@ -50,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(subscriber: Subscriber[Handler[Sample]], args: argparse.Namespace) -> int:
-    line = _format.sample_formatter(args.format)
+    line = _format.sample_formatter(args.format, args.payload)
     remaining = _options.countdown(args.timeout)
     missing = args.count
     while missing is None or missing > 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from zwire.cli import _options, _zre
+from zwire.cli import _format, _options, _zre
 
 if TYPE_CHECKING:
     import argparse
@@ -24,6 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("group", nargs="?", default="CHAT", help="default: CHAT")
     _options.add_format(parser)
+    _format.add_payload(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
 
     def show(event: zre.Event) -> None:
         if event.type != "STOP":
-            _options.show(_zre.event_line(event, args.format))
+            _options.show(_zre.event_line(event, args.format, args.payload))
 
     with _options.running(endless=True), _zre.node(args, callback=show) as node:
         node.join(args.group)

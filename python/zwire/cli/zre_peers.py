@@ -1,4 +1,4 @@
-"""Listens for `--wait` seconds, then prints one line per peer."""
+"""Listens for `--wait` seconds, then prints one line per peer. The exit code is 3 if there is none."""
 
 from __future__ import annotations
 
@@ -43,6 +43,12 @@ def run(args: argparse.Namespace) -> int:
                 _print(node, args.format)
                 return 3
         _print(node, args.format)
+        if not node.peers():
+            return _options.refuse(
+                "zre peers",
+                f"no peer was seen within {args.wait:g} s; `zwire zre doctor` says why one may be missing",
+                3,
+            )
     return 0
 
 

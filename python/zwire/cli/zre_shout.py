@@ -34,7 +34,9 @@ def run(args: argparse.Namespace) -> int:
         except TimedOut:
             there = len(node.peers_by_group(args.group))
             return _options.refuse(
-                "zre shout", f"{there} of {args.peers} in {args.group} after {args.wait:g} s", 3
+                "zre shout",
+                f"{there} of {args.peers} members of {args.group} were seen within {args.wait:g} s",
+                3,
             )
         sent = node.shout(args.group, args.message)
         _options.say(f"{sent.queued} queued, {sent.not_responding} not responding, {sent.refused} refused")

@@ -35,7 +35,11 @@ def run(args: argparse.Namespace) -> int:
     with _options.stop_signals(), _zre.node(args) as node:
         while not (found := _found(node, args.peer)):
             if time.monotonic() >= end:
-                return _options.refuse("zre whisper", f"no {args.peer} after {args.wait:g} s", 3)
+                return _options.refuse(
+                    "zre whisper",
+                    f"no peer named {args.peer!r}, or with that UUID, was seen within {args.wait:g} s",
+                    3,
+                )
             time.sleep(_LOOK)
         if len(found) > 1:
             return _options.refuse("zre whisper", f"{args.peer} may be {', '.join(found)}", 1)

@@ -1,0 +1,1 @@
+"""Checks of ``zwire doctor`` and ``zwire zre doctor``, and the form of their findings."""
