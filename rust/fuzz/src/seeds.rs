@@ -57,6 +57,9 @@ fn main() -> io::Result<()> {
             write("dissect", &format!("{name}-{mode}"), &[&[mode], &side[..]].concat())?;
         }
     }
+    // A DEALER with a last frame on loan.
+    let loan = unhex("0409044C4F414E07010008");
+    write("zmtp", "loan", &[&zmtp["15.1.1"][..], &zmtp["15.2"], &loan, &[0, 0]].concat())?;
     let ready = |identity: &[u8]| -> Vec<u8> {
         let mut ready = zmtp["15.2"].clone();
         let at = ready.len() - identity.len();
@@ -186,6 +189,33 @@ fn main() -> io::Result<()> {
     ] {
         write("lending", name, &unhex(&hex.replace(' ', "")))?;
     }
+    // Keys, an attachment, a content and a sign of life of a bridge to ZRE.
+    for (name, octets) in [
+        ("shout", &b"zre zre/group/a%2Fb/0f1e2d3c4b5a69788796a5b4c3d2e1f0"[..]),
+        ("peer", b"a/b a/b/@peer/0f1e2d3c4b5a69788796a5b4c3d2e1f0/a1b2"),
+        ("pattern", b"robot-*"),
+        ("attachment", b"\x01\x0f\x1e\x2d\x3c\x4b\x5a\x69\x78\x87\x96\xa5\xb4\xc3\xd2\xe1\xf0\xb2\xa1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x02\x01\0\0\0\0\0\0\x03\x03Ada"),
+        ("frames", b"\x02\x02ab\0"),
+        ("beat", b"zwire-zre-bridge\x01\xb2\xa1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\x03zre"),
+    ] {
+        write("bridge", name, octets)?;
+    }
+    // Messages of the published client, and a sample.
+    for (name, hex) in [
+        ("ping", "9900000000"),
+        ("subscriber", "82010000000000000003612f6202"),
+        ("queryable", "84020000000100000004712f2a2a0102"),
+        ("publisher", "8003000000020000000170000000a5"),
+        ("put", "0e01610268690000000000a5"),
+        ("delete", "0f01610000a5"),
+        ("publisher-put", "10020000000178000000"),
+        ("get", "120300000003672f2a03783d31000000ad1010270000"),
+        ("undeclare", "830400000000000000"),
+        ("querier", "06000000000171ad1010270000"),
+        ("sample", "0500000000016102686900040000000101000000000000001001000000000000000000000000000000a5"),
+    ] {
+        write("remote_api", name, &unhex(hex))?;
+    }
     // Script for a hub and a client: each message preceded by an operation byte and its length.
     let mut script = vec![0x0c, 0];
     for example in examples("zre")? {
@@ -222,6 +252,11 @@ fn main() -> io::Result<()> {
         }
     }
     write("zre_gossip", "script", &script.repeat(2))?;
+    // Fields of sensor_msgs/JointState, and a payload of it.
+    let joints = "0b050006000f000c000b000f001c000b060a060a060a06\
+                  0001000000f1536515cd5b0705000000626173650000000003000000020000006100000006000000656c626f77000000\
+                  010000000000000002000000000000000000f83f00000000000004400000000001000000000000000000f0bf";
+    write("cdr", "joints", &unhex(joints))?;
     for (name, seed) in zwire_spool::fuzzing::seeds() {
         write("spool", &name, &seed)?;
     }

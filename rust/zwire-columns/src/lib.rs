@@ -7,6 +7,7 @@
 //! | [`zre`] | events of a ZRE node |
 //! | [`zmtp`] | messages of ZeroMQ, both ways |
 //! | [`capture`] | records of captures and of bare Zenoh bytes |
+//! | [`cdr`] | messages of ROS 2, by the fields of their type |
 //! | `builder`, [`reader`] | columns under construction; columns of any layout, read by row |
 //!
 //! Names, types and meanings are the tables of [`zwire_spool::columns`]; a test compares them with the rows here. Each
@@ -14,6 +15,7 @@
 
 mod builder;
 pub mod capture;
+pub mod cdr;
 pub mod puts;
 pub mod reader;
 pub mod samples;

@@ -111,7 +111,7 @@ pub fn write_jsonl(record: &Record, out: &mut Vec<u8>) {
 const NOT_OF_ZMTP: &[u8] = b",\"peer\":null,\"name\":null,\"address\":null,\"group\":null,\"sequence\":null,\
     \"status\":null,\"groups\":null,\"headers\":null,\"content\":null";
 
-/// Octets that are a text if somebody meant well.
+/// Octets that are a text if their sender meant well.
 fn octets(octets: &Bytes, out: &mut Vec<u8>) {
     string(&readable(octets), out);
 }

@@ -313,7 +313,13 @@ pub trait Sink {
     fn put(&mut self, bytes: &[u8]);
     /// Appends one byte.
     fn put_u8(&mut self, byte: u8);
+    /// Appends the first `len` bytes of a little-endian word; `len` is at most 8.
+    #[inline]
+    fn put_word(&mut self, word: u64, len: usize) {
+        self.put(&word.to_le_bytes()[..len]);
+    }
     /// Appends a payload that the sink may keep by reference.
+    #[inline]
     fn put_shared(&mut self, bytes: &Bytes) {
         self.put(bytes);
     }
@@ -411,27 +417,89 @@ impl<S: Sink> Sink for Gather<'_, S> {
     }
 }
 
-impl Sink for Vec<u8> {
-    #[inline]
-    fn put(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
+/// Gathers the small fields of a message in a register: bytes that were stored one by one could be loaded together, for
+/// a copy, only after they have left the store buffer of the processor. [`Self::sink`] ends it.
+pub(crate) struct Words<'a, S: Sink> {
+    sink: &'a mut S,
+    word: u64,
+    /// Bits of `word` that are in use, a multiple of 8.
+    used: u32,
+}
+
+#[allow(clippy::inline_always, reason = "a call would move the word to memory and back")]
+impl<'a, S: Sink> Words<'a, S> {
+    #[inline(always)]
+    pub(crate) const fn new(sink: &'a mut S) -> Self {
+        Self { sink, word: 0, used: 0 }
     }
-    #[inline]
-    fn put_u8(&mut self, byte: u8) {
-        self.push(byte);
+
+    /// The sink behind, which has all that was written.
+    #[inline(always)]
+    pub(crate) fn sink(&mut self) -> &mut S {
+        if self.used > 0 {
+            self.sink.put_word(self.word, self.used as usize / 8);
+            (self.word, self.used) = (0, 0);
+        }
+        self.sink
+    }
+
+    /// Appends bytes that are the lowest `bits` bits of a word; the others are 0.
+    #[inline(always)]
+    fn put(&mut self, word: u64, bits: u32) {
+        if self.used + bits > u64::BITS {
+            self.sink();
+        }
+        self.word |= word.wrapping_shl(self.used);
+        self.used += bits;
+    }
+
+    #[inline(always)]
+    pub(crate) fn u8(&mut self, byte: u8) {
+        self.put(byte.into(), 8);
+    }
+
+    #[inline(always)]
+    pub(crate) fn vle(&mut self, value: u64) {
+        if value < 0x80 {
+            self.put(value, 8);
+        } else if value < 0x4000 {
+            self.put(value & 0x7f | 0x80 | (value >> 7) << 8, 16);
+        } else {
+            self.sink().put_vle(value);
+        }
     }
 }
 
-impl Sink for BytesMut {
-    #[inline]
-    fn put(&mut self, bytes: &[u8]) {
-        self.extend_from_slice(bytes);
-    }
-    #[inline]
-    fn put_u8(&mut self, byte: u8) {
-        BufMut::put_u8(self, byte);
-    }
+/// Implements [`Sink`] for a buffer that grows, given its function that appends a byte.
+macro_rules! growing_sink {
+    ($buffer:ty, $push:path) => {
+        impl Sink for $buffer {
+            #[inline]
+            fn put(&mut self, bytes: &[u8]) {
+                self.extend_from_slice(bytes);
+            }
+            #[inline(always)]
+            #[allow(clippy::inline_always, reason = "most of a call would be saving registers")]
+            fn put_word(&mut self, word: u64, len: usize) {
+                let begin = <$buffer>::len(self);
+                // The copy of a whole word is one store; the bytes too many are cut off again.
+                if self.capacity() - begin >= size_of::<u64>() {
+                    self.extend_from_slice(&word.to_le_bytes());
+                    self.truncate(begin + len);
+                } else {
+                    self.extend_from_slice(&word.to_le_bytes()[..len]);
+                }
+            }
+            #[inline]
+            fn put_u8(&mut self, byte: u8) {
+                $push(self, byte);
+            }
+        }
+    };
 }
+
+growing_sink!(Vec<u8>, Self::push);
+growing_sink!(BytesMut, BufMut::put_u8);
 
 /// Counts bytes instead of writing them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -503,6 +571,10 @@ impl Sink for Segments {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
         self.inline.extend_from_slice(bytes);
+    }
+    #[inline]
+    fn put_word(&mut self, word: u64, len: usize) {
+        self.inline.put_word(word, len);
     }
     #[inline]
     fn put_u8(&mut self, byte: u8) {

@@ -27,6 +27,8 @@ use bytes::Bytes;
 use core::fmt::Debug;
 
 mod advanced;
+mod bridge;
+mod cdr;
 mod discovery;
 mod gossip;
 mod group;
@@ -37,6 +39,10 @@ mod node;
 mod zmtp;
 
 pub use advanced::advanced;
+pub use bridge::bridge;
+pub use cdr::cdr;
+#[cfg(test)]
+pub(crate) use cdr::{copy, plan};
 pub use discovery::discovery;
 pub use gossip::zre_gossip;
 pub use group::group;
@@ -54,6 +60,11 @@ const IGNORED: usize = 64;
 pub fn scouting(data: &[u8]) {
     let raw = Bytes::copy_from_slice(data);
     check(&raw, ScoutingMessage::decode, |message, sink| message.encode(sink));
+}
+
+/// A message of the remote API, in both directions.
+pub fn remote_api(data: &[u8]) {
+    crate::zenoh::remote_api::both_ways(data);
 }
 
 /// A batch: as of a usual session, of a low-latency one, and as a dissector reads it.
@@ -300,7 +311,7 @@ mod tests {
     }
 
     mutated_seeds_hold! {
-        scouting transport network advanced access discovery group intercept lending zenoh_node zmtp zre zre_beacon zre_gossip zre_log
+        scouting transport network advanced access discovery group intercept lending zenoh_node remote_api zmtp zre zre_beacon zre_gossip zre_log
     }
 
     #[test]

@@ -19,10 +19,13 @@
 //! time is the argument [`Now`], random numbers are arguments, and a command that does not fit returns
 //! an error instead of growing a queue.
 
+pub mod bridge;
 pub mod buf;
+pub mod cdr;
 pub mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod fuzzing;
+pub mod lending;
 pub mod limits;
 mod named;
 pub mod pcap;

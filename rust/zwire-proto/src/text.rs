@@ -36,7 +36,8 @@ impl Short {
     }
 }
 
-const _: () = assert!(size_of::<Text>() == size_of::<Bytes>() + 8);
+const _: () =
+    assert!(size_of::<Text>() == size_of::<Short>() + 8 && size_of::<Bytes>() <= size_of::<Short>());
 
 impl Text {
     /// The empty text.

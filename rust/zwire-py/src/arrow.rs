@@ -19,7 +19,7 @@ use pyo3::{
     types::{PyCapsule, PyTuple},
 };
 use std::{collections::VecDeque, sync::Arc};
-use zwire_engine::{Queue, RecvError, queue::Weigh};
+use zwire_engine::{Queue, RecvError, clock, queue::Weigh};
 
 const SCHEMA_NAME: &CStr = c"arrow_schema";
 const ARRAY_NAME: &CStr = c"arrow_array";
@@ -101,11 +101,19 @@ pub(crate) fn take_batch<T: Weigh + Send>(
     failed: impl Fn(RecvError) -> PyErr,
 ) -> PyResult<ArrowBatch> {
     let wait = seconds(timeout)?;
+    let end = wait.and_then(|wait| clock::mono().checked_add(wait));
     let batch = waiting(py, |interrupted| {
-        let items = match queue.wait_readable(wait, interrupted) {
-            Ok(()) => queue.take_many(max_rows, MAX_BATCH_BYTES, ALONE_BYTES),
-            Err(RecvError::Timeout) => VecDeque::new(),
-            Err(error) => return Err(error),
+        let items = loop {
+            let left = end.map(|end| end.saturating_sub(clock::mono()));
+            match queue.wait_readable(left, interrupted) {
+                // None are left if all were taken back by their senders.
+                Ok(()) => match queue.take_many(max_rows, MAX_BATCH_BYTES, ALONE_BYTES) {
+                    items if items.is_empty() && max_rows > 0 => {}
+                    items => break items,
+                },
+                Err(RecvError::Timeout) => break VecDeque::new(),
+                Err(error) => return Err(error),
+            }
         };
         let batch = to_batch(&items);
         queue.give_back(items);

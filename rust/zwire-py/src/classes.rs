@@ -125,9 +125,10 @@ macro_rules! receives {
                 $source.recv($py, timeout)
             }
 
-            fn __iter__(&self, $py: Python<'_>) -> PyResult<Py<PyAny>> {
-                let $this = self;
-                $source.iter()
+            fn __iter__(slf: &Bound<'_, Self>) -> PyResult<Py<PyAny>> {
+                let ($this, $py) = (slf.get(), slf.py());
+                let _ = $py;
+                $source.iter(slf.as_any())
             }
         }
     };
@@ -235,6 +236,18 @@ macro_rules! text {
 
             fn __repr__(&self) -> String {
                 self.__str__()
+            }
+        }
+    };
+}
+
+/// Text of a class for programmers, `<Subscriber demo/** declared>`: the name of its Python class, and what follows.
+macro_rules! represented {
+    ($class:ident, |$slf:ident| $text:expr) => {
+        #[pymethods]
+        impl $class {
+            fn __repr__($slf: &Bound<'_, Self>) -> PyResult<String> {
+                Ok(format!("<{} {}>", $slf.get_type().name()?, $text))
             }
         }
     };

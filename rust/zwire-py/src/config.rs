@@ -1,13 +1,22 @@
 //! `Config`: the configuration of a session.
 
-use crate::errors::{self, OrRaise};
+use crate::{
+    errors::{self, OrRaise},
+    loops::ending::{call, import},
+};
 use parking_lot::Mutex;
 use pyo3::{
+    exceptions::PyValueError,
     prelude::*,
-    types::{IntoPyDict, PyDict, PyMapping, PyString, PyType},
+    types::{IntoPyDict, PyDict, PyMapping, PyString, PyTuple, PyType},
 };
 use std::path::PathBuf;
-use zwire_engine::config::{Config, ENV, defaults_json};
+use zwire_engine::{
+    CertificatePair, KeygenError,
+    config::{AccessQuestion, Config, ConfigError, ENV, Format, Gravity, check, defaults_json, explain},
+    make_authority, make_certificate,
+};
+use zwire_proto::zenoh::{ZenohId, intercept::LinkFacts};
 
 /// The configuration of a session: a tree of keys with checked values.
 ///
@@ -32,7 +41,7 @@ pub(crate) fn extract(obj: &Bound<'_, PyAny>) -> PyResult<Config> {
     let text = if obj.cast::<PyMapping>().is_ok() {
         to_json(obj)?
     } else if let Some(method) = obj.getattr_opt("to_json")? {
-        to_json(&method.call0()?)?
+        to_json(&call(&method.unbind(), &PyTuple::empty(py))?)?
     } else {
         return Err(errors::wrong_type("a Config, a dict or a SessionConfig", obj));
     };
@@ -49,7 +58,10 @@ pub(crate) fn extract_option(obj: Option<&Bound<'_, PyAny>>) -> PyResult<Config>
 fn to_json(value: &Bound<'_, PyAny>) -> PyResult<String> {
     let py = value.py();
     let strict = [("allow_nan", false)].into_py_dict(py)?;
-    py.import("json")?.getattr("dumps")?.call((value,), Some(&strict))?.extract()
+    let dumps = import(py, "json")?.getattr("dumps")?;
+    // `call` takes no keywords.
+    let dumps = import(py, "functools")?.getattr("partial")?.call((dumps,), Some(&strict))?;
+    call(&dumps.unbind(), &PyTuple::new(py, [value])?)?.extract()
 }
 
 /// Every key with its default for each mode, as a JSON object by path.
@@ -58,8 +70,70 @@ pub(crate) fn config_defaults() -> String {
     defaults_json()
 }
 
+/// Whether it is an error, line, column, path and problem.
+type ShownFinding = (bool, usize, usize, String, String);
+
+/// Checks a configuration text: `(is_error, line, column, path, problem)` of each finding, by line. `name` is that of
+/// the file, whose end says which format it has.
+#[pyfunction]
+pub(crate) fn config_check(py: Python<'_>, name: PathBuf, text: &str) -> PyResult<Vec<ShownFinding>> {
+    let format = Format::of(&name).ok_or(ConfigError::FileFormat { file: name }).or_raise(py)?;
+    let found = py.detach(|| check(text, format));
+    Ok(found
+        .into_iter()
+        .map(|f| (f.gravity == Gravity::Error, f.line, f.column, f.path, f.problem))
+        .collect())
+}
+
+/// Decides about a message as a link with the rules of a configuration does; JSON with the rule that decides.
+#[pyfunction]
+#[pyo3(signature = (config, message, flow, key, *, user=None, certificate=None, zid=None, interfaces=None, protocol="tcp"))]
+pub(crate) fn config_explain(
+    py: Python<'_>,
+    config: &Bound<'_, PyAny>,
+    message: &str,
+    flow: &str,
+    key: &str,
+    user: Option<&str>,
+    certificate: Option<&str>,
+    zid: Option<&str>,
+    interfaces: Option<Vec<String>>,
+    protocol: &str,
+) -> PyResult<String> {
+    let config = extract(config)?;
+    let zid = zid.map(str::parse::<ZenohId>).transpose();
+    let zid = zid.map_err(|error| PyValueError::new_err(format!("zid: {error}")))?;
+    let interfaces = interfaces.unwrap_or_default();
+    let link = LinkFacts { zid, interfaces: &interfaces, protocol, common_name: certificate, username: user };
+    let question = AccessQuestion::new(link, message, flow, key).or_raise(py)?;
+    explain(&config, &question).or_raise(py).map(|verdict| verdict.to_json().to_string())
+}
+
+fn keygen(result: Result<CertificatePair, KeygenError>) -> PyResult<(String, String)> {
+    let pair = result.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok((pair.certificate, pair.key))
+}
+
+/// Makes an authority for TLS: its certificate and its key, as PEM.
+#[pyfunction]
+pub(crate) fn tls_authority(name: &str, days: u32) -> PyResult<(String, String)> {
+    keygen(make_authority(name, days))
+}
+
+/// Makes a certificate for both ends of a link, signed by an authority: the certificate and its key, as PEM.
+#[pyfunction]
+pub(crate) fn tls_certificate(
+    authority: (String, String),
+    name: &str,
+    hosts: Vec<String>,
+    days: u32,
+) -> PyResult<(String, String)> {
+    let by = CertificatePair { certificate: authority.0, key: authority.1 };
+    keygen(make_certificate(&by, name, &hosts, days))
+}
+
 impl PyConfig {
-    fn of(config: Config) -> Self {
+    pub(crate) fn of(config: Config) -> Self {
         Self(Mutex::new(config))
     }
 }

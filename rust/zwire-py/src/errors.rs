@@ -19,6 +19,7 @@ use zwire_engine::{
 };
 use zwire_proto::{
     DecodeError,
+    cdr::{Misfit, Problem},
     zenoh::{
         keyexpr::KeyExprError, link::HandshakeError as OpenError, session::SessionError,
         timestamp::TimestampError, zid::ZenohIdError,
@@ -27,6 +28,7 @@ use zwire_proto::{
     zre::node::NodeError,
 };
 use zwire_spool::{Error as SpoolError, Shard};
+use zwire_storage::Error as StorageError;
 
 /// A class of `zwire.errors`.
 macro_rules! class {
@@ -123,6 +125,16 @@ pub(crate) fn engine(py: Python<'_>, error: &Error) -> PyErr {
         Error::Node(error) => node(py, error),
         Error::Tap { .. } => raise!(py, TransportError, message),
     }
+}
+
+/// A file of a session beside a spool.
+pub(crate) fn spool_io(py: Python<'_>, message: String) -> PyErr {
+    raise!(py, SpoolError, message)
+}
+
+/// An address on which a server cannot listen.
+pub(crate) fn listening(py: Python<'_>, message: String, address: &str) -> PyErr {
+    raise!(py, ConnectError, message, endpoint = address)
 }
 
 /// Why there is no link to or at an endpoint of Zenoh.
@@ -313,6 +325,8 @@ pub(crate) fn spool(py: Python<'_>, error: &SpoolError) -> PyErr {
         SpoolError::OutOfRange { .. } => class!(py, OffsetOutOfRange),
         SpoolError::Locked { .. } => class!(py, SpoolLocked),
         SpoolError::Mismatch { .. } => class!(py, SpoolMismatch),
+        SpoolError::Unreachable { .. } => class!(py, SpoolUnreachable),
+        SpoolError::Denied { .. } => class!(py, SpoolDenied),
         SpoolError::Io { .. }
         | SpoolError::Row { .. }
         | SpoolError::Usage(_)
@@ -329,6 +343,25 @@ pub(crate) fn spool(py: Python<'_>, error: &SpoolError) -> PyErr {
         None => fields!(py, shard = shard, offset = error.offset()),
     };
     instance(class, error.to_string(), fields)
+}
+
+/// Converts an error of a storage.
+pub(crate) fn storage(py: Python<'_>, error: &StorageError) -> PyErr {
+    let message = error.to_string();
+    match error {
+        StorageError::Session(error) => engine(py, error),
+        StorageError::Setting { path, .. } => raise!(py, ConfigError, message, path = path),
+        StorageError::Io { file, .. } => raise!(py, StorageError, message, file = file.display().to_string()),
+        StorageError::Damaged { file, key, .. } => {
+            raise!(py, StorageCorrupt, message, file = file.display().to_string(), key = key)
+        }
+        StorageError::InUse { file } => raise!(py, StorageLocked, message, file = file.display().to_string()),
+        StorageError::Volume { .. } | StorageError::Slow { .. } | StorageError::Thread(_) => {
+            raise!(py, StorageError, message)
+        }
+        StorageError::NotDurable { seconds, .. } => raise!(py, NotDurable, message, seconds = seconds),
+        StorageError::Usage(problem) => usage(py, problem),
+    }
 }
 
 /// Error for a file that cannot be read.
@@ -348,6 +381,17 @@ pub(crate) fn file(error: std::io::Error, path: Option<&Path>) -> PyErr {
 /// Error for a text that is no value.
 fn text(py: Python<'_>, error: &impl ToString) -> PyErr {
     invalid(py, error.to_string())
+}
+
+/// Converts an error of a payload of CDR; `schema` is the type. Values of a program have no offset.
+pub(crate) fn misfit(py: Python<'_>, schema: &str, error: &Misfit) -> PyErr {
+    let offset = (!matches!(error.problem, Problem::Value(_))).then_some(error.offset);
+    let path = (!error.path.is_empty()).then_some(error.path.as_str());
+    let at = path.map_or_else(String::new, |path| format!(" at {path}"));
+    let byte = offset.map_or_else(String::new, |offset| format!(" at byte {offset}"));
+    let message = format!("{schema}: {error}{at}{byte}");
+    let encoding = "application/cdr";
+    raise!(py, PayloadError, message, encoding = encoding, schema = schema, path = path, offset = offset)
 }
 
 /// Error for an invalid text, number or id.
@@ -396,6 +440,15 @@ pub(crate) fn exported() -> PyErr {
     PyBufferError::new_err(
         "a memoryview or a slice of the loan still exists and could change what was sent: release it first",
     )
+}
+
+/// Error for a payload in the memory of another process, which has taken it back.
+pub(crate) fn stale(py: Python<'_>, len: usize) -> PyErr {
+    let message = format!(
+        "a borrowed payload of {len} bytes was taken back by its sender, which frees what this process has not confirmed \
+         for 100 ms: copy what is kept, or switch `zwire/shared_memory/borrow` off"
+    );
+    raise!(py, StalePayload, message)
 }
 
 /// Error for a writable view of a read-only object.

@@ -6,15 +6,20 @@
 mod classes;
 
 mod arrow;
+mod bridge;
 mod capture;
 mod columns;
 mod config;
 mod errors;
+mod http;
 mod log;
 mod loops;
+mod mqtt;
 mod options;
+mod ros2;
 mod spool;
 mod stats;
+mod storage;
 mod zenoh;
 mod zmtp;
 mod zre;
@@ -29,9 +34,11 @@ mod _zwire {
     #[pymodule_export]
     use crate::{
         arrow::ArrowBatch,
+        bridge::{ZreBridgeHandle, zre_uuid_of},
         capture::{decoder::Decoder, frames::FrameDecoder},
         columns::column_tables,
-        config::{PyConfig, config_defaults},
+        config::{PyConfig, config_check, config_defaults, config_explain, tls_authority, tls_certificate},
+        http::PyHttpServer,
         log::{
             init_log_from_env_or, log_close, log_flush, log_has_lines, log_levels, log_limit, log_names,
             log_reader, log_take, try_init_log_from_env,
@@ -39,19 +46,27 @@ mod _zwire {
         loops::{
             inbox::Inbox,
             pending::{Pending, Stopper, begin_put, without_waiting},
+            turn::{end_turn, spend},
             waking::{WakeThread, Wakeups},
         },
+        mqtt::MqttHandle,
+        ros2::{CdrColumns, CdrPlan, CdrSource},
         spool::{
             append::SpoolAppender,
+            compact::SpoolCompactor,
+            kafka::SpoolKafka,
             range::{SpoolAnswer, SpoolReceiver, SpoolServer},
+            reshard::SpoolResharding,
             view::{SpoolRows, SpoolView},
             writer::SpoolWriter,
         },
+        storage::StorageHandle,
         zenoh::{
             advanced::{
                 CacheConfig, HistoryConfig, MissDetectionConfig, PyMiss, RecoveryConfig, RepliesConfig,
                 declare_advanced_publisher, declare_advanced_subscriber,
             },
+            authoriser::PyAccessRequest,
             encoding::PyEncoding,
             enums::PyQueryConsolidation,
             handlers::{
@@ -69,7 +84,7 @@ mod _zwire {
             publisher::{AdvancedPublisher, MatchingListener, MatchingStatus, Publisher},
             put_batch::{PutSummary, put_batch},
             querier::Querier,
-            queryable::{Query, Queryable, end_query},
+            queryable::{Query, Queryable, end_query, failure_of},
             reply::{CancellationToken, Reply, ReplyError},
             sample::{PySample, PySourceInfo},
             scout::{Hello, Scout, scout},

@@ -59,7 +59,7 @@ fn start() -> bool {
 /// import `logging`.
 pub(crate) fn attach(py: Python<'_>) -> PyResult<()> {
     if READER.get().is_none() {
-        py.import("zwire.log")?;
+        ending::import(py, "zwire.log")?;
     }
     Ok(())
 }

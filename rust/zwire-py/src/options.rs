@@ -51,6 +51,7 @@ values! {
         let (first, most) = value.extract::<(f64, f64)>().or_else(|_| Ok::<_, PyErr>((value.extract()?, 0.0))).ok()?;
         Some((Duration::try_from_secs_f64(first).ok()?, Duration::try_from_secs_f64(most).ok()?))
     };
+    Vec<u32> = "a sequence of numbers": |value| value.extract().ok();
     Vec<String> = "a sequence of texts": |value| match value.extract::<String>() {
         // A text is a sequence of texts as well; it is taken as a single element.
         Ok(text) => Some(vec![text]),

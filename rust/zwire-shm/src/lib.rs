@@ -23,5 +23,6 @@ pub use channel::{Channel, Door, MAX_FDS, MAX_MESSAGE, Received};
 pub use mapping::{Memory, Place, SegmentError, WeakMemory};
 pub use named::{NamedAccess, NamedFile, NewName};
 pub use pool::{Chunk, Pool};
+pub use process::hasten;
 pub use ring::{ReturnRing, Returns};
 pub use segment::{Segment, View};

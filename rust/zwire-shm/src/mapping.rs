@@ -116,8 +116,8 @@ impl Memory {
         self.0.size()
     }
 
-    /// The number by which other processes find it, if it has one. Such memory can be truncated, and is passed on to
-    /// nobody.
+    /// The number by which other processes find it, if it has one. Such memory can be truncated, and is not passed
+    /// on.
     #[must_use]
     pub fn name(&self) -> Option<u32> {
         self.0.name()
@@ -142,7 +142,7 @@ struct Registry {
     known: RwLock<BTreeMap<usize, (usize, WeakMemory)>>,
 }
 
-/// That of this process. A forked child makes its own, and leaks the inherited one, whose lock is in the state in which
+/// That of this process. A forked child makes its own, and leaks the inherited one: its lock is in the state in which
 /// threads of the parent have left it, and whose segments the parent manages.
 static REGISTRY: AtomicPtr<Registry> = AtomicPtr::new(core::ptr::null_mut());
 

@@ -71,7 +71,7 @@ pub(crate) fn create(size: usize, new_name: NewName) -> io::Result<(OwnedFd, u32
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "no name for shared memory is free"))
 }
 
-/// Removes files of processes that do not exist any more, as each process of Eclipse Zenoh does: nobody has locked them.
+/// Removes files of processes that do not exist any more, as each process of Eclipse Zenoh does: no process has locked them.
 fn remove_orphans() {
     let Ok(entries) = std::fs::read_dir(FOLDER) else { return };
     for entry in entries.flatten() {
@@ -244,6 +244,14 @@ impl NamedFile {
             self.u32(offset).fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| count.checked_sub(1));
     }
 
+    /// Address of a range, readable as long as this file is mapped and not truncated; other processes may change the bytes.
+    /// `None` if the range is not inside.
+    #[must_use]
+    pub fn address(&self, range: &Range<usize>) -> Option<*const u8> {
+        let inside = range.start <= range.end && range.end <= self.size();
+        inside.then(|| self.mapping.start().as_ptr().wrapping_add(range.start).cast_const())
+    }
+
     /// Copies bytes out. False if the range is not inside, or the file was truncated.
     #[must_use]
     pub fn copy_out(&self, range: Range<usize>, to: &mut [u8]) -> bool {
@@ -329,6 +337,7 @@ mod tests {
         for range in [8190..8194, 8192..8196, usize::MAX - 3..usize::MAX, 0..5] {
             assert!(!own.copy_out(range.clone(), &mut to), "{range:?}");
         }
+        assert!(own.address(&(8190..8192)).is_some() && own.address(&(8190..8194)).is_none());
         let other = NamedFile::open(own.id(), NamedAccess::Read).unwrap();
         fs::ftruncate(own.mapping.fd(), 0).unwrap();
         assert!(!other.is_whole_and_named().0 && !other.copy_out(0..4, &mut to));

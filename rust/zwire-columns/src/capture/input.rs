@@ -47,19 +47,42 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
+/// A file that is decompressed if it begins as gzip does. A signal while it waits for its first bytes is an error of
+/// that kind, and loses none of them.
+struct Unpacked {
+    file: Option<Counted<File>>,
+    start: Vec<u8>,
+    stream: Box<dyn Read + Send>,
+}
+
+impl Read for Unpacked {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if let Some(file) = &mut self.file {
+            let mut bytes = [0; GZIP.len()];
+            while let left @ 1.. = GZIP.len() - self.start.len() {
+                match file.read(&mut bytes[..left])? {
+                    0 => break,
+                    count => self.start.extend_from_slice(&bytes[..count]),
+                }
+            }
+        }
+        if let Some(file) = self.file.take() {
+            let packed = self.start == GZIP;
+            let whole = Cursor::new(core::mem::take(&mut self.start)).chain(file);
+            self.stream = if packed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) };
+        }
+        self.stream.read(buf)
+    }
+}
+
 impl Input {
     /// Opens a file, a pipe or a terminal. `position` counts the bytes read.
     pub(crate) fn file(path: &Path, position: Arc<AtomicU64>) -> io::Result<Self> {
         let file = File::open(path)?;
         let live = !file.metadata()?.is_file();
-        let mut file = Counted { inner: file, position };
-        let mut start = Vec::with_capacity(GZIP.len());
-        file.by_ref().take(GZIP.len() as u64).read_to_end(&mut start)?;
-        let packed = start == GZIP;
-        let whole = Cursor::new(start).chain(file);
-        let stream: Box<dyn Read + Send> =
-            if packed { Box::new(MultiGzDecoder::new(whole)) } else { Box::new(whole) };
-        Ok(Self { kind: Kind::Stream(stream), at_end: false, live })
+        let file = Some(Counted { inner: file, position });
+        let stream = Unpacked { file, start: Vec::new(), stream: Box::new(io::empty()) };
+        Ok(Self { kind: Kind::Stream(Box::new(stream)), at_end: false, live })
     }
 
     /// A file in memory.

@@ -83,6 +83,14 @@ pub enum ConfigError {
         /// The rule that the combination violates.
         rule: &'static str,
     },
+    /// A change that an open session does not accept.
+    #[error("`{path}`: {reason}")]
+    Refused {
+        /// The key.
+        path: String,
+        /// Why it is refused.
+        reason: String,
+    },
     /// A file that cannot be read.
     #[error("{}: {source}", file.display())]
     File {
@@ -150,7 +158,8 @@ impl ConfigError {
             Self::UnknownKey { path, .. }
             | Self::Value { path, .. }
             | Self::Endpoint { path, .. }
-            | Self::KeyExpr { path, .. } => Some(path),
+            | Self::KeyExpr { path, .. }
+            | Self::Refused { path, .. } => Some(path),
             Self::Conflict { first, .. } => Some(first),
             _ => None,
         }

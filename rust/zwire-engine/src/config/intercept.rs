@@ -333,17 +333,9 @@ fn places<T>(path: &str, named: Vec<(String, T)>) -> Result<(BTreeMap<String, us
     Ok((places, things))
 }
 
-/// Reads `access_control` when it is enabled.
-pub(super) fn access_control(
-    default_allow: bool,
-    of: impl Fn(&'static str) -> Value,
-) -> Result<AccessControl> {
-    const RULES: &str = "access_control/rules";
-    const SUBJECTS: &str = "access_control/subjects";
-    const POLICIES: &str = "access_control/policies";
-    let (rule_names, rules) = places(RULES, rules(RULES, &of(RULES))?)?;
-    for (id, &at) in &rule_names {
-        let rule = &rules[at];
+/// Warns of rules whose denied keys can still be reached by wider ones.
+pub(super) fn warn_of_wider_keys(default_allow: bool, value: &Value) -> Result<()> {
+    for (id, rule) in rules("access_control/rules", value)? {
         if default_allow && !rule.allow && rule.relation == RuleMatch::Inclusion {
             let keys: Vec<_> = rule.keys.iter().map(KeyExpr::as_str).collect();
             tracing::warn!(
@@ -355,6 +347,18 @@ pub(super) fn access_control(
             );
         }
     }
+    Ok(())
+}
+
+/// Reads `access_control` when it is enabled.
+pub(super) fn access_control(
+    default_allow: bool,
+    of: impl Fn(&'static str) -> Value,
+) -> Result<AccessControl> {
+    const RULES: &str = "access_control/rules";
+    const SUBJECTS: &str = "access_control/subjects";
+    const POLICIES: &str = "access_control/policies";
+    let (rule_names, rules) = places(RULES, rules(RULES, &of(RULES))?)?;
     let (subject_names, subjects) = places(SUBJECTS, subjects(SUBJECTS, &of(SUBJECTS))?)?;
     let mut all = Vec::new();
     for (i, (rules, links)) in policies(POLICIES, &of(POLICIES))?.into_iter().enumerate() {
@@ -371,7 +375,7 @@ pub(super) fn access_control(
             subjects: links.iter().enumerate().map(subject).collect::<Result<_>>()?,
         });
     }
-    Ok(AccessControl { default_allow, rules, policies: all })
+    Ok(AccessControl { default_allow, asks: false, rules, policies: all })
 }
 
 /// Checks one list.

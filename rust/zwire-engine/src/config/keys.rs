@@ -447,7 +447,7 @@ pub const KEYS: &[Key] = &[
 
     set("adminspace/enabled", Bool, "false", "", "Whether the node answers questions about itself."),
     set("adminspace/permissions/read", Bool, "true", "", "Whether it may be asked."),
-    set("adminspace/permissions/write", Bool, "false", "", "Whether it may be changed."),
+    set("adminspace/permissions/write", Bool, "false", "", "Whether it may be changed: by puts and deletes on `@/<id>/<role>/config/**`."),
     set("downsampling", Kind::Entries(Entries::Downsampling), "[]", "", "How many messages a second pass a link."),
     set("access_control/enabled", Bool, "false", "", "Whether rules decide which messages may pass."),
     set("access_control/default_permission", Choice(&["allow", "deny"]), "\"deny\"", "", "What happens without a rule."),
@@ -462,6 +462,8 @@ pub const KEYS: &[Key] = &[
 
     set("zwire/tap", TEXT, "null", "",
         "Capture file (pcap) that gets everything that crosses the wire; an existing file is replaced.").hidden(),
+    set("zwire/log/level", Choice(&["off", "error", "warn", "info", "debug", "trace"]), "null", "",
+        "Level of the log of `zwire router`, unless an option of the command sets it. May change while it runs.").hidden(),
     set("zwire/ws/origins", Words, "[]", "",
         "Origins of web pages that may connect to WebSocket listeners, such as `https://dash.example`; `*` allows all."),
     set("zwire/auth/bindings", Kind::Entries(Entries::Bindings), "[]", "",
@@ -470,6 +472,8 @@ pub const KEYS: &[Key] = &[
         "Networks with the nodes to connect to when a neighbour tells of them, such as `10.0.0.0/8`. Empty: those of the kind of its link (loopback, private, public).").hidden(),
     set("zwire/shared_memory/users", Users, "[]", "",
         "Users of the system, by number, whose nodes of this implementation share memory with this one, beside its own user.").hidden(),
+    set("zwire/shared_memory/borrow", Bool, "false", "",
+        "Whether samples, queries and replies of eclipse-zenoh are delivered in the memory of their sender, without a copy. It may take them back; see `is_valid`.").hidden(),
     set("zwire/memory/limit", Int(0, MAX_BYTES), "0", "bytes",
         "Memory from which the bounds of declarations (an eighth) and of incomplete messages (a quarter) are derived. 0: what the system allows the process: control groups, `ulimit -v`, the memory of the machine.").hidden(),
     set("zwire/queue/bytes_per_priority", Int(1024, MAX_BYTES), "4194304", "bytes",
@@ -480,6 +484,8 @@ pub const KEYS: &[Key] = &[
         "Bytes of payload that such a handler holds; one message always fits."),
     set("zwire/handler/block_deadline_ms", Int(0, MAX_MS), "1000", "ms",
         "How long a full handler may hold up the receiving of its session before messages for it are dropped."),
+    set("zwire/handler/error_reply", Choice(&["none", "message", "traceback"]), "\"message\"", "",
+        "Content of the error reply when the callback of a queryable raises an exception: none, its type and message, or its traceback as well."),
     set("zwire/threads", Int(1, 256), "2", "threads",
         "Threads of the runtime; the first session of a process decides."),
     set("zwire/timestamping/max_drift_ms", Int(0, MAX_MS), "500", "ms",
@@ -499,11 +505,16 @@ pub const NOT_ACTED_ON: &[&str] = &[
     "transport/link/unixpipe",
     "transport/shared_memory/mode",
     "transport/auth/pubkey",
-    "adminspace/permissions/write",
     "stats",
     "plugins_loading",
     "plugins",
 ];
+
+/// Sections of `plugins` that have an effect here. Others are kept without effect; a router that requires one fails.
+pub const BUILT_IN: &[&str] = &["storage_manager"];
+
+/// Sections of `plugins` that the command `zwire router` acts on, and no session by itself.
+pub(super) const OF_COMMAND: &[&str] = &["rest", "remote_api"];
 
 /// Result of looking up a path.
 pub(super) enum Place<'a> {

@@ -8,11 +8,15 @@
 //! branch merges it instead of resetting its neighbours; `null` resets a key to its default; numbers
 //! outside their range are refused instead of clamped.
 
+mod check;
+mod edit;
 mod endpoint;
 mod error;
+mod explain;
 mod intercept;
 mod keys;
 mod link_options;
+mod locate;
 mod nearest;
 mod reader;
 mod resolve;
@@ -26,10 +30,12 @@ mod values;
 #[cfg(feature = "yaml")]
 mod yaml;
 
+pub use check::{Finding, Format, Gravity, check};
 pub use endpoint::{Endpoint, EndpointError, Locator, MAX_ENDPOINT_LEN, Malformed, Part};
 pub(crate) use endpoint::{PROTOCOLS, missing_feature};
 pub use error::ConfigError;
-pub use keys::{Entries, KEYS, Key, Kind, NOT_ACTED_ON, defaults_json};
+pub use explain::{AccessQuestion, AccessVerdict, explain};
+pub use keys::{BUILT_IN, Entries, KEYS, Key, Kind, NOT_ACTED_ON, defaults_json};
 pub use link_options::{Choice, LinkOptions};
 pub use tls::{Pem, TlsSettings};
 pub use tree::{Config, ENV, ENV_KEYS, ENV_OVERRIDE, ENV_SESSION};

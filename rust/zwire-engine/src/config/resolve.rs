@@ -7,8 +7,8 @@ use serde_json::Value;
 use zwire_proto::zenoh::{WhatAmI, intercept::Policy};
 
 use super::{
-    Budget, Config, ConfigError, Connect, ConnectRules, Endpoint, EndpointError, LinkOptions, Listen,
-    NodeConfig, Secret, SharedMessage, SnResolution, Target, TargetGroup, UserPassword,
+    Budget, Config, ConfigError, Connect, ConnectRules, Endpoint, EndpointError, ErrorReply, LinkOptions,
+    Listen, NodeConfig, Secret, SharedMessage, SnResolution, Target, TargetGroup, UserPassword,
     error::Result,
     intercept,
     reader::{Setting, TreeReader, below, key},
@@ -27,10 +27,38 @@ impl Config {
     pub fn resolve(&self) -> Result<NodeConfig> {
         let tree = TreeReader { config: self, mode: self.mode() };
         tree.read("gateway/south", values::south)?;
+        if self.mode() == WhatAmI::Router {
+            self.check_plugins()?;
+        }
         let mut config: NodeConfig = tree.get("")?;
         config.zwire.idle_close = config.zwire.idle_close.filter(|idle| !idle.is_zero());
         config.check()?;
         Ok(config)
+    }
+
+    /// Warns of rules that take effect, and deny less than they seem to.
+    ///
+    /// # Errors
+    /// A rule is not valid.
+    pub(crate) fn warn_of_rules(&self) -> Result<()> {
+        let tree = TreeReader { config: self, mode: self.mode() };
+        if tree.get("access_control/enabled")? {
+            let default_allow = tree.value("access_control/default_permission") == "allow";
+            intercept::warn_of_wider_keys(default_allow, &tree.value("access_control/rules"))?;
+        }
+        Ok(())
+    }
+
+    /// Refuses plugins that a router cannot do without, and that nothing here takes the place of.
+    fn check_plugins(&self) -> Result<()> {
+        for path in self.plugins_without_effect() {
+            let path = format!("{path}/__required__");
+            if self.get(&path).is_ok_and(|required| *required == true) {
+                let expected = "false, because nothing here does the work of this plugin";
+                return Err(ConfigError::value(&path, expected, "true"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -136,6 +164,17 @@ impl Setting for SnResolution {
             "64bit" => Self::Bits64,
             // The table allows no other word.
             _ => Self::Bits32,
+        })
+    }
+}
+
+impl Setting for ErrorReply {
+    fn at(tree: &TreeReader<'_>, path: &str) -> Result<Self> {
+        Ok(match tree.get::<String>(path)?.as_str() {
+            "none" => Self::Nothing,
+            "traceback" => Self::Traceback,
+            // The table allows no other word.
+            _ => Self::Message,
         })
     }
 }

@@ -276,6 +276,12 @@ fn a_fresh_tree_is_that_of_the_reference() {
 }
 
 #[test]
+fn shared_memory_has_one_set_of_defaults() {
+    let node = Config::default().resolve().unwrap();
+    assert_eq!(node.shared_memory, SharedMemory::default());
+}
+
+#[test]
 fn files_of_older_releases_are_read() {
     let text = "{routing: {router: {peers_failover_brokering: true}, peer: {mode: 'peer_to_peer'}}}";
     assert_eq!(Config::from_json5(text).unwrap(), Config::default());
@@ -539,6 +545,7 @@ fn defaults_reach_the_engine_in_its_units() {
     assert_eq!(c.zwire.handler.capacity_messages, 65536);
     assert_eq!(c.zwire.handler.capacity_bytes, 64 << 20);
     assert_eq!(c.zwire.handler.block_deadline, Duration::from_secs(1));
+    assert_eq!(c.zwire.handler.error_reply, ErrorReply::Message);
     assert_eq!((c.zwire.threads, c.zwire.tap), (2, None));
     assert_eq!(c.zwire.idle_close, Some(Duration::from_secs(30)));
 }
@@ -962,7 +969,8 @@ fn a_denial_that_wider_keys_pass_is_a_warning() {
         config.insert("access_control/rules", json!([rule])).unwrap();
         config.insert("access_control/policies", json!([])).unwrap();
         let lines = Lines::default();
-        let all = tracing::subscriber::with_default(lines.clone(), || config.resolve().unwrap());
+        let all = config.resolve().unwrap();
+        tracing::subscriber::with_default(lines.clone(), || config.warn_of_rules().unwrap());
         let relation = all.intercept.access_control.unwrap().rules[0].relation;
         (relation, lines.0.lock().clone())
     };

@@ -7,6 +7,7 @@ use zwire_proto::zenoh::WhatAmI;
 
 use super::{
     ConfigError, KEYS, Key,
+    check::Format,
     keys::{self, Place, below},
     nearest::nearest_path,
     text, values,
@@ -21,8 +22,11 @@ pub const ENV_SESSION: &str = "ZENOH_SESSION_CONFIG_URI";
 /// Environment variable of rmw_zenoh with single keys, `key/path=value;key2=value2`; they override all files.
 pub const ENV_KEYS: &str = "ZENOH_CONFIG_OVERRIDE";
 
+/// Deepest path below a key, bounded like the nesting of a text because code that walks the tree recurses.
+pub(super) const MAX_SEGMENTS: usize = 32;
+
 /// Longest external path that an error repeats, in characters; no key is longer.
-const MAX_PATH: usize = 200;
+pub(super) const MAX_PATH: usize = 200;
 
 /// A configuration: every key has a checked value, or `null` where its default applies.
 #[derive(Clone, PartialEq)]
@@ -118,15 +122,10 @@ impl Config {
     }
 
     fn merge_file(&mut self, file: &Path) -> Result<(), ConfigError> {
-        let extension = file.extension().and_then(|e| e.to_str()).map(str::to_ascii_lowercase);
-        let parse = match extension.as_deref() {
-            Some("json5" | "json") => text::parse,
-            #[cfg(feature = "yaml")]
-            Some("yaml" | "yml") => super::yaml::parse,
-            _ => return Err(ConfigError::FileFormat { file: file.to_owned() }),
-        };
+        let format = Format::of(file).ok_or_else(|| ConfigError::FileFormat { file: file.to_owned() })?;
         let text = read(file, text::MAX_TEXT as u64)?;
-        parse(&text)
+        format
+            .parse(&text)
             .and_then(|value| self.merge("", value))
             .map_err(|e| ConfigError::InFile { file: file.to_owned(), source: Box::new(e) })
     }
@@ -216,6 +215,21 @@ impl Config {
         KEYS.iter().filter(|key| !key.acted_on()).filter(changed).map(|key| key.path)
     }
 
+    /// Sections of `plugins` without an effect here, as keys.
+    pub fn plugins_without_effect(&self) -> impl Iterator<Item = String> {
+        let sections = self.get("plugins").ok().and_then(Value::as_object);
+        let names = sections.into_iter().flat_map(Map::keys);
+        names.filter(|name| !keys::BUILT_IN.contains(&name.as_str())).map(|name| format!("plugins/{name}"))
+    }
+
+    /// Parses JSON5 without looking at its content.
+    ///
+    /// # Errors
+    /// The text is not JSON5.
+    pub fn parse_json5(text: &str) -> Result<Value, ConfigError> {
+        text::parse(text)
+    }
+
     /// Merges a value. On failure a part of it may be merged already; the callers work on copies.
     fn merge(&mut self, path: &str, value: Value) -> Result<(), ConfigError> {
         match keys::find(path) {
@@ -246,8 +260,6 @@ impl Config {
 
     /// Sets a value below a key of free form.
     fn insert_free(&mut self, key: &Key, rest: &str, value: Value) -> Result<(), ConfigError> {
-        /// Deepest path, bounded like the nesting of a text because code that walks the tree recurses.
-        const MAX_SEGMENTS: usize = 32;
         if rest.split('/').count() > MAX_SEGMENTS || rest.split('/').any(str::is_empty) {
             return Err(unknown(&format!("{}/{rest}", key.path)));
         }
@@ -257,7 +269,8 @@ impl Config {
             if here.is_null() {
                 *here = Value::Object(Map::new());
             }
-            let got = values::shown(here);
+            // The value may be a secret, or have one.
+            let got = values::type_of(here);
             let Value::Object(map) = here else {
                 return Err(ConfigError::value(&path, "an object", got));
             };
@@ -316,7 +329,7 @@ fn pairs(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-fn segments(path: &str) -> impl Iterator<Item = &str> {
+pub(super) fn segments(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|name| !name.is_empty())
 }
 

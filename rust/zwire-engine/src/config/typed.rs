@@ -246,10 +246,12 @@ sections! {
         pub pool_size: usize = "transport_optimization/pool_size",
         /// Size of the smallest payload that stays there, in bytes.
         pub threshold: usize = "transport_optimization/message_size_threshold",
-        /// Messages whose payloads are copied there.
+        /// Messages with payloads that are copied there.
         pub messages: Vec<SharedMessage> = "transport_optimization/messages",
-        /// Ids of users of the system, beside that of this process, whose nodes share memory with this one.
+        /// Ids of users of the system, beside that of this process: their nodes share memory with this one.
         pub users: Vec<u32> = "/zwire/shared_memory/users",
+        /// Whether payloads of Eclipse Zenoh are delivered in the memory of their sender, which may take them back.
+        pub borrow: bool = "/zwire/shared_memory/borrow",
     }
 
     /// `adminspace/*`.
@@ -268,6 +270,8 @@ sections! {
     pub struct Local {
         /// Capture file for all bytes on the wire.
         pub tap: Option<PathBuf>,
+        /// Level of the log of a router that a command runs.
+        pub log_level: Option<String> = "log/level",
         /// Memory that bounds are derived from, in bytes; 0: what the system allows the process.
         pub memory_limit: usize = "memory/limit",
         /// Ids and roles that need a proof.
@@ -291,10 +295,38 @@ sections! {
         pub capacity_bytes: usize,
         /// Longest time that a full queue may block the receive loop before messages are dropped.
         pub block_deadline: Duration = "block_deadline_ms",
+        /// Content of the error reply when the callback of a queryable raises an exception.
+        pub error_reply: ErrorReply,
     }
 }
 
-/// Messages whose payloads may be copied to shared memory.
+impl Default for SharedMemory {
+    /// The values of an empty configuration.
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            implicit: true,
+            pool_size: 64 << 20,
+            threshold: 16 << 10,
+            messages: vec![SharedMessage::Put, SharedMessage::Query, SharedMessage::Reply],
+            users: Vec::new(),
+            borrow: false,
+        }
+    }
+}
+
+/// Part of an exception of a queryable's callback that the asker gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorReply {
+    /// Nothing: there is no error reply.
+    Nothing,
+    /// Its type and message.
+    Message,
+    /// The traceback as well.
+    Traceback,
+}
+
+/// Messages with payloads that may be copied to shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedMessage {
     /// Publications.

@@ -240,6 +240,8 @@ pub(super) fn without_secrets(value: &mut Value, is_secret: bool) {
         Value::String(text) if text.contains('=') => *text = redacted(text),
         Value::Array(items) => items.iter_mut().for_each(|item| without_secrets(item, is_secret)),
         Value::Object(map) => {
+            // As in eclipse-zenoh: plugins keep secrets in such objects.
+            map.remove("private");
             for (name, value) in map {
                 without_secrets(value, is_secret || is_secret_key(name));
             }

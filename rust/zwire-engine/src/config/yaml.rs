@@ -7,6 +7,7 @@
 use super::{
     ConfigError,
     keys::{self, Kind, Place},
+    locate::{Position, Positions, joined},
     text::{MAX_DEPTH, MAX_TEXT},
 };
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
@@ -28,6 +29,30 @@ pub(super) fn parse(text: &str) -> Result<Value, ConfigError> {
         tree.take(event).map_err(|problem| located(span, problem))?;
     }
     tree.root.ok_or_else(|| syntax(1, 0, "there is no value".to_owned()))
+}
+
+/// Positions in a text, as far as it can be read.
+pub(super) fn locate(text: &str) -> Positions {
+    let (mut found, mut tree) = (Positions::default(), Tree::default());
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    for event in Parser::new_from_str(text) {
+        let Ok((event, span)) = event else { break };
+        let at = Position { line: span.start.line(), column: span.start.col() + 1 };
+        let name = match &event {
+            Event::Scalar(text, ..) if tree.wants_name() => Some(text.to_string()),
+            Event::Scalar(..) | Event::SequenceStart(..) | Event::MappingStart(..) | Event::Alias(_) => None,
+            _ => {
+                let _ = tree.take(event);
+                continue;
+            }
+        };
+        let path = tree.path();
+        found.note(name.map_or(path.clone(), |name| joined(&path, &name)), at);
+        if tree.take(event).is_err() {
+            break;
+        }
+    }
+    found
 }
 
 fn syntax(line: usize, column: usize, problem: String) -> ConfigError {
@@ -121,6 +146,15 @@ impl Tree {
 
     fn wants_name(&self) -> bool {
         matches!(self.open.last(), Some(Open { content: YamlContent::Object(_, None), .. }))
+    }
+
+    /// Path of the next value, or of the object that the next name belongs to.
+    fn path(&self) -> String {
+        let parts = self.open.iter().filter_map(|open| match &open.content {
+            YamlContent::List(list) => Some(list.len().to_string()),
+            YamlContent::Object(_, name) => name.clone(),
+        });
+        parts.fold(String::new(), |path, part| joined(&path, &part))
     }
 
     /// Whether the next value belongs to a key of text type.

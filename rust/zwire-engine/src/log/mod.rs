@@ -3,18 +3,22 @@
 //! An event may come from any thread, with locks held and in the middle of a receive loop, so nothing
 //! here blocks. Events that a listener wants enter a bounded queue, and one consumer takes them out.
 //! There are two kinds of output with levels of their own: *lines* are written to standard error,
-//! *records* go to the logging of the program; only records are rate-limited.
+//! *records* go to the logging of the program; only records are rate-limited. Nodes that serve their log keep the
+//! last events.
 //!
 //! Events that no listener wants cost the comparison of two numbers.
 
 mod filter;
 mod queue;
+mod recent;
 mod record;
 
 pub use filter::{Filter, FilterError};
 pub use queue::{BURST, Log, PERIOD, Taken, on_first, write_lines};
+pub use recent::{keep_recent, recent};
 pub use record::{Record, Value};
 
+use self::recent::KEPT;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use tracing::{Event, Metadata, Subscriber, level_filters::LevelFilter, span, subscriber::Interest};
 
@@ -58,6 +62,8 @@ layers! {
     Scouting = "zwire::zenoh::scouting", ["zenoh::net::runtime", "zenoh::scouting"];
     /// Full queues of subscribers and of links.
     Queue = QUEUE, ["zenoh::api::handlers", "zenoh::handlers"];
+    /// Storages and their volumes.
+    Storage = "zwire::storage", ["zenoh_plugin_storage_manager", "zenoh_backend_traits"];
     /// Sockets of ZMTP.
     Zmtp = "zwire::zmtp", ["zmtp"];
     /// Nodes of ZRE.
@@ -83,16 +89,25 @@ impl Layer {
             return Some(layer);
         }
         let mut path = target.split("::");
-        let ours = path.next().is_some_and(|name| name.starts_with("zwire"));
-        ours.then(|| match (path.next().unwrap_or_default(), path.next().unwrap_or_default()) {
+        // The module of Python is `_zwire`.
+        let part = path.next().map(|name| name.strip_prefix('_').unwrap_or(name));
+        let part = part.filter(|name| name.starts_with("zwire"))?;
+        if part == "zwire_storage" {
+            return Some(Self::Storage);
+        }
+        Some(match (path.next().unwrap_or_default(), path.next().unwrap_or_default()) {
             ("zmtp", _) => Self::Zmtp,
             ("zre", _) => Self::Zre,
             ("zenoh", "scouting") | ("net", "interfaces") => Self::Scouting,
             ("rt", "queue") => Self::Queue,
             ("zenoh", "core") => Self::Routing,
-            ("zenoh", "session" | "shared" | "admin" | "advanced" | "advanced_entities") | ("config", _) => {
-                Self::Session
-            }
+            (
+                "zenoh",
+                "session" | "shared" | "admin" | "changes" | "advanced" | "advanced_entities" | "authoriser"
+                | "queryable",
+            )
+            | ("config", _) => Self::Session,
+            ("storage", _) => Self::Storage,
             _ => Self::Link,
         })
     }
@@ -176,12 +191,20 @@ pub(crate) fn is_leaving() -> bool {
 
 struct Sink;
 
-/// Layer of an event, and whether it becomes a record and a line; `None` if neither.
-fn wanted(metadata: &Metadata<'_>) -> Option<(Layer, bool, bool)> {
+/// Layer of an event, and its uses.
+struct Wanted {
+    layer: Layer,
+    record: bool,
+    line: bool,
+    kept: bool,
+}
+
+/// Uses of an event; `None` if it has none.
+fn wanted(metadata: &Metadata<'_>) -> Option<Wanted> {
     let layer = Layer::of(metadata).filter(|_| metadata.is_event())?;
     let level = *metadata.level();
-    let (record, line) = (RECORDS.allows(layer, level), LINES.allows(layer, level));
-    (record || line).then_some((layer, record, line))
+    let [record, line, kept] = [&RECORDS, &LINES, &KEPT].map(|levels| levels.allows(layer, level));
+    (record || line || kept).then_some(Wanted { layer, record, line, kept })
 }
 
 impl Subscriber for Sink {
@@ -194,13 +217,20 @@ impl Subscriber for Sink {
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        let most = RECORDS.0.iter().chain(&LINES.0).map(|level| level.load(Ordering::Relaxed)).max();
+        let most =
+            RECORDS.0.iter().chain(&LINES.0).chain(&KEPT.0).map(|level| level.load(Ordering::Relaxed)).max();
         RANKS.get(usize::from(most?)).copied()
     }
 
     fn event(&self, event: &Event<'_>) {
-        if let Some((layer, record, line)) = wanted(event.metadata()) {
-            Log::here().push(Record::of(event, layer), record, line);
+        if let Some(Wanted { layer, record, line, kept }) = wanted(event.metadata()) {
+            let found = Record::of(event, layer);
+            if kept {
+                recent::add(&found);
+            }
+            if record || line {
+                Log::here().push(found, record, line);
+            }
         }
     }
 

@@ -264,7 +264,7 @@ fn judge(all: &mut [Candidate], selectors: &[Selector]) {
 }
 
 /// Names of the interfaces that have an address; empty if the system does not tell.
-pub(crate) fn interfaces_with(address: IpAddr) -> Vec<String> {
+pub fn interfaces_with(address: IpAddr) -> Vec<String> {
     let address = address.to_canonical();
     let Ok(all) = getifaddrs::getifaddrs() else { return Vec::new() };
     let mut names: Vec<String> = all

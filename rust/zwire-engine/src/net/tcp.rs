@@ -69,13 +69,37 @@ pub(crate) fn options(socket: &SockRef<'_>, target: &Target, link: &LinkConfig, 
         socket.set_recv_buffer_size(bytes as usize)?;
     }
     if let Some(tos) = target.options.tos {
-        if v6 { socket.set_tclass_v6(tos.into())? } else { socket.set_tos_v4(tos.into())? }
+        set_tos(socket, tos, v6)?;
     }
-    #[cfg(any(target_os = "linux", target_os = "android"))]
     if let Some(interface) = &target.options.interface {
-        socket.bind_device(Some(interface.as_bytes()))?;
+        bind_interface(socket, interface)?;
     }
     Ok(())
+}
+
+/// Marks the packets of a socket with a class of service. Systems that set none for IPv6 send unmarked packets.
+pub(crate) fn set_tos(socket: &Socket, tos: u8, v6: bool) -> io::Result<()> {
+    if !v6 {
+        return socket.set_tos_v4(tos.into());
+    }
+    #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "freebsd"))]
+    socket.set_tclass_v6(tos.into())?;
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "macos", target_os = "freebsd")))]
+    tracing::warn!(tos, "this system marks no IPv6 packets: the option `dscp` has no effect there");
+    Ok(())
+}
+
+/// Restricts a socket to an interface.
+fn bind_interface(socket: &Socket, interface: &str) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    return socket.bind_device(Some(interface.as_bytes()));
+    // An open socket would reach more networks than the configuration allows.
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    {
+        let _ = socket;
+        let text = format!("no socket of this system is bound to interface {interface}: leave out `iface`");
+        Err(io::Error::new(io::ErrorKind::Unsupported, text))
+    }
 }
 
 /// Applies the options of every established connection.

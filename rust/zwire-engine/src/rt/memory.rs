@@ -76,24 +76,28 @@ fn machine(root: &Path) -> Option<u64> {
 /// Time in which further memory is freed before it is given back.
 const TOGETHER: Duration = Duration::from_secs(1);
 
-/// Whether a thread gives memory back already.
-static TRIMMING: AtomicBool = AtomicBool::new(false);
-
 /// Gives memory that was freed back to the system, in a thread of its own; it may take milliseconds. The
 /// allocator of glibc keeps it otherwise, between blocks that are still in use.
 pub(crate) fn trim() {
-    if TRIMMING.swap(true, Ordering::AcqRel) {
+    static WAITING: AtomicBool = AtomicBool::new(false);
+    trim_after(TOGETHER, &WAITING, release);
+}
+
+/// Calls `release` in a thread after a pause, unless a thread is waiting to do so already.
+fn trim_after(pause: Duration, waiting: &'static AtomicBool, release: impl FnOnce() + Send + 'static) {
+    if waiting.swap(true, Ordering::AcqRel) {
         return;
     }
-    let trimmed = std::thread::Builder::new().name("zwire-trim".to_owned()).spawn(|| {
+    let trimmed = std::thread::Builder::new().name("zwire-trim".to_owned()).spawn(move || {
         // Many links may end together.
-        std::thread::sleep(TOGETHER);
+        std::thread::sleep(pause);
+        // Not behind the release: what is freed meanwhile may be where it has been already.
+        waiting.store(false, Ordering::Release);
         release();
-        TRIMMING.store(false, Ordering::Release);
     });
     if let Err(error) = trimmed {
         tracing::debug!(%error, "no thread to give memory back to the system: trying after the next release");
-        TRIMMING.store(false, Ordering::Release);
+        waiting.store(false, Ordering::Release);
     }
 }
 
@@ -191,5 +195,18 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn this_machine_tells_its_memory() {
         assert!(available().is_some_and(|bytes| bytes > 1 << 20));
+    }
+
+    #[test]
+    fn memory_that_is_freed_during_a_release_is_given_back_by_another_one() {
+        static WAITING: AtomicBool = AtomicBool::new(false);
+        let (first, released) = std::sync::mpsc::channel();
+        let second = first.clone();
+        trim_after(Duration::ZERO, &WAITING, move || {
+            first.send(1).unwrap();
+            trim_after(Duration::ZERO, &WAITING, move || second.send(2).unwrap());
+        });
+        let within = Duration::from_secs(10);
+        assert_eq!([released.recv_timeout(within), released.recv_timeout(within)], [Ok(1), Ok(2)]);
     }
 }

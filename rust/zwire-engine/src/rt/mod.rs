@@ -1,5 +1,6 @@
 //! Runtime of the process, clocks, queues to the application, threads of its callbacks, and waits with deadlines.
 
+pub(crate) mod bell;
 pub mod callbacks;
 pub mod clock;
 pub(crate) mod descriptors;

@@ -16,9 +16,19 @@ use core::{
 };
 use latest::Latest;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Weak},
+};
 use tokio::sync::Notify;
 use zwire_proto::Text;
+
+/// Producer of the items of a queue that are answers: told before a consumer waits for one, so that questions which
+/// are still collected leave.
+pub trait Asker: Send + Sync {
+    /// Sends what is collected.
+    fn send_collected(&self);
+}
 
 /// Share of a queue's byte bound that an item takes.
 pub trait Weigh {
@@ -28,6 +38,14 @@ pub trait Weigh {
     /// Key of the item: a newer item with the same key may replace it, see [`Overflow::Latest`].
     fn key(&self) -> Option<&str> {
         None
+    }
+
+    /// Notes that other items follow: they are taken with it, or wait.
+    fn set_followed(&mut self) {}
+
+    /// Copies what another process may take back; false if it was taken back, and the item is dropped.
+    fn secure(&mut self) -> bool {
+        true
     }
 }
 
@@ -189,10 +207,13 @@ struct QueueInner<T> {
 
 impl<T: Weigh> QueueInner<T> {
     fn take_first(&mut self) -> Option<T> {
-        let item = self.items.pop_front()?;
+        let mut item = self.items.pop_front()?;
         self.bytes -= item.weight();
         if let Some(latest) = &mut self.latest {
             latest.taken(&item);
+        }
+        if !self.items.is_empty() {
+            item.set_followed();
         }
         Some(item)
     }
@@ -219,6 +240,7 @@ pub struct Queue<T> {
     replaced: AtomicU64,
     /// Name of the queue in log texts.
     name: Option<Text>,
+    asker: Option<Weak<dyn Asker>>,
     /// Whether the warning about a full queue was logged.
     warned: AtomicBool,
     /// Producers waiting for space.
@@ -251,17 +273,23 @@ impl<T: Weigh> Queue<T> {
     /// Makes an empty queue.
     #[must_use]
     pub fn new(bounds: Bounds) -> Arc<Self> {
-        Self::make(bounds, None)
+        Self::make(bounds, None, None)
+    }
+
+    /// As [`Self::new`], for answers. A thread that waits for one, or sets a waker, tells the asker before.
+    #[must_use]
+    pub fn of_answers(bounds: Bounds, asker: Weak<dyn Asker>) -> Arc<Self> {
+        Self::make(bounds, None, Some(asker))
     }
 
     /// As [`Self::new`]; the name appears in the warning that is logged when it is full for the first
     /// time.
     #[must_use]
     pub fn named(bounds: Bounds, name: Text) -> Arc<Self> {
-        Self::make(bounds, Some(name))
+        Self::make(bounds, Some(name), None)
     }
 
-    fn make(bounds: Bounds, name: Option<Text>) -> Arc<Self> {
+    fn make(bounds: Bounds, name: Option<Text>, asker: Option<Weak<dyn Asker>>) -> Arc<Self> {
         Arc::new(Self {
             inner: Mutex::new(QueueInner {
                 items: VecDeque::new(),
@@ -281,6 +309,7 @@ impl<T: Weigh> Queue<T> {
             dropped: AtomicU64::new(0),
             replaced: AtomicU64::new(0),
             name,
+            asker,
             warned: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
         })
@@ -565,6 +594,20 @@ impl<T: Weigh> Queue<T> {
         }
     }
 
+    /// Whether the items answer questions, see [`Self::of_answers`].
+    pub const fn is_of_answers(&self) -> bool {
+        self.asker.is_some()
+    }
+
+    /// Has the producer of answers send the questions that it collects, unless an answer is here.
+    pub fn before_waiting(&self) {
+        if let Some(asker) = self.asker.as_ref().and_then(Weak::upgrade)
+            && self.is_empty()
+        {
+            asker.send_collected();
+        }
+    }
+
     /// Waits until there is an item to take.
     ///
     /// # Errors
@@ -575,6 +618,7 @@ impl<T: Weigh> Queue<T> {
         interrupted: &mut dyn FnMut() -> bool,
     ) -> Result<(), RecvError> {
         let end = timeout.and_then(|t| clock::mono().checked_add(t));
+        self.before_waiting();
         let mut inner = self.inner.lock();
         loop {
             if !inner.items.is_empty() {
@@ -612,14 +656,22 @@ impl<T: Weigh> Queue<T> {
     }
 
     /// Takes up to `max` items of up to `max_bytes`, but at least one if there is one; an item of `alone`
-    /// bytes or more at the head is taken alone. If all of them fit, the list itself is taken without
-    /// moving items; passing it to [`Self::give_back`] afterwards saves an allocation.
+    /// bytes or more at the head is taken alone. Items whose payload another process has taken back are dropped; nothing
+    /// takes back those of the others. [`Self::give_back`] afterwards saves an allocation.
     pub fn take_many(&self, max: usize, max_bytes: usize, alone: usize) -> VecDeque<T> {
+        let mut taken = self.take_singles(max, max_bytes, alone);
+        taken.retain_mut(Weigh::secure);
+        taken
+    }
+
+    /// As [`Self::take_many`], for items that are handed on one by one: their receiver asks whether the payload of each is
+    /// valid. If all of them fit, the list itself is taken without moving items.
+    pub fn take_singles(&self, max: usize, max_bytes: usize, alone: usize) -> VecDeque<T> {
         let mut inner = self.inner.lock();
         let inner_mut = &mut *inner;
         let large = inner_mut.items.front().is_some_and(|first| first.weight() >= alone);
         let max = if large { max.min(1) } else { max };
-        let taken = if inner_mut.items.len() <= max && inner_mut.bytes <= max_bytes {
+        let mut taken = if inner_mut.items.len() <= max && inner_mut.bytes <= max_bytes {
             inner_mut.bytes = 0;
             if let Some(latest) = &mut inner_mut.latest {
                 latest.all_taken(inner_mut.items.len());
@@ -647,6 +699,8 @@ impl<T: Weigh> Queue<T> {
         if taken.is_empty() {
             return taken;
         }
+        let followed = taken.len() - usize::from(inner.items.is_empty());
+        taken.iter_mut().take(followed).for_each(Weigh::set_followed);
         self.taken(inner);
         taken
     }
@@ -680,8 +734,9 @@ impl<T: Weigh> Queue<T> {
             inner.waker = waker;
             if inner.items.is_empty() && !inner.closed { None } else { inner.waker.clone() }
         };
-        if let Some(waker) = call {
-            waker();
+        match call {
+            Some(waker) => waker(),
+            None => self.before_waiting(),
         }
     }
 

@@ -9,8 +9,12 @@ use core::{
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering},
     time::Duration,
 };
-use std::sync::{Arc, Once};
-use tokio::runtime::{Builder, Handle, Runtime as Tokio};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tokio::{
+    runtime::{Builder, Handle, Runtime as Tokio},
+    task::JoinHandle,
+};
 
 /// Worker threads of a runtime unless configured: one for sockets, one for timers and a second socket. A
 /// Spark executor already runs one Python process per core.
@@ -67,7 +71,7 @@ fn watch_forks() {
     extern "C" fn in_child() {
         FORKS.fetch_add(1, Ordering::Relaxed);
     }
-    static WATCH: Once = Once::new();
+    static WATCH: std::sync::Once = std::sync::Once::new();
     // SAFETY: the handler is a static function that only touches an atomic, which is all that a child
     // of a threaded process may do. Registering fails only for want of memory, and then every check
     // below still compares process ids.
@@ -125,6 +129,47 @@ impl Birth {
             FORKS.load(Ordering::Relaxed) == self.forks
         } else {
             std::process::id() == self.pid
+        }
+    }
+}
+
+/// Task of a server, which is aborted by [`Self::close`] or when this is dropped. A forked child has no task to end.
+#[derive(Debug)]
+pub struct ServerTask {
+    birth: Birth,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl ServerTask {
+    /// Starts the task on the runtime of this process.
+    ///
+    /// # Errors
+    /// The operating system refuses the threads of the runtime.
+    pub fn start(server: impl Future<Output = ()> + Send + 'static) -> Result<Self, Error> {
+        Ok(Self { birth: Birth::here(), task: Mutex::new(Some(handle()?.spawn(server))) })
+    }
+
+    /// Aborts the task and waits for its end. A second call does nothing.
+    ///
+    /// # Errors
+    /// The operating system refuses the threads of the runtime.
+    pub fn close(&self) -> Result<(), Error> {
+        let Some(task) = self.task.lock().take() else { return Ok(()) };
+        if self.birth.is_here() {
+            task.abort();
+            // The only result is that it was aborted.
+            let _ = handle()?.block_on(task);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ServerTask {
+    fn drop(&mut self) {
+        if let Some(task) = self.task.get_mut()
+            && self.birth.is_here()
+        {
+            task.abort();
         }
     }
 }

@@ -46,7 +46,7 @@ impl Timer {
     }
 }
 
-/// Node whose machines want to be turned at deadlines.
+/// Node with machines that are turned at deadlines.
 pub(crate) trait Timed: Send + Sync + 'static {
     /// How long to read, after the process was stopped for a second, before peers count as silent.
     const CATCH_UP: Duration;

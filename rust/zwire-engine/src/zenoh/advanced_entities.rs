@@ -3,6 +3,7 @@
 use crate::{
     config::{NodeConfig, SharedMessage},
     error::Error,
+    lending::is_shared,
     rt::queue::Queue,
     zenoh::{
         advanced::{
@@ -11,7 +12,6 @@ use crate::{
         caller::{Caller, Patience},
         core::SessionCore,
         effects::{Effects, Garbage},
-        lending::is_shared,
         query::Query,
         session::{Handler, Session, weight},
         shared::SessionShared,

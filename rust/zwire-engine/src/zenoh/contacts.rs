@@ -10,7 +10,7 @@ use std::sync::{
 use tokio::sync::Notify;
 use zwire_proto::zenoh::{
     Remote, ZenohId,
-    discovery::{Candidates, Claim, Contacts as Machine},
+    discovery::{Admission, Candidates, Claim, Contacts as Machine},
     link::HandshakeError,
     wire::CloseReason,
 };
@@ -19,7 +19,8 @@ use zwire_proto::zenoh::{
 pub(crate) struct Contacts {
     own: ZenohId,
     machine: Mutex<Machine>,
-    released: Notify,
+    /// A claim was confirmed or released.
+    changed: Notify,
 }
 
 /// Claim on the only session with a node, from before it is agreed until its link is gone; released on
@@ -48,7 +49,7 @@ impl Dials {
 
 impl Contacts {
     pub(crate) fn new(own: ZenohId) -> Arc<Self> {
-        Arc::new(Self { own, machine: Mutex::new(Machine::new(own)), released: Notify::new() })
+        Arc::new(Self { own, machine: Mutex::new(Machine::new(own)), changed: Notify::new() })
     }
 
     /// Registers that `remote` answered a connection opened by this node.
@@ -64,17 +65,20 @@ impl Contacts {
         Ok(Contact { contacts: self.clone(), zid, claim })
     }
 
-    /// Registers that `remote` asks to be accepted.
+    /// Registers that `remote` asks to be accepted. `None`: ask again after [`Self::answered`].
     ///
     /// # Errors
     /// There is a session with it already, or it is this node itself.
-    pub(crate) fn admit(self: &Arc<Self>, remote: Remote) -> Result<Contact, CloseReason> {
+    pub(crate) fn admit(self: &Arc<Self>, remote: Remote) -> Result<Option<Contact>, CloseReason> {
         let zid = remote.zid;
         if zid == self.own {
             return Err(CloseReason::CONNECTION_TO_SELF);
         }
-        let claim = self.machine.lock().admit(zid).ok_or(CloseReason::MAX_LINKS)?;
-        Ok(Contact { contacts: self.clone(), zid, claim })
+        match self.machine.lock().admit(zid) {
+            Admission::Admitted(claim) => Ok(Some(Contact { contacts: self.clone(), zid, claim })),
+            Admission::Wait => Ok(None),
+            Admission::Refused => Err(CloseReason::MAX_LINKS),
+        }
     }
 
     /// Whether there is a session with `zid`, or one is being opened.
@@ -84,32 +88,38 @@ impl Contacts {
 
     /// Returns once there is no session with `zid`.
     pub(crate) async fn gone(&self, zid: ZenohId) {
+        self.when(|machine| !machine.contains(zid)).await;
+    }
+
+    /// Returns once `zid` has answered the own connection to it, if its connection has to wait for that.
+    pub(crate) async fn answered(&self, zid: ZenohId) {
+        self.when(|machine| !machine.waits(zid)).await;
+    }
+
+    async fn when(&self, condition: impl Fn(&Machine) -> bool) {
         loop {
-            let released = self.released.notified();
-            tokio::pin!(released);
-            released.as_mut().enable();
-            if !self.contains(zid) {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if condition(&self.machine.lock()) {
                 return;
             }
-            released.await;
+            changed.await;
         }
     }
 }
 
 impl Contact {
     /// Confirms the claim after the other node has agreed to the connection.
-    ///
-    /// # Errors
-    /// A connection of the other node was admitted in the meantime.
-    pub(crate) fn confirm(&self) -> Result<(), ConnectReason> {
-        let confirmed = self.contacts.machine.lock().confirm(self.zid, self.claim);
-        confirmed.then_some(()).ok_or(ConnectReason::Connected(self.zid))
+    pub(crate) fn confirm(&self) {
+        self.contacts.machine.lock().confirm(self.zid, self.claim);
+        self.contacts.changed.notify_waiters();
     }
 }
 
 impl Drop for Contact {
     fn drop(&mut self) {
         self.contacts.machine.lock().release(self.zid, self.claim);
-        self.contacts.released.notify_waiters();
+        self.contacts.changed.notify_waiters();
     }
 }

@@ -1,7 +1,7 @@
 //! [`SessionCore`]: the machines of one node behind one lock, and the dispatch of their outputs.
 
 use crate::{
-    rt::queue::Queue,
+    rt::queue::{Queue, Weigh},
     zenoh::{
         advanced::Advanced,
         connectivity::Connectivity,
@@ -61,12 +61,14 @@ impl Side {
 pub(crate) struct NodeSide {
     pub(crate) node: Node,
     pub(crate) links: HashMap<FaceId, Arc<Link>>,
+    /// Members of multicast groups, with the links of these.
+    pub(crate) members: HashMap<FaceId, Arc<Link>>,
     next_face: u32,
 }
 
 impl NodeSide {
     pub(crate) fn new(node: Node) -> Self {
-        Self { node, links: HashMap::new(), next_face: LOCAL.0 + 1 }
+        Self { node, links: HashMap::new(), members: HashMap::new(), next_face: LOCAL.0 + 1 }
     }
 
     /// Takes the events of the node about other nodes.
@@ -326,13 +328,15 @@ impl SessionCore {
                     None => effects.garbage.push(Garbage::Query(query)),
                 }
             }
-            Event::Reply { get, reply } => {
+            Event::Reply { get, mut reply } => {
                 if let Some(replies) = self.gets.get(&get) {
                     let (pushed, out) = replies.queue.push(reply);
                     effects.garbage.extend(out.into_iter().map(Garbage::Reply));
                     effects.pushed(&replies.queue, pushed);
-                } else {
+                } else if reply.secure() {
                     self.advanced.handle_reply(now, get, reply.result.ok(), effects);
+                } else {
+                    effects.garbage.push(Garbage::Reply(reply));
                 }
             }
             Event::GetDone { get, reason } => {
@@ -459,10 +463,14 @@ impl ToSubscribers<'_> {
     }
 
     #[inline]
-    fn sample(&mut self, subscriber: EntityId, sample: Sample) {
+    fn sample(&mut self, subscriber: EntityId, mut sample: Sample) {
         match self.samples.get(&subscriber) {
             Some(queue) => give(queue, sample, self.effects),
-            None => self.advanced.handle_sample(self.now, subscriber, sample, self.effects),
+            // One that waits for those before it does so in memory that stays.
+            None if sample.payload.secure() => {
+                self.advanced.handle_sample(self.now, subscriber, sample, self.effects);
+            }
+            None => self.effects.garbage.push(Garbage::Sample(sample)),
         }
     }
 }
@@ -513,6 +521,9 @@ fn send(
     reliability: Reliability,
     effects: &mut Effects,
 ) -> Option<NetworkMessage> {
+    // A link sends what stays. A message that lost its payload is as one that the policy refuses.
+    let Some(message) = message.secured() else { return refusal(message) };
+    let message = &*message;
     let collect = match message {
         NetworkMessage::Push(push) if !effects.many && !push.qos.express() => effects.moment,
         _ => None,
@@ -520,7 +531,7 @@ fn send(
     match link.push(message, reliability, collect) {
         PushOutcome::Refused => return refusal(message),
         PushOutcome::Dropped => {
-            // A lane whose grace expired gets no second one until it has drained.
+            // A lane gets no second grace until it has drained.
             effects.congested |= !link.is_weary(message.qos().priority());
             return None;
         }
@@ -545,8 +556,10 @@ fn send(
     }
     let urgency = match message {
         NetworkMessage::Push(push) if !push.qos.express() => Urgency::Batch,
+        NetworkMessage::Request(request) if effects.asks && !request.qos.express() => Urgency::Batch,
         // The final follows, and takes it along.
         NetworkMessage::Response(response) if !response.qos.express() => Urgency::Later,
+        NetworkMessage::ResponseFinal(last) if effects.followed && !last.qos.express() => Urgency::Later,
         _ => Urgency::Now,
     };
     effects.settle_later(link, urgency);

@@ -30,6 +30,11 @@ impl Weigh for Sample {
     fn key(&self) -> Option<&str> {
         Some(self.key.as_str())
     }
+
+    #[inline]
+    fn secure(&mut self) -> bool {
+        self.payload.secure()
+    }
 }
 
 impl Weigh for Reply {
@@ -43,6 +48,10 @@ impl Weigh for Reply {
 
     fn key(&self) -> Option<&str> {
         self.result.as_ref().ok().map(|sample| sample.key.as_str())
+    }
+
+    fn secure(&mut self) -> bool {
+        self.result.as_mut().map_or(true, Weigh::secure)
     }
 }
 
@@ -71,6 +80,10 @@ pub(crate) struct Effects {
     pub(super) moment: Option<Moment>,
     /// Set for batches: skip the flush decision of each message.
     pub(crate) many: bool,
+    /// The message is a question whose caller waits for the answer, or asks another one.
+    pub(crate) asks: bool,
+    /// The answer to another query is likely to follow, and takes that of this one along.
+    pub(crate) followed: bool,
     /// At least one message was coalesced; no flush is required for it.
     pub(super) gathered: bool,
     pub(super) garbage: Vec<Garbage>,
@@ -128,19 +141,20 @@ impl Effects {
     }
 
     /// Writes what was queued, and drops what was displaced. Of a command that queued messages: whether this
-    /// thread wrote.
-    pub(crate) fn settle(&mut self, now: Duration) -> Option<bool> {
+    /// thread wrote, and whether it left some to be collected.
+    pub(crate) fn settle(&mut self, now: Duration) -> Option<(bool, bool)> {
         let mut published = None;
         let gathered = core::mem::take(&mut self.gathered);
         if gathered || !self.flush.is_empty() {
             let moment = self.moment.unwrap_or(Moment { now, before: Burst::default() });
-            let mut wrote = false;
+            let (mut wrote, mut left) = (false, gathered);
             for (link, urgency) in self.flush.drain(..) {
                 // What arrived together leaves together: nothing more is to come.
                 let urgency = if self.moment.is_some() { urgency } else { Urgency::Now };
-                wrote |= link.settle(moment, urgency);
+                let written = link.settle(moment, urgency);
+                (wrote, left) = (wrote | written, left | !written);
             }
-            published = self.moment.map(|_| wrote);
+            published = self.moment.map(|_| (wrote, left));
         }
         self.signals.drain(..).for_each(|consumer| consumer.signal());
         self.garbage.clear();
@@ -157,7 +171,7 @@ impl Effects {
 
 macro_rules! consumers {
     ($($kind:ident: $item:ty),+) => {
-        /// Queue whose consumer is to be notified, or waited for.
+        /// Queue with a consumer to notify, or to wait for.
         pub(crate) enum ConsumerQueue {
             $($kind(Arc<Queue<$item>>)),+
         }

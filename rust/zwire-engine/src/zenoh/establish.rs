@@ -2,11 +2,9 @@
 
 use crate::{
     error::ConnectReason,
+    lending::Ticket,
     net::{io::Io, tap::TappedConnection, tls_error::TlsFailure},
-    zenoh::{
-        contacts::{Contact, Contacts},
-        lending::Ticket,
-    },
+    zenoh::contacts::{Contact, Contacts},
 };
 use bytes::{Bytes, BytesMut};
 use core::time::Duration;
@@ -48,21 +46,21 @@ struct HandshakeWire {
 /// A machine, and the check that the connection does not become a second session with the same node.
 enum Role<F> {
     Opener(Opener, Arc<Contacts>),
-    Acceptor(Acceptor, F),
+    Acceptor(Acceptor, Arc<Contacts>, F),
 }
 
 impl<F> Role<F> {
     fn poll_transmit(&mut self) -> Option<Bytes> {
         match self {
             Self::Opener(m, _) => m.poll_transmit(),
-            Self::Acceptor(m, _) => m.poll_transmit(),
+            Self::Acceptor(m, ..) => m.poll_transmit(),
         }
     }
 
     fn handle_batch(&mut self, batch: Bytes) -> Result<Step, HandshakeError> {
         match self {
             Self::Opener(m, _) => m.handle_batch(batch),
-            Self::Acceptor(m, _) => m.handle_batch(batch),
+            Self::Acceptor(m, ..) => m.handle_batch(batch),
         }
     }
 }
@@ -78,13 +76,13 @@ pub(crate) async fn open(
     limit: Duration,
     contacts: &Arc<Contacts>,
 ) -> Result<Established, ConnectReason> {
-    type Never = fn(&Remote, Proof<'_>) -> Result<Contact, CloseReason>;
+    type Never = fn(&Remote, Proof<'_>) -> Result<Option<Contact>, CloseReason>;
     let role = Role::<Never>::Opener(opener, contacts.clone());
     timeout(limit, run(HandshakeWire { io, tap }, role)).await.unwrap_or(Err(ConnectReason::TimedOut(limit)))
 }
 
 /// Accepts a session over a new connection. `admit` decides about the peer once its id is known, and what it
-/// has proved.
+/// has proved; it is called again after [`Contacts::answered`] if it returns `None`.
 ///
 /// # Errors
 /// Reason of the failure; the peer was told.
@@ -93,16 +91,17 @@ pub(crate) async fn accept(
     tap: Option<TappedConnection>,
     acceptor: Acceptor,
     limit: Duration,
-    admit: impl FnMut(&Remote, Proof<'_>) -> Result<Contact, CloseReason>,
+    contacts: &Arc<Contacts>,
+    admit: impl FnMut(&Remote, Proof<'_>) -> Result<Option<Contact>, CloseReason>,
 ) -> Result<Established, ConnectReason> {
-    let role = Role::Acceptor(acceptor, admit);
+    let role = Role::Acceptor(acceptor, contacts.clone(), admit);
     // After a timeout the peer gets no CLOSE.
     timeout(limit, run(HandshakeWire { io, tap }, role)).await.unwrap_or(Err(ConnectReason::TimedOut(limit)))
 }
 
 async fn run(
     mut wire: HandshakeWire,
-    mut role: Role<impl FnMut(&Remote, Proof<'_>) -> Result<Contact, CloseReason>>,
+    mut role: Role<impl FnMut(&Remote, Proof<'_>) -> Result<Option<Contact>, CloseReason>>,
 ) -> Result<Established, ConnectReason> {
     let mut buf = BytesMut::new();
     let framer = StreamFramer::handshake();
@@ -147,9 +146,16 @@ async fn run(
                 }
             }
             Ok(Step::Admit(remote)) => {
-                if let Role::Acceptor(acceptor, admit) = &mut role {
-                    let proof = Proof { username: acceptor.user(), common_name: wire.io.name() };
-                    match admit(&remote, proof) {
+                if let Role::Acceptor(acceptor, contacts, admit) = &mut role {
+                    let admitted = loop {
+                        let proof = Proof { username: acceptor.user(), common_name: wire.io.name() };
+                        match admit(&remote, proof) {
+                            Ok(Some(contact)) => break Ok(contact),
+                            Ok(None) => contacts.answered(remote.zid).await,
+                            Err(reason) => break Err(reason),
+                        }
+                    };
+                    match admitted {
                         Ok(contact) => {
                             let params = acceptor.admit()?;
                             wire.flush(&mut role).await?;
@@ -167,10 +173,7 @@ async fn run(
                 wire.flush(&mut role).await?;
                 // INIT ACK precedes this point, and it created the contact.
                 let Some(contact) = contact.take() else { return Err(HandshakeError::NobodyWaits.into()) };
-                if let Err(reason) = contact.confirm() {
-                    wire.refuse(Some(close_reason(&reason))).await;
-                    return Err(reason);
-                }
+                contact.confirm();
                 break (params, contact);
             }
             Err(error) => {

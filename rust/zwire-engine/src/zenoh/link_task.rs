@@ -9,9 +9,11 @@ use crate::{
         core::Side,
         effects::Effects,
         establish::Established,
+        intercept::Waiting,
         lending,
         link::{Link, LinkEnd, PeerFault},
         reassembly::Share,
+        release,
         shared::SessionShared,
     },
 };
@@ -22,7 +24,7 @@ use std::{
     sync::{Arc, Weak, atomic::Ordering},
 };
 use zwire_proto::zenoh::{
-    Reliability,
+    Reliability, WhatAmI,
     link::{LinkParams, LinkRx, LinkTx, Progress, RxConfig, StreamFramer, TxConfig},
     node::{FaceError, FaceId, FaceKind},
     wire::{CloseReason, NetworkMessage},
@@ -61,16 +63,24 @@ pub(crate) fn start_link(shared: &Arc<SessionShared>, established: Established) 
     io.set_open(params.low_latency);
     let (remote, resolution) = (params.remote, params.resolution);
     let link = Link::new(io, params, tx, policy, tap, shared.progress.clone())?;
-    link.set_policy(&config.intercept, Some(remote.zid));
+    let rules = shared.rules.in_force();
+    let between_routers = [config.mode, remote.whatami] == [WhatAmI::Router; 2];
+    link.set_policy(&rules, Some(remote.zid), between_routers);
     let info = Arc::new(LinkInfo::of(&link));
     let face = shared.with_core(&mut Effects::default(), |core, now, _| {
         if shared.is_closed() {
             // The session has closed all links that it knew, and this one was not among them.
             return None;
         }
+        let newest = shared.rules.in_force();
+        if !Arc::ptr_eq(&rules, &newest) {
+            // Replaced in the meantime, when the link was not among those that got the new rules.
+            link.set_policy(&newest, Some(remote.zid), between_routers);
+        }
         core.connectivity.up(info.clone());
         Some(match &mut core.side {
             Side::Client(slot) => {
+                release::prepare(shared, &link, FaceId(1));
                 *slot = Some(link.clone());
                 core.api.limit_request_ids(resolution);
                 core.api.handle_link_up(now, remote);
@@ -79,6 +89,7 @@ pub(crate) fn start_link(shared: &Arc<SessionShared>, established: Established) 
             }
             Side::Node(side) => {
                 let face = side.new_face();
+                release::prepare(shared, &link, face);
                 side.links.insert(face, link.clone());
                 core.origins.add(face.0, &link.peer);
                 side.node.handle_face_up(now, face, remote, FaceKind::Unicast);
@@ -176,11 +187,12 @@ fn blame(link: &Link, fault: PeerFault) -> Option<CloseReason> {
     reason
 }
 
-/// Hands messages to the machines. A link that has used its time for matching waits here, and its peer is under
-/// back-pressure. `None`: the session is gone, or the link is closed meanwhile.
+/// Hands messages to the machines. A link that has used its time for matching waits here, and so does one with a
+/// message that the authority has to decide about: its peer is under back-pressure. `None`: the session is gone, or the
+/// link is closed meanwhile.
 async fn deliver(
     shared: &Weak<SessionShared>,
-    link: &Link,
+    link: &Arc<Link>,
     face: FaceId,
     messages: &mut Vec<(NetworkMessage, Reliability)>,
     effects: &mut Effects,
@@ -188,11 +200,34 @@ async fn deliver(
 ) -> Option<()> {
     link.stats.rx_messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
     link.borrow(messages);
-    link.admit(messages);
+    let (mut admitted, mut waiting) = link.admit(messages, None);
     loop {
         let shared = shared.upgrade()?;
-        match shared.deliver(face, messages, effects) {
-            Ok(None) => return Some(()),
+        match shared.deliver(face, messages, effects, || link.own_guard().changes() == admitted) {
+            Ok(None) if messages.is_empty() => {
+                let Some(Waiting { messages: rest, question }) = waiting.take() else { return Some(()) };
+                // The messages before it go on meanwhile.
+                shared.settle(effects);
+                drop(shared);
+                let answer = tokio::select! {
+                    answer = question.answer() => answer,
+                    () = link.closed() => return None,
+                };
+                *messages = rest;
+                (admitted, waiting) = link.admit(messages, Some((question.rules(), answer)));
+            }
+            // The rules were replaced before these messages were in.
+            Ok(None) => {
+                let (by, first) = link.admit(messages, None);
+                admitted = by;
+                waiting = match (first, waiting) {
+                    (Some(mut first), Some(later)) => {
+                        first.messages.extend(later.messages);
+                        Some(first)
+                    }
+                    (first, later) => first.or(later),
+                };
+            }
             Ok(Some(until)) => {
                 shared.settle(effects);
                 drop(shared);

@@ -4,11 +4,11 @@ use super::link_settings::{handshake_config, tapped};
 use crate::{
     config::{Budget, Target},
     error::ConnectReason,
+    lending::Ticket,
     net::io::{Bound, IncomingLink, LinkListener},
     rt::clock,
     zenoh::{
         establish::{self, Established},
-        lending::Ticket,
         link_task::start_link,
         scouting,
         shared::{Listening, SessionShared},
@@ -142,7 +142,7 @@ async fn accept_one(shared: &Weak<SessionShared>, incoming: IncomingLink) -> Res
     // The limit covers accepting and the handshake together.
     let limit = limit.saturating_sub(clock::mono().saturating_sub(start));
     let no_randomness = |_| ConnectReason::io(io::Error::other("no randomness"));
-    let (tap, acceptor, lending) = {
+    let (tap, acceptor, lending, contacts) = {
         let Some(shared) = shared.upgrade() else { return Ok(()) };
         let mut cookie = [0; 32];
         getrandom::fill(&mut cookie).map_err(no_randomness)?;
@@ -154,18 +154,18 @@ async fn accept_one(shared: &Weak<SessionShared>, incoming: IncomingLink) -> Res
             ..handshake_config(&shared, &io)
         };
         let mut acceptor = Acceptor::new(config, Bytes::copy_from_slice(&cookie));
-        if let Some(users) = &shared.users {
+        if let Some(users) = shared.users() {
             let mut nonce = [0; 8];
             getrandom::fill(&mut nonce).map_err(no_randomness)?;
-            acceptor = acceptor.with_users(users.clone(), u64::from_le_bytes(nonce));
+            acceptor = acceptor.with_users(users, u64::from_le_bytes(nonce));
         }
-        (tapped(&shared, &io, true)?, acceptor, lending)
+        (tapped(&shared, &io, true)?, acceptor, lending, shared.contacts.clone())
     };
     let admit = |remote: &Remote, proof: Proof<'_>| match shared.upgrade() {
         Some(shared) => shared.admit(remote, proof),
         None => Err(CloseReason::GENERIC),
     };
-    let established = establish::accept(io, tap, acceptor, limit, admit).await?;
+    let established = establish::accept(io, tap, acceptor, limit, &contacts, admit).await?;
     let Some(shared) = shared.upgrade() else { return Ok(()) };
     start_link(&shared, Established { lending, ..established }).map_err(ConnectReason::io)?;
     Ok(())

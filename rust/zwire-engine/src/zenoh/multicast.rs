@@ -13,9 +13,10 @@ use crate::{
         connectivity::LinkInfo,
         core::Side,
         effects::Effects,
-        intercept::Guard,
+        intercept::{Guard, Waiting},
         link::{Link, LinkEnd},
         link_settings::{link_policy, patience, stranger_bytes},
+        release,
         shared::SessionShared,
     },
 };
@@ -112,12 +113,13 @@ fn start_group(shared: &Arc<SessionShared>, target: &Target, sockets: Group) -> 
     let link =
         Link::new(Io::Group(Box::new(sockets)), config.params(), tx, policy, None, shared.progress.clone())?;
     // One guard for sending: all members of the group receive the same messages.
-    link.set_policy(&shared.config.intercept, None);
+    link.set_policy(&shared.rules.in_force(), None, false);
     let own = Remote { zid: shared.zid, whatami: shared.config.mode };
     let face = shared.with_core(&mut Effects::default(), |core, now, _| match &mut core.side {
         Side::Client(_) => None,
         Side::Node(side) => {
             let face = side.new_face();
+            release::prepare(shared, &link, face);
             side.links.insert(face, link.clone());
             side.node.handle_face_up(now, face, own, FaceKind::Group);
             Some(face)
@@ -144,7 +146,9 @@ struct Member {
     face: FaceId,
     info: Arc<LinkInfo>,
     /// Interceptor of the messages that it sends.
-    guard: Guard,
+    guard: Arc<Guard>,
+    /// Number of the rules that it was made of.
+    rules: u64,
     /// Whether a warning has told of its payloads in shared memory.
     warned: bool,
 }
@@ -212,21 +216,21 @@ impl Ears {
                 let member = heard.map(|heard| heard.member);
                 if before > 0 && speaker != member {
                     let new = messages.split_off(before);
-                    self.deliver(speaker, &mut messages, &mut effects)?;
+                    self.deliver(speaker, &mut messages, &mut effects).await?;
                     messages = new;
                 }
                 self.changes(now)?;
                 speaker = if messages.is_empty() { None } else { member };
                 let closed = heard.and_then(|heard| heard.closed);
                 if closed.is_some() || messages.len() >= AT_ONCE {
-                    self.deliver(speaker.take(), &mut messages, &mut effects)?;
+                    self.deliver(speaker.take(), &mut messages, &mut effects).await?;
                 }
                 if let (Some(reason), Some(member)) = (closed, member) {
                     let shared = self.shared.upgrade()?;
                     self.left(&shared, member, LinkEnd::ByPeer(reason));
                 }
             }
-            self.deliver(speaker, &mut messages, &mut effects)?;
+            self.deliver(speaker, &mut messages, &mut effects).await?;
             let shared = self.shared.upgrade()?;
             shared.settle(&mut effects);
             effects.wait_all(patience(&shared.config)).await;
@@ -246,8 +250,10 @@ impl Ears {
         }
     }
 
-    fn deliver(
-        &self,
+    /// Hands messages of a member to the machines. While the authority decides about one of them, the group is not
+    /// read.
+    async fn deliver(
+        &mut self,
         speaker: Option<MemberId>,
         messages: &mut Vec<(NetworkMessage, Reliability)>,
         effects: &mut Effects,
@@ -256,30 +262,52 @@ impl Ears {
             return Some(());
         }
         self.link.stats.rx_messages.fetch_add(messages.len() as u64, Ordering::Relaxed);
-        let shared = self.shared.upgrade()?;
-        match speaker.and_then(|member| self.members.get(&member)) {
-            Some(Member { face, info, guard, .. }) => {
-                self.link.send_answers(&guard.admit(messages));
-                while !messages.is_empty() {
-                    // A group has no connection to close or to leave unread; further messages of the member are
-                    // still received.
-                    match shared.deliver(*face, messages, effects) {
-                        Ok(None) => {}
-                        Ok(Some(until)) if until <= clock::mono() => {}
-                        Ok(Some(_)) => {
-                            tracing::warn!(
+        let mut shared = self.shared.upgrade()?;
+        let link = &self.link;
+        match speaker.and_then(|member| self.members.get_mut(&member)) {
+            Some(Member { face, info, guard, rules, .. }) => {
+                if *rules != shared.rules.changes() {
+                    *rules = shared.rules.changes();
+                    let in_force = shared.rules.in_force();
+                    shared.with_core(&mut Effects::default(), |core, now, effects| {
+                        core.renew_rules(now, *face, (link, Some(info.zid)), guard, &in_force, effects);
+                    });
+                }
+                let mut admitted = guard.admit(messages, None);
+                loop {
+                    link.send_answers(&admitted.refusals);
+                    while !messages.is_empty() {
+                        // A group has no connection to close or to leave unread; further messages of the member are
+                        // still received.
+                        match shared.deliver(*face, messages, effects, || true) {
+                            Ok(None) => {}
+                            Ok(Some(until)) if until <= clock::mono() => {}
+                            Ok(Some(_)) => {
+                                tracing::warn!(
+                                    peer = info.src,
+                                    messages = messages.len(),
+                                    "a member of a multicast group used its time for matching keys: dropping messages"
+                                );
+                                messages.clear();
+                            }
+                            Err(reason) => tracing::warn!(
                                 peer = info.src,
-                                messages = messages.len(),
-                                "a member of a multicast group used its time for matching keys: dropping messages"
-                            );
-                            messages.clear();
+                                ?reason,
+                                "a member of a multicast group exceeded a limit of its role: its remaining messages were dropped"
+                            ),
                         }
-                        Err(reason) => tracing::warn!(
-                            peer = info.src,
-                            ?reason,
-                            "a member of a multicast group exceeded a limit of its role: its remaining messages were dropped"
-                        ),
                     }
+                    let Some(Waiting { messages: rest, question }) = admitted.waiting.take() else { break };
+                    // The messages before it go on meanwhile.
+                    shared.settle(effects);
+                    drop(shared);
+                    let answer = tokio::select! {
+                        answer = question.answer() => answer,
+                        () = link.closed() => return None,
+                    };
+                    shared = self.shared.upgrade()?;
+                    *messages = rest;
+                    admitted = guard.admit(messages, Some((question.rules(), answer)));
                 }
             }
             None => messages.clear(),
@@ -337,11 +365,13 @@ impl Ears {
             let Side::Node(side) = &mut core.side else { return None };
             let face = side.new_face();
             core.origins.add(face.0, &info.dst);
+            side.members.insert(face, self.link.clone());
             side.node.handle_face_up(now, face, remote, kind);
             Some(face)
         });
-        let guard = self.link.guard(&shared.config.intercept, Some(remote.zid));
-        self.members.extend(face.map(|face| (member, Member { face, info, guard, warned: false })));
+        let rules = shared.rules.changes();
+        let guard = self.link.guard(&shared.rules.in_force(), Some(remote.zid));
+        self.members.extend(face.map(|face| (member, Member { face, info, guard, rules, warned: false })));
     }
 
     fn left(&mut self, shared: &SessionShared, member: MemberId, end: LinkEnd) {
@@ -350,6 +380,7 @@ impl Ears {
             effects.told = true;
             core.connectivity.down(&info, end);
             if let Side::Node(side) = &mut core.side {
+                side.members.remove(&face);
                 side.node.handle_face_down(now, face);
             }
         });

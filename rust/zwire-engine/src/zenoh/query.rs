@@ -1,6 +1,7 @@
 //! [`Query`]: a query that this session has to answer.
 
 use crate::{
+    config::ErrorReply,
     error::Error,
     rt::queue::Weigh,
     zenoh::caller::{Caller, Patience},
@@ -33,8 +34,11 @@ pub(crate) trait QueryHost: Send + Sync {
     /// A copy of `bytes` for the payload of a reply.
     fn copy(&self, bytes: &[u8]) -> Bytes;
 
-    /// Sends the RESPONSE_FINAL of a query.
-    fn finish_query(&self, query: QueryId);
+    /// Part of an exception that the asker gets.
+    fn error_reply(&self) -> ErrorReply;
+
+    /// Sends the RESPONSE_FINAL of a query. `followed`: that of another query is likely to follow.
+    fn finish_query(&self, query: QueryId, followed: bool);
 }
 
 /// A query that this session has to answer. Dropping it finishes the answer: the asker gets the
@@ -43,11 +47,13 @@ pub struct Query {
     host: Weak<dyn QueryHost>,
     query: InboundQuery,
     finished: AtomicBool,
+    /// Whether other queries wait for the same handler, so that the answers may leave together.
+    followed: bool,
 }
 
 impl Query {
     pub(crate) const fn new(host: Weak<dyn QueryHost>, query: InboundQuery) -> Self {
-        Self { host, query, finished: AtomicBool::new(false) }
+        Self { host, query, finished: AtomicBool::new(false), followed: false }
     }
 
     /// Sends one reply.
@@ -79,12 +85,18 @@ impl Query {
         self.host.upgrade().map_or_else(|| Bytes::copy_from_slice(bytes), |host| host.copy(bytes))
     }
 
+    /// Part of an exception of the program that the asker gets.
+    #[must_use]
+    pub fn error_reply(&self) -> ErrorReply {
+        self.host.upgrade().map_or(ErrorReply::Nothing, |host| host.error_reply())
+    }
+
     /// Finishes the answer. Idempotent.
     pub fn finish(&self) {
         if !self.finished.swap(true, Ordering::AcqRel)
             && let Some(host) = self.host.upgrade()
         {
-            host.finish_query(self.query.id);
+            host.finish_query(self.query.id, self.followed);
         }
     }
 }
@@ -105,5 +117,13 @@ impl Drop for Query {
 impl Weigh for Query {
     fn weight(&self) -> usize {
         size_of::<Self>() + self.query.body.as_ref().map_or(0, |b| b.payload.len())
+    }
+
+    fn set_followed(&mut self) {
+        self.followed = true;
+    }
+
+    fn secure(&mut self) -> bool {
+        self.query.body.as_mut().is_none_or(|body| body.payload.secure())
     }
 }

@@ -1,8 +1,10 @@
 //! [`Session`]: the handle that language bindings hold; every method may be called from any thread.
 
 use crate::{
-    config::{self, Budget, Config, Destination, NodeConfig, SharedMessage, Target},
+    config::{self, Budget, Config, Destination, NodeConfig, Secret, SharedMessage, Target},
     error::Error,
+    lending::PayloadBuffer,
+    log::keep_recent,
     net::{
         io::{Io, LinkListener, group_of},
         tap::Tap,
@@ -14,34 +16,38 @@ use crate::{
     },
     zenoh::{
         admin,
+        authority::{Authorise, AuthorityOptions},
         caller::{Caller, Patience},
+        changes,
         connect::{client, dial::error_of, keep},
         connectivity::{LinkEvent, LinkInfo, TransportEvent},
         core::{LOCAL, SessionCore, Side},
         effects::{Effects, Replies},
-        lending::PayloadBuffer,
         link::Link,
-        listen, multicast,
+        listen,
+        live::PluginSection,
+        multicast,
         origins::Origins,
         query::Query,
         scouting::{self, Station},
-        shared::SessionShared,
+        shared::{SessionShared, StatusSource},
         stats::Report,
         totals::ConsumerKind,
         waits::{Awaited, StateWait},
     },
 };
 use bytes::Bytes;
-use core::time::Duration;
+use core::{sync::atomic::Ordering, time::Duration};
 use std::{
     collections::BTreeMap,
     sync::{Arc, OnceLock},
 };
-use tokio::{runtime::Handle, sync::oneshot};
+use tokio::runtime::Handle;
 use zwire_proto::{
     Now,
     zenoh::{
         CongestionControl, KeyExpr, Priority, Qos, Reliability, Remote, Timestamp, WhatAmI, ZenohId,
+        intercept::{Answer, Inquiry, LinkFacts, Policy},
         node::FaceKind,
         session::{
             Barrier, EntityId, Get, GetId, Locality, Publication, Published, PublisherOptions,
@@ -113,10 +119,30 @@ impl Session {
     /// # Errors
     /// A failure of the configuration, the network or the peer. `interrupted` is called regularly.
     pub fn open(config: &Config, interrupted: &mut dyn FnMut() -> bool) -> Result<Self, Error> {
-        for key in config.ignored() {
+        Self::open_with(config, None, interrupted)
+    }
+
+    /// As [`Self::open`], with the function of [`Self::set_authority`], which decides from the first link on.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_with(
+        config: &Config,
+        authority: Option<(Authorise, AuthorityOptions)>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) -> Result<Self, Error> {
+        let tree = config.clone();
+        let config = tree.resolve()?;
+        tree.warn_of_rules()?;
+        for key in tree.ignored().filter(|key| *key != "plugins") {
             tracing::warn!(key, "this key of the configuration has no effect");
         }
-        let config = config.resolve()?;
+        for key in tree.plugins_without_effect() {
+            tracing::warn!(
+                key,
+                "this section of the configuration has no effect: nothing here does the work of the plugin"
+            );
+        }
         check_endpoints(&config)?;
         runtime::set_workers(config.zwire.threads);
         let runtime = runtime::handle()?;
@@ -129,7 +155,10 @@ impl Session {
             Tap::create(path).map(Arc::new).map_err(failed)
         });
         let tap = tap.transpose()?;
-        let shared = SessionShared::new(config, runtime, zid, tap, scouting::gossiped);
+        let shared = SessionShared::new((config, tree), runtime, zid, tap, scouting::gossiped);
+        if authority.is_some() {
+            shared.set_authority(authority)?;
+        }
         let session = Self { owner: Arc::new(SessionOwner(Arc::downgrade(&shared))), shared };
         session.start(interrupted)?;
         tracing::info!(zid = %session.shared.zid, mode = %session.shared.config.mode, "session opened");
@@ -194,14 +223,14 @@ impl Session {
         scouting::update_locators(shared);
         let scouts = self.discover(interrupted)? && shared.config.open.connect_scouted;
         let mut needed = Vec::new();
-        for targets in keep::independent(shared) {
-            let (sender, first) = oneshot::channel();
-            if targets.first().is_some_and(|target| target.rules.exit_on_failure) {
+        for targets in keep::independent(&shared.config.connect) {
+            let is_needed = targets.first().is_some_and(|target| target.rules.exit_on_failure);
+            let first = changes::keep_connected(shared, targets, Some(shared.gate.ticket()));
+            if is_needed {
                 needed.push(first);
             }
-            shared.spawn(keep::keep_connected(weak.clone(), targets, shared.gate.ticket(), sender));
         }
-        let expects = scouts || keep::independent(shared).next().is_some();
+        let expects = scouts || keep::independent(&shared.config.connect).next().is_some();
         let delay = shared.config.scouting.delay;
         let gate = shared.clone();
         let opened = wait_for(&shared.runtime, interrupted, async move {
@@ -316,6 +345,22 @@ impl Session {
             core.consumers.insert(id, (ConsumerKind::Subscriber, key));
             core.samples.insert(id, queue.clone());
             Ok((id, queue))
+        })
+    }
+
+    /// As [`Self::declare_subscriber`], with the queue of another subscriber: samples of both arrive in one order. The
+    /// queue is closed with the first of them.
+    pub fn declare_subscriber_into(
+        &self,
+        key: KeyExpr,
+        options: SubscriberOptions,
+        queue: &Arc<Queue<Sample>>,
+    ) -> Result<EntityId, Error> {
+        self.declare(|core, now| {
+            let id = core.api.declare_subscriber(now, key.clone(), options)?;
+            core.consumers.insert(id, (ConsumerKind::Subscriber, key));
+            core.samples.insert(id, queue.clone());
+            Ok(id)
         })
     }
 
@@ -533,7 +578,8 @@ impl Session {
         }
         let replies = self.replies(handler);
         caller.aside(|patience| {
-            self.command(patience, |core, now, _| {
+            self.command(patience, |core, now, effects| {
+                effects.asks = true;
                 let id = core.api.get(now, get)?;
                 core.gets.insert(id, replies.clone());
                 Ok((id, replies))
@@ -561,7 +607,8 @@ impl Session {
             Handler::Default => self.bounds(Handler::Fifo(REPLY_MESSAGES)),
             other => self.bounds(other),
         };
-        Replies { queue: Queue::new(bounds), done: Arc::new(OnceLock::new()) }
+        let asker: std::sync::Weak<SessionShared> = Arc::downgrade(&self.shared);
+        Replies { queue: Queue::of_answers(bounds, asker), done: Arc::new(OnceLock::new()) }
     }
 
     /// Cancels a get.
@@ -711,6 +758,94 @@ impl Session {
         self.shared.zid
     }
 
+    /// The configuration as it is now: some keys may change while the session is open.
+    #[must_use]
+    pub fn tree(&self) -> Config {
+        self.shared.live.tree()
+    }
+
+    /// Applies a configuration, as far as the session can change while it is open; no link is closed but those to
+    /// endpoints that are gone from `connect/endpoints`. Returns the keys that need a restart, with reasons.
+    ///
+    /// # Errors
+    /// The configuration is not valid; nothing has changed then.
+    pub fn reconfigure(&self, config: &Config) -> Result<Vec<String>, Error> {
+        self.shared.check()?;
+        changes::reconfigure(&self.shared, config)
+    }
+
+    /// Sets the function that applies a changed section of `plugins`, given its value before and after. It runs on a
+    /// thread that may wait, and refuses the change by an error. Without one, changes of a section are refused.
+    pub fn on_section(&self, name: &str, section: PluginSection) {
+        self.shared.live.set_section(name, section);
+    }
+
+    /// Adds a source of keys below `plugins` and `status/plugins` of the admin space, which is called for each query that
+    /// may select one of them: paths such as `status/plugins/storage_manager/version`, with encodings and payloads.
+    pub fn add_status(&self, source: StatusSource) {
+        self.shared.statuses.lock().push(source);
+    }
+
+    /// Serves the last lines of the log of this process as `status/log` in the admin space, for clients that may read it.
+    pub fn serve_log(&self) {
+        keep_recent();
+        self.shared.log_served.store(true, Ordering::Relaxed);
+    }
+
+    /// The policy of links in force, for clients that come by no link, and how often it was replaced.
+    #[must_use]
+    pub fn link_policy(&self) -> (u64, Arc<Policy>) {
+        // A policy that is replaced in between is read again at the next call.
+        let changes = self.link_policy_changes();
+        (changes, self.shared.rules.in_force().policy.clone())
+    }
+
+    /// Sets the function that decides about messages which no rule of access control is about, in place of
+    /// `default_permission`; `None` takes it away. No link is closed. A client has none.
+    ///
+    /// # Errors
+    /// The session is closed, or the operating system refuses a thread.
+    pub fn set_authority(&self, authority: Option<(Authorise, AuthorityOptions)>) -> Result<(), Error> {
+        self.shared.check()?;
+        self.shared.set_authority(authority)
+    }
+
+    /// Asks that function about a message of a client that comes by no link, and waits for its answer or the deadline.
+    /// `None`: there is none. Not to be called with a lock.
+    #[must_use]
+    pub fn ask_authority(&self, inquiry: Inquiry, client: &LinkFacts<'_>) -> Option<Answer> {
+        self.shared.ask_authority(inquiry, client)
+    }
+
+    /// Forgets the answers of that function, so that it is asked again.
+    ///
+    /// # Errors
+    /// The session is closed.
+    pub fn forget_answers(&self) -> Result<(), Error> {
+        self.shared.check()?;
+        self.shared.forget_answers();
+        Ok(())
+    }
+
+    /// How often the policy of links was replaced.
+    #[must_use]
+    pub fn link_policy_changes(&self) -> u64 {
+        self.shared.rules.changes()
+    }
+
+    /// Password of a user that may log in now, by `transport/auth/usrpwd`.
+    #[must_use]
+    pub fn password_of(&self, user: &str) -> Option<Secret> {
+        let users = self.shared.users()?;
+        users.get(user).map(|password| Secret::new(password.to_string()))
+    }
+
+    /// Whether the admin space may be read now, by `adminspace/permissions/read`.
+    #[must_use]
+    pub fn admin_is_readable(&self) -> bool {
+        self.shared.live.admin().read
+    }
+
     /// The configuration that the session was opened with.
     #[must_use]
     pub fn config(&self) -> &NodeConfig {
@@ -751,6 +886,12 @@ impl Session {
     #[must_use]
     pub fn stats(&self) -> BTreeMap<String, u64> {
         crate::zenoh::stats::collect(&self.shared.core.lock(), &self.shared)
+    }
+
+    /// The counters of [`Self::stats`] in the text format of `OpenMetrics`, as the admin space has them.
+    #[must_use]
+    pub fn open_metrics(&self) -> String {
+        admin::open_metrics(&self.shared)
     }
 
     /// As [`Self::stats`], plus links, consumers and the rate of drops.

@@ -1,8 +1,9 @@
 //! [`SessionShared`]: everything behind a session: the core and its lock, timers, tasks.
 
 use crate::{
-    config::{NodeConfig, SharedMessage},
+    config::{Config, ErrorReply, NodeConfig, Secret, SharedMessage},
     error::Error,
+    lending::Lending,
     net::{
         burst::{LastPublication, Moment},
         io::PortGuard,
@@ -11,10 +12,10 @@ use crate::{
     rt::{
         clock,
         memory::{self, Freed},
-        queue::INTERRUPT_PERIOD,
+        queue::{Asker, INTERRUPT_PERIOD},
         runtime::Birth,
         timer::{Timed, Timer},
-        watch::Watch,
+        watch::{Missed, Watch},
     },
     zenoh::{
         caller::Patience,
@@ -23,8 +24,9 @@ use crate::{
         core::{NodeSide, SessionCore, Side},
         effects::{Effects, Wait},
         gate::Gate,
-        lending::Lending,
+        intercept::Rules,
         link::{Link, LinkEnd, PeerFault},
+        live::LiveConfig,
         query::QueryHost,
         reassembly::Pool,
     },
@@ -37,7 +39,7 @@ use core::{
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Weak},
 };
 use tokio::{runtime::Handle, task::AbortHandle};
@@ -83,6 +85,10 @@ pub(crate) struct SessionShared {
     pub(crate) birth: Birth,
     pub(crate) zid: ZenohId,
     pub(crate) config: NodeConfig,
+    /// Policy of links, which may be another one than configured at first.
+    pub(crate) rules: Rules,
+    /// What may change of the configuration, and has.
+    pub(crate) live: LiveConfig,
     pub(crate) runtime: Handle,
     pub(crate) tap: Option<Arc<Tap>>,
     pub(crate) reassembly: Arc<Pool>,
@@ -93,7 +99,7 @@ pub(crate) struct SessionShared {
     /// Nodes that there is a session with.
     pub(crate) contacts: Arc<Contacts>,
     /// Users and passwords that are let in, where a password is demanded.
-    pub(crate) users: Option<Arc<HashMap<Text, Text>>>,
+    users: Mutex<Option<Users>>,
     pub(crate) core: Mutex<SessionCore>,
     /// Queries that were dropped while a thread held the core.
     finished: Mutex<Vec<QueryId>>,
@@ -102,6 +108,8 @@ pub(crate) struct SessionShared {
     congested: AtomicBool,
     /// Tells the publications of a loop from those that are alone.
     last: LastPublication,
+    /// Questions may be among the messages that are collected.
+    asked: AtomicBool,
     timer: Timer,
     pub(crate) watch: Watch,
     /// Told when a link has written everything, or is dead.
@@ -115,13 +123,31 @@ pub(crate) struct SessionShared {
     pub(crate) dials: Arc<Dials>,
     /// Shared memory with neighbours on this host.
     pub(crate) lending: Arc<Lending>,
+    /// Sources of keys of the admin space about plugins.
+    pub(crate) statuses: Mutex<Vec<StatusSource>>,
+    /// Whether the admin space has the last lines of the log.
+    pub(crate) log_served: AtomicBool,
     /// Called for each node that a neighbour tells of.
     on_gossip: OnGossip,
     me: Weak<Self>,
 }
 
+/// Key of the admin space: its path, below `plugins` or `status/plugins`, with the encoding and the payload of the reply.
+pub type StatusEntry = (String, zwire_proto::zenoh::Encoding, Vec<u8>);
+
+/// Source of keys of the admin space; `None`: its plugin has ended.
+pub type StatusSource = Arc<dyn Fn() -> Option<Vec<StatusEntry>> + Send + Sync>;
+
 /// Handler of a node that a neighbour tells of.
 pub(crate) type OnGossip = fn(&Arc<SessionShared>, FaceId, ZenohId, WhatAmI, Vec<Text>);
+
+/// Users and their passwords.
+type Users = Arc<HashMap<Text, Text>>;
+
+fn users(dictionary: &BTreeMap<String, Secret>) -> Users {
+    let pairs = dictionary.iter().map(|(user, password)| (user.as_str().into(), password.reveal().into()));
+    Arc::new(pairs.collect())
+}
 
 /// Where a session listens.
 pub(crate) struct Listening {
@@ -132,16 +158,13 @@ pub(crate) struct Listening {
 impl SessionShared {
     /// The machines of a node that is not connected to anything yet.
     pub(crate) fn new(
-        config: NodeConfig,
+        (config, tree): (NodeConfig, Config),
         runtime: Handle,
         zid: ZenohId,
         tap: Option<Arc<Tap>>,
         on_gossip: OnGossip,
     ) -> Arc<Self> {
-        let users = config.usrpwd.dictionary.as_ref().map(|users| {
-            let pairs = users.iter().map(|(user, password)| (user.as_str().into(), password.reveal().into()));
-            Arc::new(pairs.collect::<HashMap<Text, Text>>())
-        });
+        let users = config.usrpwd.dictionary.as_ref().map(users);
         let gate = Gate::new(config.open.declares);
         Arc::new_cyclic(|weak: &Weak<Self>| {
             let host: Weak<dyn QueryHost> = weak.clone();
@@ -183,6 +206,8 @@ impl SessionShared {
                 zid,
                 // A capture is to hold the payloads.
                 lending: Lending::new(&config.shared_memory, tap.is_none()),
+                rules: Rules::new(&config.intercept),
+                live: LiveConfig::new(tree, &config),
                 config,
                 runtime,
                 tap,
@@ -190,24 +215,39 @@ impl SessionShared {
                 freed: Freed::default(),
                 gate,
                 contacts: Contacts::new(zid),
-                users,
+                users: Mutex::new(users),
                 core: Mutex::new(SessionCore::new(api, side, host)),
                 finished: Mutex::new(Vec::new()),
                 some_finished: AtomicBool::new(false),
                 congested: AtomicBool::new(false),
                 last: LastPublication::default(),
+                asked: AtomicBool::new(false),
                 timer: Timer::default(),
                 watch: Watch::default(),
                 progress: Arc::default(),
                 tasks: Mutex::new(Vec::new()),
                 closed: AtomicBool::new(false),
                 listening: Mutex::new(Vec::new()),
+                statuses: Mutex::new(Vec::new()),
+                log_served: AtomicBool::new(false),
                 locators: Mutex::new(Vec::new()),
                 dials: Arc::default(),
                 on_gossip,
                 me: weak.clone(),
             }
         })
+    }
+
+    /// Users that are let in; `None`: no password is demanded.
+    pub(crate) fn users(&self) -> Option<Users> {
+        self.users.lock().clone()
+    }
+
+    /// Replaces the users, if passwords are demanded. Links that are open stay so.
+    pub(crate) fn set_users(&self, dictionary: &BTreeMap<String, Secret>) {
+        if let Some(known) = &mut *self.users.lock() {
+            *known = users(dictionary);
+        }
     }
 
     /// In the process of its birth, and open.
@@ -260,24 +300,33 @@ impl SessionShared {
     pub(crate) fn settle_command(&self, now: Now, effects: &mut Effects) {
         self.note(effects);
         self.handle_events(effects);
-        if let Some(wrote) = effects.settle(now.mono) {
+        if let Some((wrote, left)) = effects.settle(now.mono) {
             self.last.note(this_thread(), now.mono, wrote);
+            if effects.asks && left {
+                self.asked.store(true, Ordering::Release);
+            }
         }
     }
 
     /// Messages of a link. When all that were read together are in, [`Self::settle`] follows. Messages that are
-    /// left wait until the returned time.
+    /// left wait until the returned time; without one they have to be admitted again, because they are no longer
+    /// `judged`: by the rules in force.
     pub(crate) fn deliver(
         &self,
         face: FaceId,
         messages: &mut Vec<(NetworkMessage, Reliability)>,
         effects: &mut Effects,
+        judged: impl FnOnce() -> bool,
     ) -> Result<Option<Duration>, PeerFault> {
         let now = clock::now();
         let mut result = Ok(None);
         let mut handled = 0;
         {
             let mut core = self.core.lock();
+            // Rules are replaced with the lock of the core.
+            if !judged() {
+                return Ok(None);
+            }
             let _holding = Holding::new();
             effects.moment = None;
             for (message, reliability) in messages.iter_mut() {
@@ -357,11 +406,12 @@ impl SessionShared {
     }
 
     /// Runs a task until it ends or the session closes.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let task = self.runtime.spawn(task).abort_handle();
         let mut all = self.tasks.lock();
         all.retain(|task| !task.is_finished());
-        all.push(task);
+        all.push(task.clone());
+        task
     }
 
     /// The machines, except in a forked child: it inherits locks in an undefined state, and has nothing to end.
@@ -369,8 +419,9 @@ impl SessionShared {
         self.birth.is_here().then(|| self.core.lock())
     }
 
-    /// Whether a peer that wants in may come in (`zenoh-behaviour` 2.3).
-    pub(crate) fn admit(&self, remote: &Remote, proof: Proof<'_>) -> Result<Contact, CloseReason> {
+    /// Whether a peer that wants in may come in (`zenoh-behaviour` 2.3). `None`: ask again after
+    /// [`Contacts::answered`](super::contacts::Contacts::answered).
+    pub(crate) fn admit(&self, remote: &Remote, proof: Proof<'_>) -> Result<Option<Contact>, CloseReason> {
         let verdict = Binding::judge(&self.config.zwire.bindings, *remote, proof);
         if verdict == ClaimVerdict::Refused {
             tracing::warn!(
@@ -475,7 +526,7 @@ impl SessionShared {
         self.congested.store(false, Ordering::Release);
         let links = self.core.lock().links();
         for link in links.iter().filter(|link| link.is_congested(qos.priority())) {
-            // A link whose grace period expired gets no second one until it has drained.
+            // A link gets no second grace period until it has drained.
             if link.is_weary(qos.priority()) {
                 continue;
             }
@@ -514,14 +565,19 @@ impl SessionShared {
             core.connectivity.close();
             core.links()
         });
+        let end = clock::mono().saturating_add(linger);
+        // Messages that wait for the authority come before the CLOSE.
+        let released = || (!links.iter().any(|link| link.own_guard().holds_messages())).then_some(());
+        let interrupted_early =
+            self.progress.wait(Some(linger), interrupted, released) == Err(Missed::Interrupted);
         for link in &links {
             // The peer answers by closing its end, which may be seen first.
             link.note_end(LinkEnd::Closed);
             link.finish(CloseReason::GENERIC);
         }
-        let end = clock::mono().saturating_add(linger);
+        let rest = end.saturating_sub(clock::mono());
         let written = || links.iter().all(|link| link.is_written()).then_some(());
-        if self.progress.wait(Some(linger), interrupted, written).is_ok() {
+        if !interrupted_early && self.progress.wait(Some(rest), interrupted, written).is_ok() {
             // Nothing wakes a thread when the peer has acknowledged everything, as QUIC tells: it is asked for.
             let mut asked = clock::mono();
             while links.iter().any(|link| !link.is_delivered()) && clock::mono() < end {
@@ -537,6 +593,7 @@ impl SessionShared {
         for task in self.tasks.lock().drain(..) {
             task.abort();
         }
+        self.end_authority();
         for link in &links {
             link.close();
             if !link.is_group() {
@@ -573,13 +630,17 @@ impl QueryHost for SessionShared {
         self.wait(&mut effects, patience)
     }
 
+    fn error_reply(&self) -> ErrorReply {
+        self.config.zwire.handler.error_reply
+    }
+
     fn new_timestamp(&self) -> Timestamp {
         self.core.lock().api.new_timestamp(clock::now())
     }
 
     /// A query was dropped. It is finished at once, unless this very thread holds a core: then the
     /// holder finishes it before it lets go.
-    fn finish_query(&self, query: QueryId) {
+    fn finish_query(&self, query: QueryId, followed: bool) {
         if !self.birth.is_here() {
             return;
         }
@@ -587,7 +648,18 @@ impl QueryHost for SessionShared {
             self.finished.lock().push(query);
             self.some_finished.store(true, Ordering::Release);
         } else {
-            self.with_core(&mut Effects::default(), |core, now, _| core.api.finish(now, query));
+            let mut effects = Effects::default();
+            effects.followed = followed;
+            self.with_core(&mut effects, |core, now, _| core.api.finish(now, query));
+        }
+    }
+}
+
+impl Asker for SessionShared {
+    fn send_collected(&self) {
+        if self.birth.is_here() && self.asked.swap(false, Ordering::AcqRel) {
+            let links = self.core.lock().links();
+            links.iter().for_each(|link| link.flush());
         }
     }
 }

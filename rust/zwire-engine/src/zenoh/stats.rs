@@ -47,6 +47,9 @@ pub(crate) fn collect(core: &SessionCore, shared: &SessionShared) -> BTreeMap<St
             unknown_requests, ignored, matching_waits
         );
     }
+    for (name, count) in shared.rules.counters.named() {
+        add(&format!("authoriser.{name}"), count);
+    }
     add("gossip.refused", shared.dials.refused());
     shared.lending.stats.each(&mut add);
     let mut links = core.past.links;
@@ -73,15 +76,16 @@ pub(crate) fn collect(core: &SessionCore, shared: &SessionShared) -> BTreeMap<St
 }
 
 /// Counters that may fall again.
-pub(crate) const GAUGES: [&str; 3] = ["links", "gets.open", "queries.open"];
+pub(crate) const GAUGES: [&str; 4] = ["links", "gets.open", "queries.open", "lending.held"];
 
 /// The sum of [`LOSSES`].
 const DROPS: &str = "drops";
 
 /// Counters of messages that were sent but did not arrive although they could have.
-const LOSSES: [&str; 7] = [
+const LOSSES: [&str; 8] = [
     "link.tx_dropped",
     "link.rx_shm_failed",
+    "lending.stale",
     "handler.dropped",
     "handler.queries_dropped",
     "handler.replies_dropped",
@@ -145,7 +149,7 @@ pub(crate) fn report(core: &mut SessionCore, shared: &SessionShared) -> Report {
     Report { counters, drop_rate, drop_rate_seconds, links, consumers }
 }
 
-fn link_report(link: &Link) -> LinkReport {
+pub(super) fn link_report(link: &Link) -> LinkReport {
     let mut totals = LinkTotals::default();
     totals.add(link);
     let remote = (!link.is_group()).then_some(link.params.remote);

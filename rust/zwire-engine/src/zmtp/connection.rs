@@ -3,10 +3,12 @@
 use super::{
     CloseReason, ConnectionConfig, Owner,
     establish::ShakenStream,
+    lending::ConnectionLending,
     reader,
     sending::{MessageQueue, broken},
 };
 use crate::{
+    lending::Ticket,
     net::outbox::{self, Outbox, Written},
     rt::{clock, runtime::Birth, watch::Watch},
 };
@@ -25,9 +27,12 @@ use std::{
     sync::Arc,
 };
 use tokio::{net::TcpStream, runtime::Handle, sync::Notify, task::JoinHandle};
-use zwire_proto::zmtp::{
-    link::{Message, Peer, ZmtpRx, ZmtpTx},
-    wire::{Ping, SocketType},
+use zwire_proto::{
+    lending::LendingTerms,
+    zmtp::{
+        link::{Message, Peer, ZmtpRx, ZmtpTx},
+        wire::{Ping, SocketType},
+    },
 };
 
 /// Counters of one connection.
@@ -92,6 +97,14 @@ pub(super) struct Fresh {
     pub(super) connection: Arc<Connection>,
     rx: ZmtpRx,
     rest: BytesMut,
+    lending: Option<AgreedLending>,
+}
+
+/// Lending that both sides of a connection have agreed on.
+struct AgreedLending {
+    loans: Arc<ConnectionLending>,
+    terms: LendingTerms,
+    ticket: Option<Ticket>,
 }
 
 impl Connection {
@@ -101,13 +114,18 @@ impl Connection {
         config: &ConnectionConfig,
         waiting: VecDeque<Message>,
     ) -> io::Result<Fresh> {
-        let ShakenStream { stream, remote, params, rest } = established;
+        let ShakenStream { stream, remote, params, ticket, rest } = established;
         let now = clock::now();
         let mut tx = ZmtpTx::new(&params, config.tx, now);
         // The task writes messages that wait from before when it starts.
         let loaded = !waiting.is_empty();
         tx.restore(waiting);
-        let rx = ZmtpRx::new(&params, config.rx, now);
+        let mut rx = ZmtpRx::new(&params, config.rx, now);
+        let lending = params.lending.zip(config.lending.clone()).map(|(terms, host)| {
+            let loans = ConnectionLending::new(host);
+            rx.set_borrow(loans.borrow());
+            AgreedLending { loans, terms, ticket }
+        });
         let connection = Arc::new(Self {
             id: next_id(),
             birth: Birth::here(),
@@ -124,7 +142,7 @@ impl Connection {
             close_wake: Notify::new(),
             reason: Mutex::new(None),
         });
-        Ok(Fresh { connection, rx, rest })
+        Ok(Fresh { connection, rx, rest, lending })
     }
 
     /// Subscribes at a publisher to the messages with a first frame that begins with `prefix`.
@@ -210,7 +228,10 @@ impl Fresh {
         owner: Arc<dyn Owner>,
         ended: impl FnOnce(&Arc<Connection>) + Send + 'static,
     ) -> JoinHandle<()> {
-        let Self { connection, rx, rest } = self;
+        let Self { connection, rx, rest, lending } = self;
+        if let Some(AgreedLending { loans, terms, ticket }) = lending {
+            loans.start(runtime, &connection, terms, ticket);
+        }
         runtime.spawn(async move {
             owner.opened(&connection);
             let writing = tokio::spawn(run_outbox(connection.clone(), owner.clone()));

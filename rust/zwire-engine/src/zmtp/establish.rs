@@ -1,6 +1,10 @@
 //! Drives the handshake machine over a TCP stream.
 
-use super::{CloseReason, ConnectionConfig, Owner, Verdict};
+use super::{
+    CloseReason, ConnectionConfig, Owner, Verdict,
+    lending::{Offered, Side},
+};
+use crate::lending::Ticket;
 use bytes::BytesMut;
 use std::{io, net::SocketAddr, sync::Arc};
 use tokio::{
@@ -21,6 +25,8 @@ pub(super) struct ShakenStream {
     pub(super) stream: TcpStream,
     pub(super) remote: SocketAddr,
     pub(super) params: ZmtpLinkParams,
+    /// Place for the channel of lending, on the side that accepts.
+    pub(super) ticket: Option<Ticket>,
     pub(super) rest: BytesMut,
 }
 
@@ -55,10 +61,11 @@ pub(super) async fn establish<F: Future<Output = Result<(), CloseReason>> + Send
     stream: TcpStream,
     config: &ConnectionConfig,
     owner: &Arc<dyn Owner>,
+    side: Side,
     promise: impl Fn() -> F + Send + Sync,
 ) -> Result<ShakenStream, CloseReason> {
     let limit = config.handshake_timeout;
-    let run = run(stream, config, owner, promise);
+    let run = run(stream, config, owner, side, promise);
     timeout(limit, run).await.unwrap_or(Err(CloseReason::HandshakeTimeout(limit)))
 }
 
@@ -66,10 +73,13 @@ async fn run<F: Future<Output = Result<(), CloseReason>> + Send>(
     mut stream: TcpStream,
     config: &ConnectionConfig,
     owner: &Arc<dyn Owner>,
+    side: Side,
     promise: impl Fn() -> F + Send + Sync,
 ) -> Result<ShakenStream, CloseReason> {
     let remote = stream.peer_addr()?;
-    let mut machine = Handshake::new(fresh(&config.handshake)?);
+    let offered = config.lending.as_ref().and_then(|host| host.offer(&stream, side));
+    let (lending, ticket) = offered.map_or((None, None), |Offered { offer, ticket }| (Some(offer), ticket));
+    let mut machine = Handshake::new(ZmtpHandshakeConfig { lending, ..fresh(&config.handshake)? });
     let mut buf = BytesMut::with_capacity(READ_BYTES);
     let mut read = 0;
     loop {
@@ -91,7 +101,7 @@ async fn run<F: Future<Output = Result<(), CloseReason>> + Send>(
         match step {
             Ok(HandshakeStep::Done(params)) => {
                 flushed?;
-                return Ok(ShakenStream { stream, remote, params: *params, rest: buf });
+                return Ok(ShakenStream { stream, remote, params: *params, ticket, rest: buf });
             }
             Err(error) => return Err(error.into()),
             Ok(_) => flushed?,

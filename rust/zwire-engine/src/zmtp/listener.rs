@@ -1,6 +1,8 @@
 //! [`Listener`]: accepts connections.
 
-use super::{CloseReason, Connection, ConnectionConfig, Owner, endpoint, establish, turns::network_of};
+use super::{
+    CloseReason, Connection, ConnectionConfig, Owner, endpoint, establish, lending::Side, turns::network_of,
+};
 use crate::{
     error::Error,
     net::tcp,
@@ -318,7 +320,8 @@ async fn accept(inner: Arc<ListenerInner>, listener: Arc<TcpListener>) {
 async fn welcome(inner: &Arc<ListenerInner>, stream: TcpStream, id: u64) -> Result<(), CloseReason> {
     tcp::established(&stream)?;
     let promise = || inner.promise(id);
-    let established = establish::establish(stream, &inner.config, &inner.owner, promise).await?;
+    let established =
+        establish::establish(stream, &inner.config, &inner.owner, Side::Accepts, promise).await?;
     let fresh = Connection::fresh(established, &inner.config, VecDeque::new())?;
     let connection = fresh.connection.clone();
     {

@@ -7,6 +7,7 @@
 mod connection;
 mod endpoint;
 mod establish;
+mod lending;
 mod listener;
 mod outbound;
 mod reader;
@@ -16,6 +17,7 @@ mod turns;
 
 pub use crate::error::InvalidEndpoint;
 pub use connection::{Connection, ConnectionStats};
+pub(crate) use lending::LendingHost;
 pub use listener::Listener;
 pub use outbound::{Outbound, Reconnect, Room};
 pub(crate) use sending::Writing;
@@ -70,6 +72,8 @@ pub struct ConnectionConfig {
     /// Told when a connection of this configuration has written everything, may have room again, or is dead.
     /// Copies of the configuration share it.
     pub progress: Arc<Watch>,
+    /// Memory to lend to peers on the same host. Copies of the configuration share it.
+    pub(crate) lending: Option<Arc<LendingHost>>,
 }
 
 impl ConnectionConfig {
@@ -85,6 +89,7 @@ impl ConnectionConfig {
             max_connections: MAX_CONNECTIONS,
             turns: Arc::default(),
             progress: Arc::default(),
+            lending: None,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! [`Outbound`]: keeps a connection to one endpoint, and reconnects.
 
 use super::{
-    CloseReason, Connection, ConnectionConfig, Owner, Writing, endpoint, establish, sending::closed,
+    CloseReason, Connection, ConnectionConfig, Owner, Writing, endpoint, establish, lending::Side,
+    sending::closed,
 };
 use crate::{error::Error, net::tcp, rt::runtime::Birth};
 use core::{fmt, time::Duration};
@@ -311,7 +312,8 @@ impl OutboundInner {
             Err(last)
         };
         let stream = timeout(limit, connecting).await.map_err(|_| CloseReason::HandshakeTimeout(limit))??;
-        establish::establish(stream, &self.config, &self.owner, || core::future::ready(Ok(()))).await
+        let promise = || core::future::ready(Ok(()));
+        establish::establish(stream, &self.config, &self.owner, Side::Connects, promise).await
     }
 
     /// Starts the tasks of a connection, and hands it the waiting messages. `None` if this endpoint is

@@ -27,8 +27,12 @@ use zwire_proto::{
 /// Messages under one lock of the node.
 const CHUNK: usize = 64;
 
+/// Bytes after which messages are sent, although more would fit: peers read the first ones while the next ones are copied
+/// to shared memory, whose bound is a few of these.
+const CHUNK_BYTES: usize = 4 << 20;
+
 /// Where a batch goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum BatchTarget {
     /// To one peer.
     Peer(Uuid),
@@ -47,7 +51,7 @@ pub struct Sent {
     pub full: u64,
     /// Copies for peers without a connection.
     pub not_responding: u64,
-    /// Copies for peers whose generation has one frame per message.
+    /// Copies for peers of a generation with one frame per message.
     pub refused: u64,
 }
 
@@ -97,22 +101,34 @@ impl Node {
         let mut next = contents.next();
         while next.is_some() {
             let room = self.wait_for_room(target, chunk, patience, interrupted)?;
+            let mut piece = Vec::with_capacity(chunk);
+            let mut bytes = 0;
+            // Without room one message is sent nevertheless, as the patience is over.
+            while piece.len() < chunk
+                && (piece.is_empty() || bytes < room.bytes.min(CHUNK_BYTES))
+                && let Some(content) = next.take()
+            {
+                bytes += content.iter().map(Bytes::len).sum::<usize>();
+                // Not under the lock of the node: it copies, and may wait.
+                piece.push(self.place(content, !patience.is_zero()));
+                next = contents.next();
+            }
             self.run(|shared, core, now| {
                 core.effects.writing = Writing::AtOnce;
-                let mut bytes = 0;
-                for _ in 0..chunk {
-                    let Some(content) = next.take() else { break };
-                    bytes += content.iter().map(Bytes::len).sum::<usize>();
-                    send_one(shared, core, now, target, content, &mut sent)?;
-                    next = contents.next();
-                    if bytes >= room.bytes {
-                        break;
-                    }
-                }
-                Ok(())
+                let mut piece = piece.into_iter();
+                piece.try_for_each(|content| send_one(shared, core, now, target, content, &mut sent))
             })?;
         }
         Ok(sent)
+    }
+
+    /// Room in the queues of all peers of `target`: that of the fullest one.
+    ///
+    /// # Errors
+    /// The node does not run.
+    pub fn room(&self, target: &BatchTarget) -> Result<Room, Error> {
+        let ways = self.run(|_, core, _| Ok(core.ways_of(target)))?;
+        Ok(ways.iter().map(|way| way.room()).fold(Room::MAX, Room::min))
     }
 
     /// Waits until so many messages fit into the queues of the peers of `target`, `patience` at most. Returns

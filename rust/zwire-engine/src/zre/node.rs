@@ -11,7 +11,9 @@ use super::{
     tasks,
 };
 use crate::{
+    config::SharedMemory,
     error::Error,
+    lending::Lending,
     rt::{
         clock, descriptors,
         queue::Queue,
@@ -19,7 +21,7 @@ use crate::{
         timer::{self, Timer},
         watch::Watch,
     },
-    zmtp::{Listener, Writing},
+    zmtp::{ConnectionConfig, LendingHost, Listener, Writing},
 };
 use bytes::Bytes;
 use core::{
@@ -28,7 +30,10 @@ use core::{
     time::Duration,
 };
 use parking_lot::Mutex;
-use std::{io, sync::Arc};
+use std::{
+    io,
+    sync::{Arc, Weak},
+};
 use zwire_proto::{
     Now, Text,
     zmtp::wire::SocketType,
@@ -52,6 +57,12 @@ pub struct Stats {
     pub takeovers_refused: u64,
     /// Events that the application did not take in time.
     pub events_dropped: u64,
+    /// Frames that peers on this host read in the memory of this process.
+    pub frames_lent: u64,
+    /// Large frames for peers on this host that crossed the socket.
+    pub frames_unlent: u64,
+    /// Frames read in the memory of peers.
+    pub frames_borrowed: u64,
 }
 
 /// Why a node is, or is not, found.
@@ -89,7 +100,8 @@ impl Node {
         }
         let headers = options.machine.headers.clone();
         Ok(Self {
-            shared: Arc::new(NodeShared {
+            shared: Arc::new_cyclic(|weak: &Weak<NodeShared>| NodeShared {
+                lending: Arc::new(lending_host(&options.shared_memory, weak.clone())),
                 birth: Birth::here(),
                 runtime,
                 events: Queue::new(options.events),
@@ -230,6 +242,7 @@ impl Node {
         let host = bind.unwrap_or(Ipv4Addr::UNSPECIFIED);
         let config =
             connection_config(options, &self.shared.progress, SocketType::Router, Bytes::new(), None)?;
+        let config = ConnectionConfig { lending: Some(self.shared.lending.clone()), ..config };
         let mut last = None;
         for port in (first..=end).chain(start..first) {
             let owner = Arc::new(RouterOwner { shared: Arc::downgrade(&self.shared) });
@@ -354,6 +367,7 @@ impl Node {
         if !patience.is_zero() {
             self.wait_for_room(&BatchTarget::Peer(*peer), 1, patience, interrupted)?;
         }
+        let content = self.place(content, !patience.is_zero());
         self.run_sending(|shared, core, now| whisper(shared, core, now, peer, content))
     }
 
@@ -373,7 +387,27 @@ impl Node {
         if !patience.is_zero() {
             self.wait_for_room(&BatchTarget::Group(group.clone()), 1, patience, interrupted)?;
         }
+        let content = self.place(content, !patience.is_zero());
         self.run_sending(|shared, core, now| shout(shared, core, now, &group, content))
+    }
+
+    /// Copies large frames into the memory that peers on this host read. A caller that `waits` also waits until they
+    /// have returned so much that the frames can be lent, for as long as the socket would take.
+    pub(super) fn place(&self, content: Vec<Bytes>, waits: bool) -> Vec<Bytes> {
+        let memory = &self.shared.lending.memory;
+        let place = |frame: Bytes| {
+            if waits && memory.is_tight(frame.len()) {
+                memory.wait_room(frame.len());
+            }
+            memory.place_bytes(frame)
+        };
+        content.into_iter().map(place).collect()
+    }
+
+    /// A copy of bytes, for a frame: in the memory that peers on this host read, if it is large and a peer does.
+    #[must_use]
+    pub fn copy(&self, bytes: &[u8]) -> Bytes {
+        self.shared.lending.memory.copy_bytes(bytes)
     }
 
     /// Has `tcp://host:port` as a peer, now and whenever it is not there. A node with keys needs that of the
@@ -459,6 +493,15 @@ impl Node {
         self.run(|_, core, _| Ok(f(&core.machine)))
     }
 
+    /// Whether a connection from a peer is open: messages that the peer has sent may be on it. Once it is not, the events of
+    /// all of them are in the queue.
+    ///
+    /// # Errors
+    /// The node does not run.
+    pub fn is_connected_from(&self, peer: &Uuid) -> Result<bool, Error> {
+        self.run(|_, core, _| Ok(core.connection_of(peer).is_some()))
+    }
+
     /// The groups that it is in, also before the start.
     pub fn own_groups(&self) -> Result<Vec<Text>, Error> {
         self.with_state(|state| {
@@ -478,6 +521,9 @@ impl Node {
     /// Counters.
     pub fn stats(&self) -> Result<Stats, Error> {
         let events_dropped = self.shared.events.dropped();
+        let LendingHost { lent, unlent, borrowed, .. } = &*self.shared.lending;
+        let [frames_lent, frames_unlent, frames_borrowed] =
+            [lent, unlent, borrowed].map(|count| count.load(Ordering::Relaxed));
         self.run(|_, core, _| {
             let (queue_full, taken_over) = (core.full, core.taken_over);
             let takeovers_refused = core.speakers.refused();
@@ -487,6 +533,9 @@ impl Node {
                 taken_over,
                 takeovers_refused,
                 events_dropped,
+                frames_lent,
+                frames_unlent,
+                frames_borrowed,
             })
         })
     }
@@ -557,6 +606,15 @@ fn trial(config: ZreNodeConfig) -> ZreNodeConfig {
     ZreNodeConfig { advertise, ..config }
 }
 
+/// Memory that the connections of a node lend.
+fn lending_host(settings: &SharedMemory, node: Weak<NodeShared>) -> LendingHost {
+    LendingHost::new(Lending::new(settings, true), move |door| {
+        if let Some(shared) = node.upgrade() {
+            shared.spawn(door);
+        }
+    })
+}
+
 /// `None`: all addresses.
 fn bind_address(text: &str) -> Result<Option<Ipv4Addr>, Error> {
     match text {
@@ -598,4 +656,40 @@ pub(super) fn shout(
     let mut shouted = shouted?;
     full.iter().for_each(|peer| shouted.correct(peer, Delivery::Full));
     Ok(shouted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Node, NodeOptions};
+    use crate::rt::clock;
+    use core::time::Duration;
+    use std::sync::Arc;
+    use zwire_proto::zre::Uuid;
+
+    /// A connection with small frames alone never opens a channel, and keeps nothing after its end.
+    #[test]
+    fn what_a_node_lends_from_ends_with_it() {
+        let local = |peers: Vec<(String, Option<[u8; 32]>)>, byte| {
+            let mut options = NodeOptions::new(Uuid::from_bytes([byte; 16]));
+            options.machine.beacon_interval = None;
+            (options.bind, options.mailbox, options.peers) = ("127.0.0.1".to_owned(), 0..=0, peers);
+            let node = Node::new(options).unwrap();
+            node.start().unwrap();
+            node
+        };
+        let one = local(Vec::new(), 1);
+        let two = local(vec![(one.endpoint().unwrap(), None)], 2);
+        for node in [&one, &two] {
+            node.wait_for_peers(1, None, Some(Duration::from_secs(10)), &mut || false).unwrap();
+        }
+        let lending = [&one, &two].map(|node| Arc::downgrade(&node.shared.lending));
+        for node in [one, two] {
+            node.stop(Duration::from_secs(1), &mut || false).unwrap();
+        }
+        let end = clock::mono() + Duration::from_secs(10);
+        while lending.iter().any(|lending| lending.strong_count() > 0) {
+            assert!(clock::mono() < end, "{:?} are left", lending.map(|lending| lending.strong_count()));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
 }

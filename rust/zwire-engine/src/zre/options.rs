@@ -1,7 +1,10 @@
 //! Options of a node before it starts, beyond those of the machine.
 
 use super::interfaces::Selector;
-use crate::rt::queue::{Bounds, Overflow};
+use crate::{
+    config::SharedMemory,
+    rt::queue::{Bounds, Overflow},
+};
 use core::{fmt, ops::RangeInclusive, time::Duration};
 use std::sync::Arc;
 use zwire_proto::zre::{Uuid, node::ZreNodeConfig};
@@ -84,6 +87,8 @@ pub struct NodeOptions {
     pub heartbeat: Option<Duration>,
     /// Bounds of the events that wait for the application.
     pub events: Bounds,
+    /// Memory for large frames, which peers on the same host read there.
+    pub shared_memory: SharedMemory,
 }
 
 impl fmt::Debug for NodeOptions {
@@ -113,6 +118,7 @@ impl NodeOptions {
             max_message_size: MAX_MESSAGE_SIZE,
             heartbeat: Some(Duration::from_secs(5)),
             events: EVENTS,
+            shared_memory: SharedMemory::default(),
         }
     }
 }

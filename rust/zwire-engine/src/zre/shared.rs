@@ -15,7 +15,8 @@ use crate::{
         watch::Watch,
     },
     zmtp::{
-        CloseReason, Connection, ConnectionConfig, Outbound, Owner, Pause, Reconnect, Verdict as Judgement,
+        CloseReason, Connection, ConnectionConfig, LendingHost, Outbound, Owner, Pause, Reconnect,
+        Verdict as Judgement,
     },
 };
 use bytes::Bytes;
@@ -85,6 +86,7 @@ pub(crate) struct NodeShared {
     pub(crate) timer: Timer,
     pub(super) deaf: Mutex<Option<String>>,
     pub(super) tasks: Mutex<Vec<AbortHandle>>,
+    pub(super) lending: Arc<LendingHost>,
 }
 
 impl NodeShared {
@@ -127,6 +129,11 @@ impl NodeShared {
 
     pub(super) fn is_running(&self) -> bool {
         matches!(*self.state.lock(), NodeState::Running(_))
+    }
+
+    /// Starts a task that ends with the node.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.lock().push(self.runtime.spawn(task).abort_handle());
     }
 
     pub(crate) fn end_tasks(&self) {
@@ -173,7 +180,7 @@ pub(crate) type FullPeers = HashSet<Uuid>;
 
 impl NodeShared {
     /// Carries out the actions of the machine and queues its events for the application. Writes are left to the
-    /// effects of the core. Returns the peers whose queue was full.
+    /// effects of the core. Returns the peers with a full queue.
     pub(crate) fn settle(self: &Arc<Self>, core: &mut NodeCore, now: Now) -> FullPeers {
         let mut full = FullPeers::new();
         let mut failed = Vec::new();
@@ -273,6 +280,7 @@ impl NodeShared {
         let owner = Arc::new(DealerOwner { shared: Arc::downgrade(self), dealer, server_key });
         let config =
             connection_config(&self.options, &self.progress, SocketType::Dealer, identity, server_key)?;
+        let config = ConnectionConfig { lending: Some(self.lending.clone()), ..config };
         let endpoint = String::from_utf8_lossy(endpoint);
         Outbound::connect(&self.runtime, &endpoint, config, RECONNECT, owner)
     }

@@ -6,8 +6,8 @@ use crate::{
     zenoh::{
         WhatAmI, ZenohId,
         discovery::{
-            Candidates, Claim, Contacts, DialOutcome, DueDial, GossipReach, MAX_DIALS, MAX_TRIED_LOCATORS,
-            Scouting, ScoutingConfig, Transmit, fitted,
+            Admission, Candidates, Claim, Contacts, DialOutcome, DueDial, GossipReach, MAX_DIALS,
+            MAX_TRIED_LOCATORS, Scouting, ScoutingConfig, Transmit, fitted,
         },
         wire::ScoutingMessage,
     },
@@ -35,28 +35,23 @@ impl Driver {
             0 => {
                 if let Some(claim) = self.contacts.open(zid) {
                     assert!(!self.links.contains_key(&zid), "a second session with {zid}");
-                    // An attempt that lost may still wait for its OPEN ACK; its end changes nothing.
-                    if let Some(lost) = self.opening.insert(zid, claim) {
-                        self.contacts.release(zid, lost);
-                        assert!(self.contacts.contains(zid));
-                    }
+                    assert!(self.opening.insert(zid, claim).is_none(), "a second attempt at {zid}");
                 }
             }
             1 => {
                 if let Some(claim) = self.opening.remove(&zid) {
-                    if self.contacts.confirm(zid, claim) {
-                        assert!(self.links.insert(zid, claim).is_none(), "a second session with {zid}");
-                    } else {
-                        self.contacts.release(zid, claim);
-                    }
+                    self.contacts.confirm(zid, claim);
+                    assert!(self.links.insert(zid, claim).is_none(), "a second session with {zid}");
                 }
             }
             2 => match self.contacts.admit(zid) {
-                Some(claim) => {
+                Admission::Admitted(claim) => {
+                    assert!(!self.opening.contains_key(&zid), "both connections become sessions with {zid}");
                     assert!(self.links.insert(zid, claim).is_none(), "a second session with {zid}");
                 }
-                None => {
-                    let ours = self.opening.contains_key(&zid) && self.own > zid;
+                Admission::Wait => assert!(self.opening.contains_key(&zid) && self.own < zid),
+                Admission::Refused => {
+                    let ours = self.opening.contains_key(&zid) && self.own >= zid;
                     assert!(ours || self.links.contains_key(&zid), "refused for no reason");
                 }
             },
@@ -66,7 +61,6 @@ impl Driver {
                 }
             }
         }
-        // An attempt that lost keeps its claim until it ends; the claim no longer counts.
         let there = self.links.contains_key(&zid) || self.opening.contains_key(&zid);
         assert!(there || !self.contacts.contains(zid), "{zid} is never free again");
     }

@@ -27,7 +27,7 @@ fn control(default_allow: bool, rules: Vec<(bool, &'static str)>) -> AccessContr
         })
         .collect();
     let all = AccessPolicy { rules: (0..rules.len()).collect(), subjects: vec![Links::default()] };
-    AccessControl { default_allow, rules, policies: vec![all] }
+    AccessControl { default_allow, asks: false, rules, policies: vec![all] }
 }
 
 /// Keys of up to three chunks of a small alphabet: all that [`allows`] compares.
@@ -74,7 +74,7 @@ pub fn access(script: &[u8]) {
         relation: RuleMatch::Intersection,
     };
     let all = AccessPolicy { rules: vec![0], subjects: vec![Links::default()] };
-    let control = AccessControl { default_allow: true, rules: vec![rule], policies: vec![all] };
+    let control = AccessControl { default_allow: true, asks: false, rules: vec![rule], policies: vec![all] };
     let policy = Policy { access_control: Some(control), ..Policy::default() };
     allows(&mut interceptor(&policy), &key, &denied);
 }

@@ -1,12 +1,12 @@
 //! Fuzz body of lending: messages of the channel, payloads in sliced form, numbers that a borrower returns, and memory
 //! of Eclipse Zenoh.
 
-use crate::zenoh::{
-    link::{
-        lending::{ChannelMessage, Lender, MAX_LOANS, SegmentState},
-        named::{ChunkHeader, HANDSHAKE_SIZE, HandshakeSegment, HeaderPlace, METADATA_SIZE},
+use crate::{
+    lending::{ChannelMessage, Lender, MAX_LOANS, SegmentState},
+    zenoh::{
+        link::named::{ChunkHeader, HANDSHAKE_SIZE, HandshakeSegment, HeaderPlace, METADATA_SIZE},
+        wire::{NamedDescription, PayloadSlice},
     },
-    wire::{NamedDescription, PayloadSlice},
 };
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,13 +4,14 @@ use crate::{
     Now,
     buf::Reader,
     error::Result,
+    lending::LoanDescription,
     zmtp::{
         link::{
             Handshake, HandshakeStep, Inbound, Security, ZmtpHandshakeConfig, ZmtpRx, ZmtpRxConfig, ZmtpTx,
             ZmtpTxConfig,
         },
         wire::{
-            Command, Error, FrameHead, Greeting, Greeting1, Greeting2, Metadata, Ready, SocketType,
+            Command, Error, FrameHead, Greeting, Greeting1, Greeting2, Loan, Metadata, Ready, SocketType,
             Subscription, TrafficCommand, ZmtpGeneration, curve, plain,
         },
     },
@@ -64,6 +65,11 @@ fn connection(data: &[u8], config: ZmtpHandshakeConfig) {
     }
 }
 
+/// Bytes on loan, fewer than the LOAN of them takes.
+fn borrow(loan: &LoanDescription) -> Option<Bytes> {
+    Some(Bytes::from_static(b"borrowed").slice(..usize::try_from(loan.len).ok().filter(|len| *len <= 8)?))
+}
+
 fn hear(data: &[u8], chunk: usize, config: ZmtpHandshakeConfig) -> (Vec<Inbound>, Option<String>) {
     let now = Now::default();
     let socket = config.socket_type;
@@ -85,7 +91,11 @@ fn hear(data: &[u8], chunk: usize, config: ZmtpHandshakeConfig) -> (Vec<Inbound>
                 Ok(HandshakeStep::Authenticate(_)) => panic!("asked twice"),
                 Ok(HandshakeStep::Done(params)) => {
                     let rx = || ZmtpRx::new(&params, ZmtpRxConfig::default(), now);
-                    link = Some((rx(), ZmtpTx::new(&params, ZmtpTxConfig::default(), now), rx()));
+                    let mut first = rx();
+                    if socket == SocketType::Router {
+                        first.set_borrow(Box::new(borrow));
+                    }
+                    link = Some((first, ZmtpTx::new(&params, ZmtpTxConfig::default(), now), rx()));
                 }
                 Err(error) => return (out, Some(error.to_string())),
             }
@@ -180,6 +190,10 @@ fn body(body: &Bytes) {
     command::<curve::CurveInitiate>(body);
     command::<curve::CurveReady>(body);
     command::<curve::CurveMessage>(body);
+    if let Ok(loan) = Loan::decode(body) {
+        // Integers may be longer on the wire than they have to be.
+        assert_eq!(Loan::decode(&loan.to_frame().slice(2..)), Ok(loan));
+    }
 }
 
 /// Checks that a command has a single encoding, except for the padding of CURVE's HELLO, the length of which

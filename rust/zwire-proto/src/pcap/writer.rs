@@ -26,7 +26,7 @@ impl Default for PcapWriter {
 }
 
 impl PcapWriter {
-    /// A writer whose output begins with the file header.
+    /// A writer; its output begins with the file header.
     #[must_use]
     pub fn new() -> Self {
         let mut out = Vec::new();
@@ -44,7 +44,7 @@ impl PcapWriter {
     pub fn write(&mut self, timestamp: Duration, head: &[u8], body: &[u8]) {
         let len = head.len() + body.len();
         let captured = len.min(SNAPLEN as usize);
-        // Seconds wrap in 2106, as they do for everybody who writes this format.
+        // Seconds wrap in 2106, as in all files of this format.
         let seconds = timestamp.as_secs() as u32;
         let original = u32::try_from(len).unwrap_or(u32::MAX);
         for field in [seconds, timestamp.subsec_nanos(), captured as u32, original] {

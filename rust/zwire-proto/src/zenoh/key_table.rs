@@ -88,6 +88,11 @@ impl<K, N: KeyIndex<K>> KeyTable<K, N> {
         self.keys.len()
     }
 
+    /// The numbers in use, with their keys, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, &K)> {
+        self.keys.iter().map(|(number, key)| (*number, key))
+    }
+
     /// Whether no number is in use.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -10,13 +10,52 @@ use std::sync::{Arc, OnceLock};
 /// On the wire it is one byte string in both cases, and a decoded payload is always one buffer. A
 /// `Payload` dereferences to its contiguous bytes. With several buffers the first access joins them, and
 /// all clones share the result; [`Self::len`] and encoding do not join.
+///
+/// A payload in [`Revocable`] memory is copied by [`Self::secure`] where it leaves for a receiver that does not ask
+/// whether it is valid. Other access never returns bytes that were overwritten: it makes a copy, and zeros if that fails.
 #[derive(Clone)]
 pub struct Payload(Repr);
 
 #[derive(Clone)]
 enum Repr {
     One(Bytes),
-    Many(Arc<Slices>),
+    // One pointer for both: a third variant would make every message larger.
+    Other(Arc<Other>),
+}
+
+enum Other {
+    Many(Slices),
+    Revocable(Lent),
+}
+
+/// Memory of another process, which may take it back at any moment and write other bytes to it.
+pub trait Revocable: Send + Sync {
+    /// Address of the first byte, readable as long as this object exists. The bytes may change.
+    fn start(&self) -> *const u8;
+
+    /// Number of bytes.
+    fn size(&self) -> usize;
+
+    /// Whether the bytes are still those of the payload.
+    fn is_valid(&self) -> bool;
+
+    /// Copies bytes from an offset; false if they were no longer those of the payload after the copy.
+    fn copy_to(&self, offset: usize, to: &mut [u8]) -> bool;
+
+    /// A copy of all bytes; `None` if they were no longer those of the payload after it.
+    fn copy(&self) -> Option<Bytes>;
+
+    /// Counts a message that a receiver does not get, because the memory was taken back.
+    fn note_lost(&self);
+}
+
+/// A payload in revocable memory.
+struct Lent {
+    memory: Box<dyn Revocable>,
+    /// Copy for all receivers that need bytes which stay; `None` if it was taken back.
+    copy: OnceLock<Option<Bytes>>,
+    /// Zeros in its length, see [`Lent::bytes`].
+    blank: OnceLock<Bytes>,
 }
 
 struct Slices {
@@ -35,13 +74,63 @@ impl Payload {
         Self(Repr::One(Bytes::new()))
     }
 
+    /// A payload in memory that another process may take back.
+    #[must_use]
+    pub fn of_revocable(memory: impl Revocable + 'static) -> Self {
+        let lent = Lent { memory: Box::new(memory), copy: OnceLock::new(), blank: OnceLock::new() };
+        Self(Repr::Other(Arc::new(Other::Revocable(lent))))
+    }
+
+    /// The memory of a payload that another process may take back.
+    #[must_use]
+    #[inline]
+    pub fn revocable(&self) -> Option<&dyn Revocable> {
+        self.lent().map(|lent| &*lent.memory)
+    }
+
+    /// The payload in memory that stays: itself, or a copy of revocable memory. `None` if the memory was taken back before.
+    #[must_use]
+    pub fn secured(&self) -> Option<Self> {
+        match self.revocable() {
+            Some(memory) => memory.copy().map(Self::from),
+            None => Some(self.clone()),
+        }
+    }
+
+    /// Becomes [`Self::secured`], with one copy for all clones. False if that is not possible: its message has to be
+    /// dropped, and is counted.
+    #[must_use]
+    pub fn secure(&mut self) -> bool {
+        let Some(lent) = self.lent() else { return true };
+        let Some(copy) = lent.secured().cloned() else {
+            lent.memory.note_lost();
+            return false;
+        };
+        *self = copy.into();
+        true
+    }
+
+    #[inline]
+    fn lent(&self) -> Option<&Lent> {
+        match &self.0 {
+            Repr::One(_) => None,
+            Repr::Other(other) => match &**other {
+                Other::Many(_) => None,
+                Other::Revocable(lent) => Some(lent),
+            },
+        }
+    }
+
     /// Number of bytes.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         match &self.0 {
             Repr::One(bytes) => bytes.len(),
-            Repr::Many(slices) => slices.len,
+            Repr::Other(other) => match &**other {
+                Other::Many(slices) => slices.len,
+                Other::Revocable(lent) => lent.memory.size(),
+            },
         }
     }
 
@@ -58,7 +147,10 @@ impl Payload {
     pub fn parts(&self) -> &[Bytes] {
         match &self.0 {
             Repr::One(bytes) => core::slice::from_ref(bytes),
-            Repr::Many(slices) => &slices.parts,
+            Repr::Other(other) => match &**other {
+                Other::Many(slices) => &slices.parts,
+                Other::Revocable(lent) => core::slice::from_ref(lent.bytes()),
+            },
         }
     }
 
@@ -67,7 +159,7 @@ impl Payload {
     pub fn into_bytes(self) -> Bytes {
         match self.0 {
             Repr::One(bytes) => bytes,
-            Repr::Many(slices) => slices.join().clone(),
+            Repr::Other(other) => other.bytes().clone(),
         }
     }
 
@@ -76,8 +168,31 @@ impl Payload {
     pub(super) fn encode(&self, sink: &mut impl Sink) {
         match &self.0 {
             Repr::One(bytes) => sink.put_shared(bytes),
-            Repr::Many(slices) => slices.parts.iter().for_each(|part| sink.put_shared(part)),
+            Repr::Other(_) => self.parts().iter().for_each(|part| sink.put_shared(part)),
         }
+    }
+}
+
+impl Other {
+    fn bytes(&self) -> &Bytes {
+        match self {
+            Self::Many(slices) => slices.join(),
+            Self::Revocable(lent) => lent.bytes(),
+        }
+    }
+}
+
+impl Lent {
+    fn secured(&self) -> Option<&Bytes> {
+        self.copy.get_or_init(|| self.memory.copy()).as_ref()
+    }
+
+    /// Its bytes for a reader that has not called [`Payload::secure`]. Zeros stand for a payload that was taken back, so
+    /// that not even such a mistake delivers bytes of another payload.
+    #[cold]
+    fn bytes(&self) -> &Bytes {
+        debug_assert!(false, "a payload in revocable memory is secured before it is read");
+        self.secured().unwrap_or_else(|| self.blank.get_or_init(|| vec![0; self.memory.size()].into()))
     }
 }
 
@@ -102,7 +217,7 @@ impl Deref for Payload {
     fn deref(&self) -> &Bytes {
         match &self.0 {
             Repr::One(bytes) => bytes,
-            Repr::Many(slices) => slices.join(),
+            Repr::Other(other) => other.bytes(),
         }
     }
 }
@@ -129,7 +244,10 @@ impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Repr::One(bytes) => bytes.fmt(f),
-            Repr::Many(slices) => f.debug_list().entries(&slices.parts).finish(),
+            Repr::Other(other) => match &**other {
+                Other::Many(slices) => f.debug_list().entries(&slices.parts).finish(),
+                Other::Revocable(lent) => write!(f, "Revocable({} bytes)", lent.memory.size()),
+            },
         }
     }
 }
@@ -200,7 +318,7 @@ impl PayloadParts {
         }
         let Self { parts, len, .. } = self;
         let slices = Slices { parts: parts.into(), len, joined: OnceLock::new() };
-        Payload(Repr::Many(Arc::new(slices)))
+        Payload(Repr::Other(Arc::new(Other::Many(slices))))
     }
 }
 
@@ -258,6 +376,57 @@ mod tests {
         assert_ne!(payload.parts()[0].as_ptr(), payload.as_ptr());
     }
 
+    /// Memory that is taken back.
+    struct Memory(Arc<core::sync::atomic::AtomicBool>, Bytes);
+
+    impl Revocable for Memory {
+        fn start(&self) -> *const u8 {
+            self.1.as_ptr()
+        }
+
+        fn size(&self) -> usize {
+            self.1.len()
+        }
+
+        fn is_valid(&self) -> bool {
+            self.0.load(core::sync::atomic::Ordering::Relaxed)
+        }
+
+        fn copy_to(&self, offset: usize, to: &mut [u8]) -> bool {
+            to.copy_from_slice(&self.1[offset..offset + to.len()]);
+            self.is_valid()
+        }
+
+        fn copy(&self) -> Option<Bytes> {
+            self.is_valid().then(|| Bytes::copy_from_slice(&self.1))
+        }
+
+        fn note_lost(&self) {}
+    }
+
+    #[test]
+    fn revocable_memory_is_copied_once_for_all_clones() {
+        let valid = Arc::new(core::sync::atomic::AtomicBool::new(true));
+        let payload = Payload::of_revocable(Memory(valid.clone(), buffer(100)));
+        let late = Payload::of_revocable(Memory(valid.clone(), buffer(100)));
+        assert_eq!((payload.len(), payload.revocable().unwrap().size()), (100, 100));
+        assert_eq!(format!("{payload:?}"), "Revocable(100 bytes)");
+        let (mut one, mut other, mut gone) = (payload.clone(), payload.clone(), late.clone());
+        assert!(one.secure() && one.revocable().is_none() && one == buffer(100));
+        valid.store(false, core::sync::atomic::Ordering::Relaxed);
+        assert!(other.secure() && other.as_ptr() == one.as_ptr(), "the copy was made in time");
+        assert!(!gone.secure() && gone.len() == 100 && gone.secured().is_none());
+        assert!(one.secure(), "a payload that stays is as it was");
+    }
+
+    /// A reader that forgets to secure a payload is found by tests, and gets no bytes of another payload elsewhere.
+    #[test]
+    #[cfg_attr(debug_assertions, should_panic = "is secured before it is read")]
+    fn revocable_memory_that_is_not_secured_reads_as_zeros_if_it_was_taken_back() {
+        let payload = Payload::of_revocable(Memory(Arc::default(), buffer(100)));
+        assert_eq!(payload, vec![0; 100]);
+    }
+
     #[test]
     fn its_length_and_its_encoding_do_not_join() {
         let payload: Payload = [buffer(LARGE), buffer(LARGE)].into_iter().collect();
@@ -266,8 +435,8 @@ mod tests {
         assert_eq!(payload.len(), segments.len());
         let kept: Vec<_> = segments.into_parts().iter().map(|part| part.as_ptr()).collect();
         assert_eq!(kept, payload.parts().iter().map(|part| part.as_ptr()).collect::<Vec<_>>());
-        let Repr::Many(slices) = &payload.0 else { panic!("{payload:?}") };
-        assert!(slices.joined.get().is_none());
+        let Repr::Other(other) = &payload.0 else { panic!("{payload:?}") };
+        assert!(matches!(&**other, Other::Many(slices) if slices.joined.get().is_none()));
     }
 
     proptest! {

@@ -9,8 +9,8 @@ pub const MAX_STRING: usize = u8::MAX as usize;
 pub const MAX_HEADER_ENTRY: usize = 254;
 
 /// Most groups in a HELLO, and most of one peer. The count of four octets would allow 4 294 967 295.
-/// A peer in this many groups costs 160 KiB, and its HELLO is 1 MiB at most.
-pub const MAX_GROUPS: usize = 4096;
+/// A peer in this many groups costs 640 KiB, and its HELLO is 1 MiB at most. A bridge is in all groups that cross.
+pub const MAX_GROUPS: usize = 16_384;
 
 /// Most headers in a HELLO. Applications set a handful.
 pub const MAX_HEADERS: usize = 1024;

@@ -91,6 +91,11 @@ impl Decoder {
 /// Most keys: each handshake is tried with each of them, which costs some 50 µs.
 const MAX_KEYS: usize = 1024;
 
+represented! { Decoder, |slf| {
+    let size = slf.get().size.map_or_else(|| "unknown many".to_owned(), |size| size.to_string());
+    format!("{} of {size} bytes read", slf.get().position.load(Ordering::Relaxed))
+} }
+
 record_batches! { Decoder, capture::schema() }
 
 impl Decoder {

@@ -148,6 +148,8 @@ pub(crate) struct FrameDecoder {
     inner: Arc<Inner>,
 }
 
+represented! { FrameDecoder, |_slf| "of Zenoh bytes" }
+
 #[pymethods]
 impl FrameDecoder {
     #[new]

@@ -11,6 +11,7 @@ use crate::{
 use core::time::Duration;
 use parking_lot::Mutex;
 use pyo3::{
+    exceptions::PyBaseException,
     prelude::*,
     types::{PyList, PyTuple},
 };
@@ -34,6 +35,9 @@ pub(crate) trait Item: Weigh + Send + 'static {
     fn handed(_item: &Bound<'_, PyAny>) -> Option<Handed> {
         None
     }
+
+    /// Answers the item with an exception of the program, if the item has to be answered.
+    fn failed(_item: &Bound<'_, PyAny>, _error: &Bound<'_, PyBaseException>) {}
 }
 
 /// The interpreter of this process.
@@ -70,42 +74,49 @@ impl Called {
 
     fn call<T: Item>(&self, py: Python<'_>, items: &mut VecDeque<T>, life: &Life) {
         if self.batch.is_some() {
-            let list = items.drain(..).filter_map(|item| self.good(py, item.into_py(py), None, life));
-            let list: Vec<Py<PyAny>> = list.collect();
+            let list = items.drain(..).filter_map(|item| self.good(py, item.into_py(py), life));
+            let list: Vec<Bound<'_, PyAny>> = list.map(|item| item.into_bound(py)).collect();
             if !list.is_empty() && !life.is_cancelled() {
-                let handed: Vec<_> = list.iter().filter_map(|item| T::handed(item.bind(py))).collect();
-                let argument = PyList::new(py, list).map(Bound::into_any);
-                let result = argument.and_then(|list| call_with(&self.callback, list));
-                self.good(py, result, handed, life);
+                let argument = PyList::new(py, &list).map(Bound::into_any);
+                self.pass::<T>(py, &list, argument, life);
             }
             return;
         }
         for item in items.drain(..) {
-            if !life.is_cancelled() {
-                let argument = item.into_py(py).map(|item| item.into_bound(py));
-                let handed = argument.as_ref().ok().and_then(T::handed);
-                let result = argument.and_then(|item| call_with(&self.callback, item));
-                // An invalid item or a raising call does not end the subscription.
-                self.good(py, result, handed, life);
+            if !life.is_cancelled()
+                && let Some(item) = self.good(py, item.into_py(py), life)
+            {
+                let item = item.into_bound(py);
+                self.pass::<T>(py, core::slice::from_ref(&item), Ok(item.clone()), life);
             }
         }
     }
 
-    /// Unwraps a result; an error is counted and reported. The items in `handed` count as returned by the
-    /// callback.
-    fn good<R>(
+    /// Calls the callback. Items that have to be answered get its exception as the answer, and count as returned
+    /// afterwards; an exception does not end the subscription.
+    fn pass<'py, T: Item>(
         &self,
-        py: Python<'_>,
-        result: PyResult<R>,
-        handed: impl IntoIterator<Item = Handed>,
+        py: Python<'py>,
+        items: &[Bound<'py, PyAny>],
+        argument: PyResult<Bound<'py, PyAny>>,
         life: &Life,
-    ) -> Option<R> {
+    ) {
+        let handed: Vec<_> = items.iter().filter_map(T::handed).collect();
+        let result = argument.and_then(|argument| call_with(&self.callback, argument));
+        if let Err(error) = &result {
+            let error = raised(py, error);
+            items.iter().for_each(|item| T::failed(item, &error));
+        }
+        let how = if self.good(py, result, life).is_some() { End::Returned } else { End::Raised };
+        handed.into_iter().for_each(|query| query.back(py, how));
+    }
+
+    /// Unwraps a result; an error is counted and reported.
+    fn good<R>(&self, py: Python<'_>, result: PyResult<R>, life: &Life) -> Option<R> {
         let result = result.map_err(|error| {
             life.count_error();
             self.tell(py, error);
         });
-        let how = if result.is_ok() { End::Returned } else { End::Raised };
-        handed.into_iter().for_each(|query| query.back(py, how));
         result.ok()
     }
 
@@ -114,7 +125,7 @@ impl Called {
             report(py, error, &self.callback);
             return;
         };
-        if let Err(worse) = call_with(on_error, error.value(py).clone().into_any()) {
+        if let Err(worse) = call_with(on_error, raised(py, &error).into_any()) {
             report(py, worse, on_error);
         }
     }
@@ -139,7 +150,7 @@ struct Calls<T: Item> {
 impl<T: Item> Calls<T> {
     fn take_turn(&self, py: Python<'_>) -> Turn {
         let Some(called) = self.called.lock().clone() else { return Turn::Over };
-        let mut items = self.queue.take_many(called.batch.unwrap_or(BATCH), BATCH_BYTES, usize::MAX);
+        let mut items = self.queue.take_singles(called.batch.unwrap_or(BATCH), BATCH_BYTES, usize::MAX);
         called.call(py, &mut items, &self.life);
         self.queue.give_back(items);
         match self.queue.rest() {
@@ -206,6 +217,11 @@ pub(crate) fn wait_for_end(py: Python<'_>) {
         }
         pool.freeze();
     });
+}
+
+/// The exception as Python code sees it: with its traceback.
+fn raised<'py>(py: Python<'py>, error: &PyErr) -> Bound<'py, PyBaseException> {
+    error.clone_ref(py).into_value(py).into_bound(py)
 }
 
 fn call_with(callable: &Py<PyAny>, argument: Bound<'_, PyAny>) -> PyResult<()> {

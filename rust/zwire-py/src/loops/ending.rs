@@ -1,6 +1,10 @@
-//! Calls of Python functions, and threads that are still in such a call when the interpreter ends.
+//! Calls of Python functions, imports, and threads that are still in such a call when the interpreter ends.
 
-use pyo3::{ffi, prelude::*, types::PyTuple};
+use pyo3::{
+    ffi,
+    prelude::*,
+    types::{PyModule, PyTuple},
+};
 use std::{
     sync::OnceLock,
     thread::{self, ThreadId},
@@ -56,6 +60,14 @@ pub(crate) fn call<'py>(
     core::mem::forget(stay);
     // SAFETY: a new reference, or null with an exception set.
     unsafe { Bound::from_owned_ptr_or_err(arguments.py(), result) }
+}
+
+/// Imports a module. May never return while the interpreter ends, see [`Stay`]: the import runs code of Python.
+pub(crate) fn import<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyModule>> {
+    let import = py.import("builtins")?.getattr("__import__")?.unbind();
+    call(&import, &PyTuple::new(py, [name])?)?;
+    // No code runs any more: the module is loaded.
+    py.import(name)
 }
 
 /// Guard that parks a thread when `CPython` ends it in the middle of a callback.

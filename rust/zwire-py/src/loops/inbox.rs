@@ -2,7 +2,10 @@
 
 use crate::{
     errors::OrRaise,
-    loops::waking::{Door, Wakeups},
+    loops::{
+        turn::{is_over, spend},
+        waking::{Door, Wakeups},
+    },
     zenoh::{
         handle::SessionRef,
         handlers::{Handler, Source},
@@ -46,9 +49,17 @@ impl Inbox {
     fn take(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         self.birth.check().or_raise(py)?;
         match self.channel.try_recv(py)? {
-            Ok(item) => Ok(item),
+            Ok(item) => {
+                spend(usize::from(item.is_some()));
+                Ok(item)
+            }
             Err(_) => Err(PyStopAsyncIteration::new_err(())),
         }
+    }
+
+    /// As `take`; None also if other tasks have to run first, see `end_turn`.
+    fn take_in_turn(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        if is_over() { Ok(None) } else { self.take(py) }
     }
 
     /// Counts an exception of a callback fed from here, for `Session.stats`.

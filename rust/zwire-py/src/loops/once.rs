@@ -1,5 +1,6 @@
 //! [`Once`]: cache for values looked up in Python modules.
 
+use crate::loops::ending::import;
 use pyo3::{prelude::*, types::PyType};
 use std::sync::OnceLock;
 
@@ -33,7 +34,7 @@ impl Once<Py<PyType>> {
         module: &str,
         name: &str,
     ) -> PyResult<&Bound<'py, PyType>> {
-        let class = self.get(|| Ok(py.import(module)?.getattr(name)?.cast_into()?.unbind()))?;
+        let class = self.get(|| Ok(import(py, module)?.getattr(name)?.cast_into()?.unbind()))?;
         Ok(class.bind(py))
     }
 }

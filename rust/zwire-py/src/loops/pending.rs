@@ -5,7 +5,7 @@ use crate::{
     errors,
     loops::{
         interrupt,
-        turn::Turn,
+        turn::{Turn, end_turn, spend},
         waking::{Door, Flag, Ready, Wakeups},
     },
     zenoh::{
@@ -131,26 +131,11 @@ impl Pending {
 /// lock only: a forked child never inherits it locked.
 static SPARE: Mutex<Option<(Py<Turn>, Py<PyDict>)>> = Mutex::new(None);
 
-/// Runs a command with a turn. Returns its result, unless it was refused, and the wait that it has left:
+/// Result of a command that had a turn, unless it was refused, and the wait that the command has left:
 /// None if all is done, a `Pending` if the caller should wait for room next, False if nothing was done
 /// because the command would have had to wait first.
-fn in_turn<R>(
-    py: Python<'_>,
-    command: impl FnOnce(&Bound<'_, Turn>, &Bound<'_, PyDict>) -> PyResult<R>,
-) -> PyResult<(Option<R>, Py<PyAny>)> {
-    // One turn and its keywords are kept: most calls allocate neither.
-    let (turn, alone) = match SPARE.lock().take() {
-        Some(spare) => spare,
-        None => {
-            let (turn, alone) = (Py::new(py, Turn::default())?, PyDict::new(py));
-            alone.set_item(intern!(py, "_turn"), &turn)?;
-            (turn, alone.unbind())
-        }
-    };
-    let result = command(turn.bind(py), alone.bind(py));
-    let outcome = turn.get().take();
-    *SPARE.lock() = Some((turn, alone));
-    let Some(outcome) = outcome else { return Ok((Some(result?), py.None())) };
+fn rest<R>(py: Python<'_>, turn: &Turn, result: PyResult<R>) -> PyResult<(Option<R>, Py<PyAny>)> {
+    let Some(outcome) = turn.take() else { return Ok((Some(result?), py.None())) };
     if outcome.refused {
         return Ok((None, false.into_pyobject(py)?.to_owned().into_any().unbind()));
     }
@@ -161,7 +146,7 @@ fn in_turn<R>(
 }
 
 /// Calls `function`, a method that takes a `Turn`, without the wait that its command would make; returns its
-/// result and the wait, see [`in_turn`].
+/// result and the wait, see [`rest`].
 #[pyfunction]
 #[pyo3(signature = (function, *args, **kwargs))]
 pub(crate) fn without_waiting(
@@ -170,16 +155,28 @@ pub(crate) fn without_waiting(
     args: &Bound<'_, PyTuple>,
     kwargs: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<(Option<Py<PyAny>>, Py<PyAny>)> {
-    in_turn(py, |turn, alone| match kwargs {
-        None => function.call(args, Some(alone)).map(Bound::unbind),
-        Some(kwargs) => {
-            kwargs.set_item(intern!(py, "_turn"), turn)?;
-            function.call(args, Some(kwargs)).map(Bound::unbind)
+    // One turn and its keywords are kept: most calls allocate neither.
+    let (turn, alone) = match SPARE.lock().take() {
+        Some(spare) => spare,
+        None => {
+            let (turn, alone) = (Py::new(py, Turn::default())?, PyDict::new(py));
+            alone.set_item(intern!(py, "_turn"), &turn)?;
+            (turn, alone.unbind())
         }
-    })
+    };
+    let result = match kwargs {
+        None => function.call(args, Some(alone.bind(py))).map(Bound::unbind),
+        Some(kwargs) => kwargs
+            .set_item(intern!(py, "_turn"), &turn)
+            .and_then(|()| function.call(args, Some(kwargs)).map(Bound::unbind)),
+    };
+    let rest = rest(py, turn.get(), result);
+    *SPARE.lock() = Some((turn, alone));
+    rest
 }
 
-/// Publishes a value without options, as `without_waiting(by.put, ...)` does, without the cost of its arguments.
+/// Publishes a value without options, as `without_waiting(by.put, ...)` does, without the cost of its arguments. Returns
+/// the wait, or True if other tasks have to run before the next message, see `end_turn`.
 #[pyfunction]
 #[pyo3(signature = (by, payload, key_expr=None))]
 pub(crate) fn begin_put(
@@ -188,16 +185,18 @@ pub(crate) fn begin_put(
     key_expr: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Py<PyAny>> {
     let py = by.py();
-    let done = in_turn(py, |turn, _| match (by.cast::<Publisher>(), key_expr) {
-        (Ok(by), _) => Publisher::put(by, py, payload, None, None, None, None, None, Some(turn)),
-        (_, Some(key)) => {
-            let (none, turn) = (None, Some(turn));
-            let by = by.cast::<Session>()?.get();
-            by.put(py, key, payload, none, None, None, None, none, none, none, None, none, turn)
-        }
+    let turn = Turn::default();
+    let result = match (by.cast::<Publisher>(), key_expr) {
+        (Ok(by), _) => Publisher::put_in_turn(by, py, payload, &turn),
+        (_, Some(key)) => by.cast::<Session>()?.get().put_in_turn(py, key, payload, &turn),
         (Err(error), None) => Err(error.into()),
-    });
-    done.map(|(_, room)| room)
+    };
+    let (_, room) = rest(py, &turn, result)?;
+    spend(1);
+    if room.is_none(py) && end_turn() {
+        return Ok(true.into_pyobject(py)?.to_owned().into_any().unbind());
+    }
+    Ok(room)
 }
 
 /// Ends a call early that waits in another thread.

@@ -1,6 +1,8 @@
-//! [`Call`]: a command that a thread of Python gives to the engine; [`Turn`]: one of an event loop.
+//! [`Call`]: a command that a thread of Python gives to the engine; [`Turn`]: one of an event loop, and the number of
+//! items after which a task of it lets others run.
 
 use crate::loops::interrupt::Interrupt;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use zwire_engine::{Caller, Deferred, Error, Patience};
@@ -10,6 +12,35 @@ use zwire_engine::{Caller, Deferred, Error, Patience};
 #[pyclass(module = "zwire._zwire", frozen)]
 #[derive(Default)]
 pub(crate) struct Turn(Mutex<Outcome>);
+
+/// Items and messages after which a task lets other tasks of its event loop run: one that always finds some, or room
+/// for more, is suspended nowhere else.
+const MOST: usize = 256;
+
+/// Items and messages that are left of [`MOST`]. Loops of several threads share the count: a thread keeps the GIL for
+/// milliseconds, which are many turns, so that each of them sees its end.
+static LEFT: AtomicUsize = AtomicUsize::new(MOST);
+
+/// Counts items or messages of event loops.
+#[pyfunction]
+pub(crate) fn spend(count: usize) {
+    LEFT.store(LEFT.load(Ordering::Relaxed).saturating_sub(count), Ordering::Relaxed);
+}
+
+/// Whether a task has to let other tasks run before its next item or message.
+pub(crate) fn is_over() -> bool {
+    LEFT.load(Ordering::Relaxed) == 0
+}
+
+/// As [`is_over`]; the caller lets other tasks run, and the count begins anew.
+#[pyfunction]
+pub(crate) fn end_turn() -> bool {
+    let over = is_over();
+    if over {
+        LEFT.store(MOST, Ordering::Relaxed);
+    }
+    over
+}
 
 /// Work that the command of a turn has left.
 #[derive(Default)]
@@ -37,8 +68,8 @@ pub(crate) struct Call<'py> {
 }
 
 impl<'py> Call<'py> {
-    pub(crate) fn new(py: Python<'py>, turn: Option<&'py Bound<'py, Turn>>) -> Self {
-        Self { py, interrupt: Interrupt::default(), turn: turn.map(Bound::get) }
+    pub(crate) fn new(py: Python<'py>, turn: Option<&'py Turn>) -> Self {
+        Self { py, interrupt: Interrupt::default(), turn }
     }
 
     /// Raises the error of the command, or the exception that ended its wait.

@@ -1,7 +1,10 @@
 //! Spools: views, appenders, ranges and writers, and the options with which Python opens one for writing.
 
 pub(crate) mod append;
+pub(crate) mod compact;
+pub(crate) mod kafka;
 pub(crate) mod range;
+pub(crate) mod reshard;
 pub(crate) mod view;
 pub(crate) mod writer;
 
@@ -15,7 +18,7 @@ use pyo3::{
     prelude::*,
 };
 use zwire_recorder::Error;
-use zwire_spool::{Durability, Layout, Options as SpoolOptions, Rule, Wanted, layout::table};
+use zwire_spool::{Compression, Durability, Layout, Options as SpoolOptions, Rule, Wanted, layout::table};
 
 impl<R> OrRaise<R> for Result<R, Error> {
     fn or_raise(self, py: Python<'_>) -> PyResult<R> {
@@ -49,7 +52,14 @@ pub(crate) fn read(py: Python<'_>, from: &Options<'_, '_>) -> PyResult<(Wanted, 
         Some("disk") => Durability::Disk,
         Some(other) => return Err(from.wrong("durability", format!("{other:?} is not os or disk"))),
     };
-    let mut options = SpoolOptions { durability, ..SpoolOptions::default() };
+    let compression = match from.take::<String>("compression")? {
+        None => Compression::default(),
+        Some(name) => {
+            let found = Compression::ALL.into_iter().find(|(known, _)| *known == name);
+            found.ok_or_else(|| from.wrong("compression", format!("{name:?} is not none, lz4 or zstd")))?.1
+        }
+    };
+    let mut options = SpoolOptions { durability, compression, ..SpoolOptions::default() };
     from.set("segment_bytes", &mut options.segment_bytes)?;
     options.segment_micros = from.take("segment_seconds")?.map_or(options.segment_micros, |Micros(age)| age);
     let rule = from.take("shard_keys")?.map_or(Rule::Hash, Rule::Keys);

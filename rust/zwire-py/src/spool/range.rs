@@ -1,7 +1,11 @@
 //! Ranges of a spool over a network: the server, and the receiver that makes rows of the answers.
 
 use crate::{
-    arrow::ArrowBatch, columns::checked_names, errors::OrRaise, spool::view::shard, zenoh::zbytes::PyZBytes,
+    arrow::ArrowBatch,
+    columns::checked_names,
+    errors::OrRaise,
+    spool::view::{Wanted, selection, shard},
+    zenoh::zbytes::PyZBytes,
 };
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
@@ -32,6 +36,7 @@ impl SpoolServer {
     }
 
     /// Returns the blocks with the rows of a range, or the first of them with about `max_bytes`.
+    #[pyo3(signature = (shard, start, stop, max_bytes, wanted=None))]
     fn answer(
         &self,
         py: Python<'_>,
@@ -39,8 +44,10 @@ impl SpoolServer {
         start: u64,
         stop: u64,
         max_bytes: u64,
+        wanted: Option<Wanted>,
     ) -> PyResult<SpoolAnswer> {
-        let answer = py.detach(|| self.0.answer(self::shard(shard), start, stop, max_bytes));
+        let selection = selection(py, wanted)?;
+        let answer = py.detach(|| self.0.answer(self::shard(shard), start, stop, max_bytes, selection));
         answer.map(SpoolAnswer).or_raise(py)
     }
 }
@@ -106,15 +113,23 @@ impl SpoolReceiver {
         receiver.map(|receiver| Self(Mutex::new(receiver))).or_raise(py)
     }
 
+    /// Leaves out rows that are not wanted.
+    fn select(&self, py: Python<'_>, wanted: Wanted) -> PyResult<()> {
+        let selected = |selection| py.detach(|| self.0.lock().select(selection)).or_raise(py);
+        selection(py, Some(wanted))?.map_or(Ok(()), selected)
+    }
+
     /// End of the answer that a label belongs to; `None` if it is not a label.
     #[staticmethod]
-    fn until(label: &PyZBytes) -> Option<u64> {
-        Label::decode(&label.0).map(|label| label.until)
+    fn until(py: Python<'_>, label: &PyZBytes) -> PyResult<Option<u64>> {
+        Ok(Label::decode(&label.kept(py)?).map(|label| label.until))
     }
 
     /// Takes a label and its block.
-    fn take(&self, py: Python<'_>, label: &PyZBytes, block: &PyZBytes) {
-        py.detach(|| self.0.lock().take(&label.0, Bytes::clone(&block.0)));
+    fn take(&self, py: Python<'_>, label: &PyZBytes, block: &PyZBytes) -> PyResult<()> {
+        let (label, block) = (label.kept(py)?, block.kept(py)?.into_bytes());
+        py.detach(|| self.0.lock().take(&label, block));
+        Ok(())
     }
 
     /// A completed batch; `None` if more blocks are needed first, or the range is complete.

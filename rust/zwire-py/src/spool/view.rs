@@ -3,7 +3,7 @@
 use crate::{
     arrow::{ArrowBatch, schema_capsule},
     columns::checked_names,
-    errors::OrRaise,
+    errors::{self, OrRaise},
     spool::range::SpoolReceiver,
 };
 use arrow_schema::SchemaRef;
@@ -12,8 +12,8 @@ use pyo3::{
     prelude::*,
     types::{PyCapsule, PyDict, PyIterator},
 };
-use std::{collections::BTreeMap, path::PathBuf};
-use zwire_spool::{BatchLimits, Mark, Rows, Rule, Shard, Spool};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use zwire_spool::{BatchLimits, Mark, Rows, Rule, Selection, Shard, Spool};
 
 /// Offsets by shard, as in Python.
 pub(crate) type Offsets = BTreeMap<u32, u64>;
@@ -23,7 +23,16 @@ pub(crate) fn shard(number: Option<u32>) -> Shard {
     number.map_or(Shard::Gaps, Shard::Data)
 }
 
-/// Reader of a spool directory; takes no lock.
+/// Key expressions, and the times from which on and before which rows were received, as in Python.
+pub(crate) type Wanted = (Option<Vec<String>>, Option<i64>, Option<i64>);
+
+/// The selection of rows; `None` for all of them.
+pub(crate) fn selection(py: Python<'_>, wanted: Option<Wanted>) -> PyResult<Option<Arc<Selection>>> {
+    let (keys, since, until) = wanted.unwrap_or_default();
+    zwire_recorder::selection(keys.as_deref(), since, until).map_err(|error| errors::key_expr(py, &error))
+}
+
+/// Reader of a spool in a directory, or in a store; takes no lock.
 #[pyclass(module = "zwire._zwire", frozen)]
 pub(crate) struct SpoolView(Spool);
 
@@ -32,8 +41,6 @@ attributes! { SpoolView, |this|
     id: String = this.0.meta().id_text();
     /// The name of the table.
     table: &'static str = this.0.meta().layout.table.name;
-    /// Number of shards.
-    shard_count: u32 = this.0.meta().shards;
     /// Key expressions of its shards; `None` if the checksum of the key selects the shard.
     shard_keys: Option<Vec<String>> = match &this.0.meta().rule {
         Rule::Hash => None,
@@ -41,6 +48,8 @@ attributes! { SpoolView, |this|
     };
     /// Time of its creation, in microseconds since 1970.
     created: i64 = this.0.meta().created;
+    /// Address of the store that has segments of the spool; `None` if there is none.
+    tier: Option<&str> = this.0.tier().map(|tier| tier.place());
     /// Columns of the rows.
     columns: Vec<&'static str> =
         this.0.meta().layout.read_columns().iter().map(|column| column.name).collect();
@@ -50,7 +59,30 @@ attributes! { SpoolView, |this|
 impl SpoolView {
     #[new]
     fn new(py: Python<'_>, dir: PathBuf) -> PyResult<Self> {
-        py.detach(|| Spool::open(&dir)).map(Self).or_raise(py)
+        py.detach(|| zwire_recorder::open_spool(&dir)).map(Self).or_raise(py)
+    }
+
+    /// Number of shards.
+    #[getter]
+    fn shard_count(&self, py: Python<'_>) -> PyResult<u32> {
+        py.detach(|| self.0.shard_count()).or_raise(py)
+    }
+
+    /// Ends of all shards at each change of their number, the oldest first.
+    fn changes(&self, py: Python<'_>) -> PyResult<Vec<Offsets>> {
+        let changes = py.detach(|| self.0.changes()).or_raise(py)?;
+        Ok(changes.past.into_iter().map(|past| past.ends).collect())
+    }
+
+    /// Number of shards over which keys are spread, and number of changes of it; `None` if it cannot change.
+    fn spread(&self, py: Python<'_>) -> PyResult<Option<(u32, u32)>> {
+        let changes = py.detach(|| self.0.changes()).or_raise(py)?;
+        Ok((changes.count > 0).then_some((changes.count, changes.generation)))
+    }
+
+    /// First offsets of the segments of a shard; without a shard, of the gap log.
+    fn segments(&self, py: Python<'_>, shard: Option<u32>) -> PyResult<Vec<u64>> {
+        py.detach(|| self.0.segments(self::shard(shard))).or_raise(py)
     }
 
     /// Earliest offset, and the one after the last, of each shard and finally of the gap log.
@@ -71,6 +103,22 @@ impl SpoolView {
         py.detach(|| self.0.marks()).or_raise(py)?.iter().map(dict).collect()
     }
 
+    /// End and octets of each shard in the store, and finally of the gap log; `None` if there is no store.
+    fn tier_ends(&self, py: Python<'_>) -> PyResult<Option<Vec<(u64, u64)>>> {
+        let marks = py.detach(|| self.0.tier_marks()).or_raise(py)?;
+        Ok(marks.map(|marks| marks.iter().map(|mark| (mark.end, mark.bytes)).collect()))
+    }
+
+    /// Spoolers that hold the shards of a spool which several share by them: by shard the number of the claim, and the host.
+    fn holders(&self, py: Python<'_>) -> PyResult<Option<BTreeMap<u32, (u32, String)>>> {
+        py.detach(|| self.0.tier().map_or(Ok(None), |tier| tier.holders())).or_raise(py)
+    }
+
+    /// Spooler that writes a spool which several share: its epoch of the lease, and its host.
+    fn holder(&self, py: Python<'_>) -> PyResult<Option<(u32, String)>> {
+        py.detach(|| self.0.tier().map_or(Ok(None), |tier| tier.holder())).or_raise(py)
+    }
+
     /// First offset of each shard received at or after a time, in microseconds since 1970.
     fn at(&self, py: Python<'_>, time: i64) -> PyResult<Offsets> {
         py.detach(|| self.0.at(time)).or_raise(py)
@@ -81,46 +129,75 @@ impl SpoolView {
         py.detach(|| self.0.received(shard, offset)).or_raise(py)
     }
 
-    /// An end of a range, between both offsets, that respects the limits.
+    /// An end of a range, between both offsets, that respects the limits: rows and octets.
+    #[pyo3(signature = (start, end, limits, wanted=None))]
     fn walk(
         &self,
         py: Python<'_>,
         start: Offsets,
         end: Offsets,
-        max_rows: Option<u64>,
-        max_bytes: Option<u64>,
+        limits: (Option<u64>, Option<u64>),
+        wanted: Option<Wanted>,
     ) -> PyResult<Offsets> {
-        py.detach(|| self.0.walk(&start, &end, max_rows, max_bytes)).or_raise(py)
+        let selection = selection(py, wanted)?;
+        py.detach(|| self.0.walk(&start, &end, limits, selection.as_deref())).or_raise(py)
+    }
+
+    /// Numbers of segments between two offsets that may have wanted rows, and of the others; octets of the former.
+    #[pyo3(signature = (start, end, wanted=None))]
+    fn plan(
+        &self,
+        py: Python<'_>,
+        start: Offsets,
+        end: Offsets,
+        wanted: Option<Wanted>,
+    ) -> PyResult<(u64, u64, u64)> {
+        let selection = selection(py, wanted)?;
+        let plan = py.detach(|| self.0.plan(&start, &end, selection.as_deref())).or_raise(py)?;
+        Ok((plan.segments, plan.skipped, plan.bytes))
     }
 
     /// Splits a range into parts: shard, start, stop and octets of each.
+    #[pyo3(signature = (start, end, parts, wanted=None))]
     fn split(
         &self,
         py: Python<'_>,
         start: Offsets,
         end: Offsets,
         parts: usize,
+        wanted: Option<Wanted>,
     ) -> PyResult<Vec<(u32, u64, u64, u64)>> {
-        let ranges = py.detach(|| self.0.split(&start, &end, parts)).or_raise(py)?;
+        let selection = selection(py, wanted)?;
+        let ranges = py.detach(|| self.0.split(&start, &end, parts, selection.as_deref())).or_raise(py)?;
         Ok(ranges.iter().map(|range| (range.shard, range.start, range.stop, range.bytes)).collect())
     }
 
     /// Reads the rows of a range; without a shard, those of the gap log.
-    // Rows and octets of a batch are passed as a pair: eight arguments would be too many.
+    // Offsets, and rows and octets of a batch, are passed as pairs: eight arguments would be too many.
+    #[pyo3(signature = (shard, range, columns, limits, wanted=None))]
     fn read(
         &self,
         py: Python<'_>,
         shard: Option<u32>,
-        start: u64,
-        stop: u64,
+        range: (u64, u64),
         columns: Option<Vec<String>>,
         limits: (usize, usize),
+        wanted: Option<Wanted>,
     ) -> PyResult<SpoolRows> {
+        let selection = selection(py, wanted)?;
         let limits = BatchLimits { rows: limits.0, bytes: limits.1 };
         let shard = self::shard(shard);
         let names = checked_names(py, self.0.layout(shard).table.rows, columns.as_deref())?;
-        let rows = py.detach(|| self.0.read(shard, start, stop, names.as_deref(), limits)).or_raise(py)?;
-        Ok(SpoolRows { schema: rows.schema(), from: From::Files(Box::new(Mutex::new(Some(rows)))) })
+        let read = || {
+            let rows = self.0.read(shard, range.0, range.1, names.as_deref(), limits)?;
+            match selection {
+                Some(selection) => rows.select(selection),
+                None => Ok(rows),
+            }
+        };
+        let rows = py.detach(read).or_raise(py)?;
+        let (schema, counts) = (rows.schema(), Mutex::new(Some((0, 0))));
+        Ok(SpoolRows { schema, from: From::Files(Box::new(Mutex::new(Some(rows)))), counts })
     }
 
     /// Stores the progress of a reader, with a time in microseconds since 1970.
@@ -148,14 +225,27 @@ enum From {
 pub(crate) struct SpoolRows {
     schema: SchemaRef,
     from: From,
+    /// Numbers of segments that were opened, and passed over.
+    counts: Mutex<Option<(u64, u64)>>,
 }
+
+attributes! { SpoolRows, |this|
+    /// Numbers of the segments opened so far, and of those passed over; `None` of a range server.
+    segments: Option<(u64, u64)> = *this.counts.lock();
+}
+
+represented! { SpoolRows, |slf| {
+    let fields = slf.get().schema.fields();
+    format!("with {}", fields.iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", "))
+} }
 
 #[pymethods]
 impl SpoolRows {
     /// Rows of batches that an iterator makes with this receiver.
     #[staticmethod]
     fn over(receiver: &SpoolReceiver, batches: &Bound<'_, PyIterator>) -> Self {
-        Self { schema: receiver.schema(), from: From::Iterator(batches.clone().unbind()) }
+        let from = From::Iterator(batches.clone().unbind());
+        Self { schema: receiver.schema(), from, counts: Mutex::new(None) }
     }
 
     const fn __iter__(slf: Py<Self>) -> Py<Self> {
@@ -173,6 +263,7 @@ impl SpoolRows {
             let mut place = rows.lock();
             let Some(rows) = place.as_mut() else { return Ok(None) };
             let batch = rows.next_batch();
+            *self.counts.lock() = Some(rows.segments());
             // After an error there are no further batches, and files are not kept open.
             if !matches!(batch, Ok(Some(_))) {
                 *place = None;

@@ -10,7 +10,7 @@ use crate::{
 };
 use pyo3::{prelude::*, types::PyDict};
 use std::{path::PathBuf, time::Duration};
-use zwire_recorder::{Clock, Keeping, Recorder, Settings as Recording};
+use zwire_recorder::{Clock, Keeping, Recorder, Settings as Recording, Turns};
 use zwire_spool::Retention;
 
 /// Longest timeout and linger that Python can give, in seconds: `Duration` panics far beyond it.
@@ -25,7 +25,7 @@ enum Feed<'py> {
 }
 
 /// Seconds of Python as a duration; NaN and negative numbers are zero.
-fn clamped(seconds: f64) -> Duration {
+pub(crate) fn clamped(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds.max(0.0)).map_or(MAX_SECONDS, |time| time.min(MAX_SECONDS))
 }
 
@@ -33,9 +33,22 @@ fn recording(from: &Options<'_, '_>) -> PyResult<Recording> {
     let micros = |name| PyResult::Ok(from.take(name)?.map(|Micros(time)| time));
     let linger = micros("linger")?.unwrap_or(20_000).unsigned_abs();
     let rule = Retention { micros: micros("retention.seconds")?, bytes: from.take("retention.bytes")? };
-    let keeping = Keeping { rule, consumer_micros: micros("retention.consumer_seconds")? };
+    let keeping = Keeping {
+        rule,
+        consumer_micros: micros("retention.consumer_seconds")?,
+        local_bytes: from.take("retention.local_bytes")?,
+        compact_bytes: from.take("retention.compact_bytes")?,
+    };
     let linger = Duration::from_micros(linger).min(MAX_SECONDS);
-    Ok(Recording { linger, keeping, clock: Clock::default() })
+    let shared = match from.take("shared.host")? {
+        Some(host) => {
+            let standby_bytes = from.take("shared.standby_bytes")?.unwrap_or(256 << 20);
+            let spread = from.take("shared.spread")?.unwrap_or(false);
+            Some(Turns { host, standby_bytes, spread })
+        }
+        None => None,
+    };
+    Ok(Recording { linger, keeping, tier: from.take("tier")?, shared, clock: Clock::default() })
 }
 
 /// Writer of network traffic into a spool.
@@ -112,9 +125,18 @@ impl SpoolWriter {
     /// Counters of received items and their outcomes, by name.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = self.0.stats();
+        let tier = stats.tier.as_ref().map(|tier| -> PyResult<_> {
+            Ok(dict! { py; of tier: behind, behind_bytes, bytes, uploaded, merged, orphans, failures, problem })
+        });
+        let lease = stats.lease.as_ref().map(|lease| -> PyResult<_> {
+            Ok(dict! { py; of lease: state, epoch, holder, standby_messages, standby_bytes, standby_dropped,
+                takeovers, shards
+            })
+        });
         Ok(dict! { py;
-            of stats: received, dropped, waiting, waiting_bytes, rows, bytes, lost, duplicates, expired, refused,
-            problem
+            of stats: received, dropped, waiting, waiting_bytes, rows, bytes, raw_bytes, stored_bytes, lost,
+            duplicates, expired, refused, problem;
+            tier = tier.transpose()?, lease = lease.transpose()?
         })
     }
 

@@ -155,6 +155,72 @@ impl RecoveryConfig {
     }
 }
 
+/// Optional arguments of a configuration, in its text.
+fn arguments<const N: usize>(given: [(&str, Option<String>); N]) -> String {
+    let given = given.into_iter().filter_map(|(name, value)| value.map(|value| format!("{name}={value}")));
+    given.collect::<Vec<_>>().join(", ")
+}
+
+/// A truth value as Python writes it.
+fn truth(value: bool) -> String {
+    if value { "True" } else { "False" }.to_owned()
+}
+
+fn seconds(value: Duration) -> String {
+    value.as_secs_f64().to_string()
+}
+
+#[pymethods]
+impl RepliesConfig {
+    fn __repr__(&self) -> String {
+        format!("RepliesConfig({})", arguments([("express", self.express.map(truth))]))
+    }
+}
+
+#[pymethods]
+impl CacheConfig {
+    fn __repr__(&self) -> String {
+        let replies = self.express.map(|express| format!("RepliesConfig(express={})", truth(express)));
+        let given = [("max_samples", Some(self.max_samples.to_string())), ("replies_config", replies)];
+        format!("CacheConfig({})", arguments(given))
+    }
+}
+
+#[pymethods]
+impl MissDetectionConfig {
+    fn __repr__(&self) -> String {
+        let (periodic, sporadic) = match self.0 {
+            Some(HeartbeatMode::Periodic(period)) => (Some(seconds(period)), None),
+            Some(HeartbeatMode::Sporadic(period)) => (None, Some(seconds(period))),
+            None => (None, None),
+        };
+        let given = [("heartbeat", periodic), ("sporadic_heartbeat", sporadic)];
+        format!("MissDetectionConfig({})", arguments(given))
+    }
+}
+
+#[pymethods]
+impl HistoryConfig {
+    fn __repr__(&self) -> String {
+        let given = [
+            ("detect_late_publishers", self.0.late.then(|| truth(true))),
+            ("max_samples", self.0.max_samples.map(|count| count.to_string())),
+            ("max_age", self.0.max_age.map(seconds)),
+        ];
+        format!("HistoryConfig({})", arguments(given))
+    }
+}
+
+#[pymethods]
+impl RecoveryConfig {
+    fn __repr__(&self) -> String {
+        match self.0 {
+            Recovery::Periodic(period) => format!("RecoveryConfig(periodic_queries={})", seconds(period)),
+            Recovery::Heartbeat => "RecoveryConfig(heartbeat=True)".to_owned(),
+        }
+    }
+}
+
 /// Consecutive publications that an advanced subscriber has missed.
 #[pyclass(module = "zwire.zenoh.ext", name = "Miss", frozen, eq, skip_from_py_object)]
 #[derive(Clone, PartialEq, Eq)]

@@ -50,6 +50,15 @@ impl Declared {
         if *self.live.lock() { Ok(()) } else { Err(self.undeclared(py)) }
     }
 
+    /// State of the declaration, as a word.
+    pub(crate) fn state(&self) -> &'static str {
+        match (self.session.0.engine.is_closed(), *self.live.lock()) {
+            (true, _) => "closed",
+            (false, true) => "declared",
+            (false, false) => "undeclared",
+        }
+    }
+
     fn undeclared(&self, py: Python<'_>) -> PyErr {
         if self.session.0.engine.is_closed() {
             return errors::engine(py, &zwire_engine::Error::Closed);
@@ -116,6 +125,8 @@ attributes! { Sender, |this|
 }
 
 context_manager! { Sender, |this, py| this.declared.exit(py) }
+
+represented! { Sender, |slf| format!("{} {}", slf.get().key, slf.get().declared.state()) }
 
 #[pymethods]
 impl Sender {

@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use std::{collections::HashMap, sync::Arc};
 use zwire_engine::{Error, Session as Engine};
 use zwire_proto::zenoh::{KeyExpr, session::EntityId};
+use zwire_storage::StorageManager;
 
 /// Shared reference to a session.
 #[derive(Clone)]
@@ -27,6 +28,21 @@ pub(crate) struct SessionRef {
     pub(crate) callbacks: Arc<Group>,
     /// Function of the program that makes the stamps of messages, in place of the clock.
     pub(crate) stamper: Option<Arc<stamps::Callback>>,
+    /// The storages of the configuration, if it has any.
+    pub(crate) storages: Option<Arc<StorageManager>>,
+}
+
+impl SessionRef {
+    /// Ends the storages of the configuration, so that what they have received is stored. A failure is logged: the
+    /// session closes in any case.
+    pub(crate) fn end_storages(&self) {
+        if let Some(storages) = &self.storages
+            && self.engine.birth().is_here()
+            && let Err(error) = storages.close()
+        {
+            tracing::error!(session = %self.engine.zid(), %error, "a storage closed without its last updates");
+        }
+    }
 }
 
 impl Drop for SessionRef {
@@ -34,7 +50,12 @@ impl Drop for SessionRef {
     /// program run meanwhile.
     fn drop(&mut self) {
         // Not needed in a forked child or after a close; without an interpreter the engine cleans up itself.
-        let _ = Python::try_attach(|py| py.detach(|| self.engine.close()));
+        let _ = Python::try_attach(|py| {
+            py.detach(|| {
+                self.end_storages();
+                self.engine.close()
+            })
+        });
     }
 }
 
@@ -54,7 +75,7 @@ impl Handle {
     pub(crate) fn command<'py, R>(
         &self,
         py: Python<'py>,
-        turn: Option<&'py Bound<'py, Turn>>,
+        turn: Option<&'py Turn>,
         f: impl FnOnce(&Engine, &mut Call<'py>) -> Result<R, Error>,
     ) -> PyResult<R> {
         let mut call = Call::new(py, turn);

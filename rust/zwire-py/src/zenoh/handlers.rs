@@ -15,7 +15,7 @@ use crate::{
 };
 use core::time::Duration;
 use pyo3::{
-    PyTypeInfo,
+    PyTraverseError, PyTypeInfo, PyVisit,
     exceptions::PyValueError,
     prelude::*,
     types::{PyFunction, PyTuple},
@@ -35,6 +35,34 @@ impl DefaultHandler {
         Self
     }
 }
+
+/// Text of a channel as the expression that makes it.
+macro_rules! expression {
+    ($class:ident, |$this:ident| $arguments:expr) => {
+        #[pymethods]
+        impl $class {
+            fn __repr__(&self) -> String {
+                let $this = self;
+                format!("{}({})", stringify!($class), $arguments)
+            }
+        }
+    };
+}
+
+expression! { DefaultHandler, |_this| "" }
+expression! { FifoChannel, |this| this.0 }
+expression! { RingChannel, |this| this.0 }
+expression! { LatestChannel, |this| this.0 }
+expression! { Channel, |this| {
+    let deadline = this.deadline.map(|deadline| format!(", deadline={deadline}")).unwrap_or_default();
+    format!("{}, full='{}'{deadline}", this.capacity, this.full)
+} }
+
+represented! { Callback, |slf| format!("of {}", slf.get().callback.bind(slf.py()).repr()?) }
+represented! { BatchCallback, |slf| {
+    format!("of {}, max_items={}", slf.get().callback.bind(slf.py()).repr()?, slf.get().max_items)
+} }
+represented! { Handler, |slf| format!("{} waiting, {} dropped", slf.get().channel.len(), slf.get().dropped()) }
 
 /// A channel of at most that many items; when it is full, the sender is slowed down.
 #[pyclass(module = "zwire.zenoh.handlers", frozen, generic)]
@@ -344,7 +372,13 @@ impl<T: Item> Source for Arc<Queue<T>> {
     fn try_recv(&self, py: Python<'_>) -> PyResult<Result<Option<Py<PyAny>>, RecvError>> {
         match Queue::try_recv(self) {
             Ok(Some(item)) => item.into_py(py).map(|item| Ok(Some(item))),
-            Ok(None) => Ok(Ok(None)),
+            Ok(None) => {
+                // A loop that polls waits as well.
+                if self.is_of_answers() {
+                    py.detach(|| self.before_waiting());
+                }
+                Ok(Ok(None))
+            }
             Err(error) => Ok(Err(error)),
         }
     }
@@ -391,6 +425,17 @@ pub(crate) struct Handler {
     /// End of the get that fills the channel.
     end: Option<Arc<OnceLock<GetEnd>>>,
     turns: Turns,
+    source: Held,
+}
+
+/// Source of the items of a handler, kept open by the handler.
+enum Held {
+    /// Nothing: the handler of a declaration ends with it.
+    Nothing,
+    /// Session of a get.
+    Session { _asks: Handle },
+    /// Object that a loop iterates over.
+    Object(Py<PyAny>),
 }
 
 /// Records that an item is handed to the program, see [`Item::handed`].
@@ -409,21 +454,24 @@ enum Turns {
 impl Handler {
     pub(crate) fn new<T: Item>(queue: Arc<Queue<T>>) -> Self {
         let turns = if T::IS_ANSWERED { Turns::Loops(T::handed) } else { Turns::None };
-        Self { channel: Arc::new(queue), birth: Birth::here(), session: None, end: None, turns }
+        let (channel, birth) = (Arc::new(queue), Birth::here());
+        Self { channel, birth, session: None, end: None, turns, source: Held::Nothing }
     }
 
-    /// Returns the handler for one loop.
-    pub(crate) fn iter(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        let handler = slf.get();
-        let Turns::Loops(hand) = handler.turns else { return Ok(slf) };
-        let of_loop = Self {
-            channel: handler.channel.clone(),
-            birth: handler.birth,
-            session: handler.session.clone(),
-            end: handler.end.clone(),
-            turns: Turns::Loop(hand, Turn::default()),
+    /// Returns the handler for one loop over the object that it belongs to, which stays declared as long as the loop.
+    pub(crate) fn loop_over(&self, object: &Bound<'_, PyAny>) -> Self {
+        let turns = match self.turns {
+            Turns::Loops(hand) | Turns::Loop(hand, _) => Turns::Loop(hand, Turn::default()),
+            Turns::None => Turns::None,
         };
-        Bound::new(slf.py(), of_loop)
+        Self {
+            channel: self.channel.clone(),
+            birth: self.birth,
+            session: self.session.clone(),
+            end: self.end.clone(),
+            turns,
+            source: Held::Object(object.clone().unbind()),
+        }
     }
 
     /// Ties the handler to the end of a session.
@@ -432,7 +480,8 @@ impl Handler {
     }
 
     pub(crate) fn of_get(replies: &Replies, session: &Handle) -> Self {
-        Self { end: Some(replies.done.clone()), ..Self::new(replies.queue.clone()).of(session) }
+        let source = Held::Session { _asks: session.clone() };
+        Self { end: Some(replies.done.clone()), source, ..Self::new(replies.queue.clone()).of(session) }
     }
 
     /// Error for a failed receive; tells whether the session is closed.
@@ -522,7 +571,15 @@ impl Handler {
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
-        Self::iter(slf)
+        match &slf.get().turns {
+            Turns::Loops(_) => Bound::new(slf.py(), slf.get().loop_over(&slf)),
+            Turns::None | Turns::Loop(..) => Ok(slf),
+        }
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Held::Object(object) = &self.source else { return Ok(()) };
+        visit.call(object)
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {

@@ -18,6 +18,8 @@ use zwire_proto::zenoh::{WhatAmI, ZenohId, session::SampleKind};
 #[pyclass(module = "zwire.zenoh", frozen)]
 pub(crate) struct SessionInfo(pub(crate) Handle);
 
+represented! { SessionInfo, |slf| format!("of session {}", slf.get().0.0.engine.zid()) }
+
 impl SessionInfo {
     fn neighbours(&self, py: Python<'_>, whatami: WhatAmI) -> PyResult<Vec<PyZenohId>> {
         let links = self.0.look(py)?.link_infos();

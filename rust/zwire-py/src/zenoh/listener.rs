@@ -62,6 +62,12 @@ receives! { Listener, "item", |this, py| Source::of(py, &this.handler)? }
 
 context_manager! { Listener, |this, py| this.end(py) }
 
+represented! { Listener, |slf| {
+    let this = slf.get();
+    let live = this.live.load(Ordering::Acquire) && !this.session.0.engine.is_closed();
+    format!("of session {}, {}", this.session.0.engine.zid(), if live { "listening" } else { "ended" })
+} }
+
 #[pymethods]
 impl Listener {
     /// Undeclares the listener. A second call is an error.

@@ -12,18 +12,22 @@ use crate::{
     },
 };
 use pyo3::prelude::*;
+use zwire_proto::zenoh::KeyExpr;
 
 /// Liveliness tokens of this session and of others.
 #[pyclass(module = "zwire.zenoh", frozen)]
 pub(crate) struct Liveliness(pub(crate) Handle);
+
+represented! { Liveliness, |slf| format!("of session {}", slf.get().0.0.engine.zid()) }
 
 #[pymethods]
 impl Liveliness {
     /// Declares a token: the key is alive as long as the token and the session exist.
     fn declare_token(&self, py: Python<'_>, key_expr: &Bound<'_, PyAny>) -> PyResult<LivelinessToken> {
         let key = keyexpr::extract(key_expr)?;
-        let id = self.0.run(py, move |engine, _| engine.declare_token(key))?;
-        Ok(LivelinessToken { declared: Declared::new(self.0.clone(), id, "token") })
+        let declared = key.clone();
+        let id = self.0.run(py, move |engine, _| engine.declare_token(declared))?;
+        Ok(LivelinessToken { declared: Declared::new(self.0.clone(), id, "token"), key })
     }
 
     /// Queries the live tokens; each arrives as the sample of a reply. Never waits, whatever the turn.
@@ -65,7 +69,10 @@ impl Liveliness {
 #[pyclass(module = "zwire.zenoh", frozen, weakref)]
 pub(crate) struct LivelinessToken {
     pub(crate) declared: Declared,
+    key: KeyExpr,
 }
+
+represented! { LivelinessToken, |slf| format!("{} {}", slf.get().key, slf.get().declared.state()) }
 
 context_manager! { LivelinessToken, |this, py| this.declared.exit(py) }
 

@@ -1,6 +1,6 @@
 //! `Loan`: memory for a payload that a program writes in place; `SharedPool` and `ZShm` of `zwire.zenoh.shm`.
 
-use crate::{errors, zenoh::zbytes};
+use crate::{errors, loops::ending::import, zenoh::zbytes};
 use bytes::Bytes;
 use core::{
     ffi::c_int,
@@ -14,6 +14,7 @@ use pyo3::{
     types::{PyBytes, PyMemoryView, PyTuple},
 };
 use zwire_engine::{PayloadBuffer, Session as Engine, SharedPool as Pool};
+use zwire_proto::zenoh::Payload;
 
 /// Memory for one payload: written in place, then sent without a copy by `put(loan)`.
 ///
@@ -64,7 +65,7 @@ impl Loan {
             let len: usize = shape.extract()?;
             return Ok(Self::new(engine.buffer(len).ok_or_else(|| no_memory(len))?, len));
         };
-        let dtype = py.import("numpy")?.getattr("dtype")?.call1((dtype,))?;
+        let dtype = import(py, "numpy")?.getattr("dtype")?.call1((dtype,))?;
         if dtype.getattr("hasobject")?.is_truthy()? {
             return Err(errors::invalid(
                 py,
@@ -136,7 +137,7 @@ impl Loan {
     #[getter]
     fn array<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
-        let numpy = py.import("numpy")?;
+        let numpy = import(py, "numpy")?;
         let dtype =
             this.dtype.as_ref().map_or_else(|| numpy.getattr("uint8"), |dtype| Ok(dtype.bind(py).clone()))?;
         let array = numpy.getattr("frombuffer")?.call1((slf, dtype))?;
@@ -262,19 +263,19 @@ impl SharedPool {
     }
 }
 
-/// A payload in shared memory. It stays valid as long as this object exists.
+/// A payload in shared memory. It stays valid as long as this object exists, unless it is borrowed from eclipse-zenoh.
 #[pyclass(module = "zwire.zenoh.shm", frozen)]
-pub(crate) struct ZShm(pub(crate) Bytes);
+pub(crate) struct ZShm(pub(crate) Payload);
 
 methods! { ZShm, |this|
-    /// Whether the bytes are those that were sent: always.
-    is_valid: bool = true;
+    /// Whether the bytes are those that were sent: false for borrowed memory that its sender has taken back.
+    is_valid: bool = zbytes::is_valid(&this.0);
 }
 
 #[pymethods]
 impl ZShm {
-    fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.0)
+    fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        zbytes::to_bytes(py, &self.0)
     }
 
     fn __str__(&self, py: Python<'_>) -> PyResult<String> {

@@ -1,6 +1,7 @@
 //! Sessions of Zenoh, their declarations and values.
 
 pub(crate) mod advanced;
+pub(crate) mod authoriser;
 pub(crate) mod bodies;
 pub(crate) mod declared;
 pub(crate) mod encoding;

@@ -121,7 +121,7 @@ macro_rules! publisher {
                 ),
                 text_signature = $put
             )]
-            pub(crate) fn put(
+            fn put(
                 slf: &Bound<'_, Self>,
                 py: Python<'_>,
                 payload: &Bound<'_, PyAny>,
@@ -132,11 +132,8 @@ macro_rules! publisher {
                 $($source: Option<&Bound<'_, PyAny>>,)?
                 _turn: Option<&Bound<'_, Turn>>,
             ) -> PyResult<()> {
-                let (default, source) = (slf.get().encoding.clone(), None$(.or($source))?);
-                let engine = &slf.as_super().get().declared.session.0.engine;
-                let copier: Copier<'_> = &|bytes| engine.copy(SharedMessage::Put, bytes);
-                let body = put_body($places.then_some(copier), payload, encoding, default, attachment, timestamp, source)?;
-                Self::publish(slf, py, body, timestamp_instrumentation, _turn)
+                let body = Self::body(slf, payload, encoding, attachment, timestamp, None$(.or($source))?)?;
+                Self::publish(slf, py, body, timestamp_instrumentation, _turn.map(Bound::get))
             }
 
             /// Memory for a payload that is written in place and then sent by `put` without a copy: `loan(nbytes)`,
@@ -168,17 +165,31 @@ macro_rules! publisher {
                 _turn: Option<&Bound<'_, Turn>>,
             ) -> PyResult<()> {
                 let body = del_body(attachment, timestamp, None$(.or($source))?)?;
-                Self::publish(slf, py, body, timestamp_instrumentation, _turn)
+                Self::publish(slf, py, body, timestamp_instrumentation, _turn.map(Bound::get))
             }
         }
 
         impl $class {
+            fn body(
+                slf: &Bound<'_, Self>,
+                payload: &Bound<'_, PyAny>,
+                encoding: Option<&Bound<'_, PyAny>>,
+                attachment: Option<&Bound<'_, PyAny>>,
+                timestamp: Option<&Bound<'_, PyAny>>,
+                source: Option<&Bound<'_, PyAny>>,
+            ) -> PyResult<PushBody> {
+                let engine = &slf.as_super().get().declared.session.0.engine;
+                let copier: Copier<'_> = &|bytes| engine.copy(SharedMessage::Put, bytes);
+                let (copier, default) = ($places.then_some(copier), slf.get().encoding.clone());
+                put_body(copier, payload, encoding, default, attachment, timestamp, source)
+            }
+
             fn publish(
                 slf: &Bound<'_, Self>,
                 py: Python<'_>,
                 body: PushBody,
                 instrumentation: Option<&Bound<'_, PyAny>>,
-                turn: Option<&Bound<'_, Turn>>,
+                turn: Option<&Turn>,
             ) -> PyResult<()> {
                 let declared = &slf.as_super().get().declared;
                 let stamps = stamps::wanted(py, &declared.session, instrumentation)?;
@@ -213,6 +224,19 @@ publisher! {
     "($self, payload, *, encoding=None, attachment=None, timestamp=None, timestamp_instrumentation=None, \
         source_info=None)",
     "($self, *, attachment=None, timestamp=None, timestamp_instrumentation=None, source_info=None)"
+}
+
+impl Publisher {
+    /// Publishes a value without options in a turn of an event loop.
+    pub(crate) fn put_in_turn(
+        slf: &Bound<'_, Self>,
+        py: Python<'_>,
+        payload: &Bound<'_, PyAny>,
+        turn: &Turn,
+    ) -> PyResult<()> {
+        let body = Self::body(slf, payload, None, None, None, None)?;
+        Self::publish(slf, py, body, None, Some(turn))
+    }
 }
 
 /// A publisher that numbers and caches its publications. A context manager; it undeclares itself when it

@@ -71,7 +71,7 @@ impl Querier {
             ..Get::new(slf.as_super().get().key.clone())
         };
         reply::start(py, HandlerArg::parse(py, handler)?, &declared.session, cancellation_token, |handler| {
-            declared.session.command(py, _turn, |engine, call| engine.get(get, handler, call))
+            declared.session.command(py, _turn.map(Bound::get), |engine, call| engine.get(get, handler, call))
         })
     }
 }

@@ -4,6 +4,8 @@ use crate::{
     errors::{self, OrRaise},
     loops::{
         calling::Item,
+        ending::import,
+        once::Once,
         turn::{Call, Turn},
     },
     zenoh::{
@@ -18,9 +20,13 @@ use crate::{
         zbytes::{self, Copier, PyZBytes},
     },
 };
-use pyo3::prelude::*;
+use pyo3::{
+    exceptions::{PyBaseException, PyException},
+    prelude::*,
+    types::{PyDict, PyTuple},
+};
 use std::sync::Arc;
-use zwire_engine::{Query as Engine, runtime::Birth};
+use zwire_engine::{Query as Engine, config::ErrorReply, runtime::Birth};
 use zwire_proto::zenoh::{
     Encoding, KeyExpr, Parameters,
     session::{QueryReply, QueryReplyBody, ReplyError},
@@ -60,6 +66,12 @@ impl Item for Engine {
     fn handed(item: &Bound<'_, PyAny>) -> Option<Handed> {
         item.cast::<Query>().ok().map(|query| Handed::new(&query.get().open))
     }
+
+    fn failed(item: &Bound<'_, PyAny>, error: &Bound<'_, PyBaseException>) {
+        if let Ok(query) = item.cast::<Query>() {
+            query.get().fail(error);
+        }
+    }
 }
 
 /// A query, to be answered any number of times. The asker is told that no more replies come when the
@@ -79,7 +91,44 @@ pub(crate) struct Query {
     birth: Birth,
 }
 
+/// Makes the payload and the encoding of an error reply, in Python.
+fn describe<'py>(
+    py: Python<'py>,
+    error: &Bound<'py, PyBaseException>,
+    traceback: bool,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    static DESCRIBE: Once<Py<PyAny>> = Once::new();
+    let describe = DESCRIBE.get(|| Ok(import(py, "zwire._failure")?.getattr("describe")?.unbind()))?;
+    describe.bind(py).call1((error, traceback))?.extract()
+}
+
 impl Query {
+    /// Payload and encoding of the error reply for an exception of the program. None if the configuration wants no
+    /// reply, if the query is finished, and for what ends a program, such as `SystemExit`.
+    fn failure<'py>(
+        &self,
+        error: &Bound<'py, PyBaseException>,
+    ) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+        let py = error.py();
+        let Ok(query) = self.open.query(py) else { return Ok(None) };
+        let wanted = query.error_reply();
+        if wanted == ErrorReply::Nothing || !error.is_instance_of::<PyException>() {
+            return Ok(None);
+        }
+        describe(py, error, wanted == ErrorReply::Traceback).map(Some)
+    }
+
+    /// Replies with an exception of the program, which the caller reports.
+    fn fail(&self, error: &Bound<'_, PyBaseException>) {
+        let sent = self.failure(error).and_then(|failure| {
+            let Some((payload, encoding)) = failure else { return Ok(()) };
+            self.reply_err(error.py(), &payload, Some(&encoding), None)
+        });
+        if let Err(problem) = sent {
+            tracing::warn!(key = %self.key, %problem, "no error reply for an exception of the program");
+        }
+    }
+
     fn send(
         &self,
         py: Python<'_>,
@@ -95,7 +144,7 @@ impl Query {
             None => None,
         };
         let reply = QueryReply { body, express, stamps };
-        let mut call = Call::new(py, turn);
+        let mut call = Call::new(py, turn.map(Bound::get));
         let result = engine.reply(reply, &mut call);
         call.end(result)?;
         self.open.answered();
@@ -111,7 +160,7 @@ attributes! { Query, |this|
     /// Parameters: the part of the selector after the `?`.
     parameters: PyParameters = PyParameters::of(Parameters::from(this.parameters.clone()));
     /// Value sent with the query.
-    payload: Option<PyZBytes> = this.body.as_ref().map(|body| PyZBytes(body.payload.clone()));
+    payload: Option<PyZBytes> = this.body.as_ref().map(|body| body.payload.clone().into());
     /// Encoding of the value.
     encoding: Option<encoding::PyEncoding> =
         this.body.as_ref().map(|body| encoding::PyEncoding(body.encoding.clone()));
@@ -123,9 +172,27 @@ attributes! { Query, |this|
     timestamp_stack: Option<PyTimestampStack> = stamps::shown(this.stamps.as_ref().map(|(stack, _)| stack));
 }
 
-context_manager! { Query, |this, py| {
-    this.drop(py);
-    Ok(())
+#[pymethods]
+impl Query {
+    const fn __enter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    /// Replies with the exception that ends the block, if one does, and finishes the query.
+    #[pyo3(signature = (*args, **_kwargs))]
+    fn __exit__(&self, py: Python<'_>, args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) {
+        if let Ok(error) = args.get_item(1)
+            && let Ok(error) = error.cast::<PyBaseException>()
+        {
+            self.fail(error);
+        }
+        self.drop(py);
+    }
+}
+
+represented! { Query, |slf| {
+    let state = if slf.get().open.query(slf.py()).is_ok() { "open" } else { "finished" };
+    format!("{} {state}", slf.get().__str__())
 } }
 
 methods! { Query, |this, py|
@@ -219,6 +286,15 @@ impl Query {
         let body = del_body(attachment, timestamp, None)?;
         self.send(py, QueryReplyBody::Sample { key, body }, express, _turn)
     }
+}
+
+/// Payload and encoding of the error reply for an exception of a program in an event loop, or None for no reply.
+#[pyfunction]
+pub(crate) fn failure_of<'py>(
+    query: &Bound<'py, Query>,
+    error: &Bound<'py, PyBaseException>,
+) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+    query.get().failure(error)
 }
 
 /// Ends a query after its callback or loop iteration has returned in an event loop: `returned`, `raised` or

@@ -51,9 +51,10 @@ impl<'py> Source<'py> {
         }
     }
 
-    pub(crate) fn iter(&self) -> PyResult<Py<PyAny>> {
+    /// Returns an iterator, which keeps the object that it iterates over.
+    pub(crate) fn iter(&self, object: &Bound<'py, PyAny>) -> PyResult<Py<PyAny>> {
         match self {
-            Self::Channel(channel) => Ok(Handler::iter(channel.clone())?.into_any().unbind()),
+            Self::Channel(channel) => Ok(Py::new(object.py(), channel.get().loop_over(object))?.into_any()),
             Self::Own(own) => Ok(own.try_iter()?.into_any().unbind()),
         }
     }
@@ -121,6 +122,8 @@ attributes! { Receiver, |this, py|
 receives! { Receiver, "item", |this, py| Source::of(py, &this.handler)? }
 
 context_manager! { Receiver, |this, py| this.declared.exit(py) }
+
+represented! { Receiver, |slf| format!("{} {}", slf.get().key, slf.get().declared.state()) }
 
 #[pymethods]
 impl Receiver {

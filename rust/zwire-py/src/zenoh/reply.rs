@@ -34,7 +34,7 @@ pub(crate) struct ReplyError {
 
 attributes! { ReplyError, |this|
     /// Description of the error, in the format of the encoding.
-    payload: PyZBytes = PyZBytes(this.error.payload.clone());
+    payload: PyZBytes = this.error.payload.clone().into();
     /// Encoding of the payload.
     encoding: PyEncoding = PyEncoding(this.error.encoding.clone());
     /// Time stamps of its way, if the asker wanted them.
@@ -51,9 +51,14 @@ impl ReplyError {
 
     /// Constructor for pickle.
     #[staticmethod]
-    fn _restore(payload: &PyZBytes, encoding: &PyEncoding, stack: Option<stamps::StackParts>) -> Self {
-        let (payload, encoding) = (payload.0.clone(), encoding.0.clone());
-        Self { error: ProtoError { payload, encoding, stamps: None }, stack: stack.map(stamps::of_parts) }
+    fn _restore(
+        py: Python<'_>,
+        payload: &PyZBytes,
+        encoding: &PyEncoding,
+        stack: Option<stamps::StackParts>,
+    ) -> PyResult<Self> {
+        let (payload, encoding) = (payload.kept(py)?, encoding.0.clone());
+        Ok(Self { error: ProtoError { payload, encoding, stamps: None }, stack: stack.map(stamps::of_parts) })
     }
 }
 
@@ -75,6 +80,8 @@ attributes! { Reply, |this, py|
     /// Entity that replied, if it is known.
     replier_id: Option<PyEntityGlobalId> = this.replier;
 }
+
+represented! { Reply, |slf| slf.get().result.bind(slf.py()).repr()? }
 
 pickled! { Reply by _restore, |this, py| (this.result(py), this.replier) }
 
@@ -143,6 +150,8 @@ attributes! { CancellationToken, |this|
     /// Whether `cancel` was called.
     is_cancelled: bool = this.0.lock().cancelled;
 }
+
+represented! { CancellationToken, |slf| if slf.get().is_cancelled() { "cancelled" } else { "not cancelled" } }
 
 #[pymethods]
 impl CancellationToken {

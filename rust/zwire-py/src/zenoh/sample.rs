@@ -12,12 +12,11 @@ use crate::{
         zid::PyEntityGlobalId,
     },
 };
-use bytes::Bytes;
 use core::hash::{Hash, Hasher};
 use pyo3::prelude::*;
 use std::collections::hash_map::DefaultHasher;
 use zwire_proto::zenoh::{
-    Priority, Qos,
+    Payload, Priority, Qos,
     session::{Sample, Stamps},
     wire::{SourceInfo, TsStack},
 };
@@ -71,7 +70,7 @@ pub(crate) struct PySample {
 
 impl PySample {
     fn new(py: Python<'_>, mut sample: Sample) -> PyResult<Self> {
-        let payload = Py::new(py, PyZBytes(core::mem::take(&mut sample.payload)))?;
+        let payload = Py::new(py, PyZBytes::from(core::mem::take(&mut sample.payload)))?;
         // The link is not part of a sample where samples are compared and pickled.
         sample.link = 0;
         Ok(Self { sample, payload })
@@ -87,8 +86,8 @@ impl PySample {
         Self::new(py, sample)
     }
 
-    fn bytes(&self) -> &Bytes {
-        &self.payload.get().0
+    fn bytes(&self, py: Python<'_>) -> PyResult<Payload> {
+        self.payload.get().kept(py)
     }
 }
 
@@ -147,14 +146,14 @@ impl PySample {
         Ok(format!("<Sample {} {kind} {payload} {}>", self.sample.key, self.sample.encoding))
     }
 
-    fn __hash__(&self) -> u64 {
+    fn __hash__(&self, py: Python<'_>) -> PyResult<u64> {
         let mut hasher = DefaultHasher::new();
-        (&self.sample.key, self.bytes(), self.sample.timestamp).hash(&mut hasher);
-        hasher.finish()
+        (&self.sample.key, &*self.bytes(py)?, self.sample.timestamp).hash(&mut hasher);
+        Ok(hasher.finish())
     }
 
-    fn __eq__(&self, other: &Self) -> bool {
-        self.sample == other.sample && self.bytes() == other.bytes()
+    fn __eq__(&self, py: Python<'_>, other: &Self) -> PyResult<bool> {
+        Ok(self.sample == other.sample && self.bytes(py)? == other.bytes(py)?)
     }
 
     /// Constructor for pickle. Older pickles have no stack.
@@ -175,13 +174,15 @@ impl PySample {
         let sample = Sample {
             key: key.0.clone(),
             kind: kind.0,
-            payload: payload.get().0.clone(),
+            payload: payload.get().kept(payload.py())?,
             encoding: encoding.0.clone(),
             timestamp: timestamp::extract_option(timestamp)?,
             qos: Qos(qos),
             reliability: reliability.0,
             source_info: source_info(source)?.map(Box::new),
-            attachment: attachment.map(|attachment| Bytes::clone(&attachment.get().0)),
+            attachment: attachment
+                .map(|attachment| attachment.get().kept(attachment.py()).map(Payload::into_bytes))
+                .transpose()?,
             stamps: stack.map(|stack| Box::new(settled(stamps::of_parts(stack)))),
             link: 0,
         };

@@ -80,6 +80,11 @@ attributes! { Scout, |this, py|
 
 receives! { Scout, "answer", |this, py| Source::of(py, &this.handler)? }
 
+represented! { Scout, |slf| {
+    let queue = slf.get().listing.queue();
+    format!("{}, {} answers waiting", if queue.is_closed() { "ended" } else { "searching" }, queue.len())
+} }
+
 context_manager! { Scout, |this, _py| {
     this.listing.stop();
     Ok(())

@@ -1,12 +1,14 @@
 //! `Session`: opening, declaring, publishing, querying.
 
 use crate::{
+    config::PyConfig,
     errors::{self, OrRaise},
     loops::{
         interrupt::{seconds, waiting},
         turn::Turn,
     },
     zenoh::{
+        authoriser,
         bodies::{self, del_body, locality, put_body, qos, query_body},
         declared::{Declared, Sender},
         encoding, enums,
@@ -23,21 +25,21 @@ use crate::{
         reply, sample, selector, stamps,
         subscriber::Subscriber,
         timestamp::PyTimestamp,
-        zbytes,
+        zbytes::{self, Copier},
         zid::{PyEntityGlobalId, PyZenohId},
     },
 };
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use std::sync::{Arc, Weak};
-use zwire_engine::{Error, LINGER, Session as Engine, SharedMessage, clock};
+use zwire_engine::{AuthorityOptions, Error, LINGER, Session as Engine, SharedMessage, clock};
 use zwire_proto::zenoh::{
-    Encoding, Qos, Reliability,
+    Encoding, Qos, Reliability, WhatAmI,
     session::{
         Barrier, EntityId, Get, Publication, PublisherOptions, QuerierOptions, QueryableOptions,
         SubscriberOptions,
     },
-    wire::QueryTarget,
+    wire::{PushBody, QueryTarget},
 };
 
 /// Sessions that the exit of the interpreter has to close.
@@ -48,10 +50,13 @@ static OPEN: Mutex<Vec<Weak<SessionRef>>> = Mutex::new(Vec::new());
 pub(crate) fn close_all(py: Python<'_>) {
     crate::loops::ending::exit_begins();
     zwire_engine::log::leave();
+    crate::bridge::close_all(py);
     crate::zre::node::stop_all(py);
+    crate::storage::close_all(py);
     let open: Vec<Weak<SessionRef>> = core::mem::take(&mut *OPEN.lock());
     py.detach(|| {
         for session in open.iter().filter_map(Weak::upgrade) {
+            session.end_storages();
             // In a forked child this does nothing.
             let _ = session.engine.close();
         }
@@ -66,23 +71,29 @@ pub(crate) fn close_all(py: Python<'_>) {
 ///
 /// `timestamp_callback` makes the stamps of messages that ask for them (`timestamp_instrumentation`) in
 /// place of the clock: it gets a `TimestampContext` and returns bytes. It is called where a message is
-/// sent and where the program takes one.
+/// sent and where the program takes one. `authoriser` decides about messages which no rule of access control is about,
+/// from the first link on.
 ///
 /// Raises `ConnectError` when no endpoint answers, `ConfigError` when the configuration is inconsistent.
 #[pyfunction]
-#[pyo3(signature = (config=None, *, timestamp_callback=None))]
+#[pyo3(signature = (config=None, *, timestamp_callback=None, authoriser=None))]
 pub(crate) fn open(
     py: Python<'_>,
     config: Option<&Bound<'_, PyAny>>,
     timestamp_callback: Option<&Bound<'_, PyAny>>,
+    authoriser: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Session> {
     crate::log::attach(py)?;
     let config = crate::config::extract_option(config)?;
-    let engine = waiting(py, |interrupted| Engine::open(&config, interrupted))?.or_raise(py)?;
+    let authority = authoriser.map(authoriser::function).transpose()?;
+    let authority = authority.map(|function| (function, AuthorityOptions::default()));
+    let engine =
+        waiting(py, |interrupted| Engine::open_with(&config, authority, interrupted))?.or_raise(py)?;
     let stamper =
         timestamp_callback.map(|callback| stamps::Callback::install(callback, &engine)).transpose()?;
     let (keys, callbacks) = (Mutex::default(), Arc::default());
-    let session = Arc::new(SessionRef { engine, keys, callbacks, stamper });
+    let storages = crate::storage::of_config(py, &config, &engine)?;
+    let session = Arc::new(SessionRef { engine, keys, callbacks, stamper, storages });
     let mut open = OPEN.lock();
     open.retain(|known| known.strong_count() > 0);
     open.push(Arc::downgrade(&session));
@@ -114,8 +125,45 @@ methods! { Session, |this, py|
         this.0.run(py, |engine, _| engine.new_timestamp()).map(PyTimestamp);
     /// The endpoints on which this node listens, as `tcp/address:port`.
     listening: PyResult<Vec<String>> = Ok(this.0.look(py)?.listening());
+    /// The configuration as it is now: some keys may change while the session is open.
+    config: PyResult<PyConfig> = Ok(PyConfig::of(this.0.look(py)?.tree()));
     /// Liveliness tokens of this session and others.
     liveliness: Liveliness = Liveliness(this.0.clone());
+}
+
+impl Session {
+    /// Refuses a client: its rules stay those with which it was opened.
+    fn judges(&self, py: Python<'_>) -> PyResult<()> {
+        match self.0.look(py)?.config().mode {
+            WhatAmI::Client => Err(errors::usage(py, "the authoriser of a client is given to open")),
+            WhatAmI::Router | WhatAmI::Peer => Ok(()),
+        }
+    }
+
+    /// Publishes a value without options in a turn of an event loop.
+    pub(crate) fn put_in_turn(
+        &self,
+        py: Python<'_>,
+        key_expr: &Bound<'_, PyAny>,
+        payload: &Bound<'_, PyAny>,
+        turn: &Turn,
+    ) -> PyResult<()> {
+        let key = keyexpr::extract(key_expr)?;
+        let publication = Publication::new(key, self.body(payload, None, None, None, None)?);
+        self.0.command(py, Some(turn), |engine, call| engine.put(publication, call).map(drop))
+    }
+
+    fn body(
+        &self,
+        payload: &Bound<'_, PyAny>,
+        encoding: Option<&Bound<'_, PyAny>>,
+        attachment: Option<&Bound<'_, PyAny>>,
+        timestamp: Option<&Bound<'_, PyAny>>,
+        source: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<PushBody> {
+        let copier: Copier<'_> = &|bytes| self.0.0.engine.copy(SharedMessage::Put, bytes);
+        put_body(Some(copier), payload, encoding, Encoding::DEFAULT, attachment, timestamp, source)
+    }
 }
 
 #[pymethods]
@@ -137,6 +185,7 @@ impl Session {
         let session = &self.0.0;
         let result = waiting(py, |interrupted| {
             let end = clock::mono().checked_add(timeout);
+            session.end_storages();
             session.engine.close_within(timeout, interrupted)?;
             let left = session.callbacks.finish(end, interrupted);
             if left > 0 {
@@ -171,6 +220,42 @@ impl Session {
     fn flush(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
         let timeout = seconds(timeout)?;
         self.0.run(py, |engine, interrupted| engine.barrier(Barrier::Everything, timeout, interrupted))
+    }
+
+    /// Applies a configuration, as far as an open session can change, without closing links; returns the keys that
+    /// need a restart, with reasons.
+    fn reconfigure(&self, py: Python<'_>, config: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+        let config = crate::config::extract(config)?;
+        self.0.run(py, move |engine, _| engine.reconfigure(&config))
+    }
+
+    /// Sets the function that decides about messages which no rule of access control is about, in place of
+    /// `default_permission`; None takes it away.
+    ///
+    /// Raises:
+    ///     UsageError: The session is a client, whose function `open` takes.
+    #[pyo3(signature = (authoriser, *, deadline=0.1, ttl=10.0, fallback=false))]
+    fn set_authoriser(
+        &self,
+        py: Python<'_>,
+        authoriser: Option<&Bound<'_, PyAny>>,
+        deadline: f64,
+        ttl: f64,
+        fallback: bool,
+    ) -> PyResult<()> {
+        self.judges(py)?;
+        let options = authoriser::options(py, deadline, ttl, fallback)?;
+        let function = authoriser.map(authoriser::function).transpose()?;
+        self.0.run(py, |engine, _| engine.set_authority(function.map(|function| (function, options))))
+    }
+
+    /// Forgets the answers of the authoriser, so that it is asked again.
+    ///
+    /// Raises:
+    ///     UsageError: The session is a client.
+    fn invalidate_authoriser(&self, py: Python<'_>) -> PyResult<()> {
+        self.judges(py)?;
+        self.0.run(py, |engine, _| engine.forget_answers())
     }
 
     /// Statistics by name, and of each link, subscriber and queryable: see `zwire.stats`.
@@ -215,7 +300,7 @@ impl Session {
             express=None, attachment=None, timestamp=None, timestamp_instrumentation=None, \
             allowed_destination=None, source_info=None)"
     )]
-    pub(crate) fn put(
+    fn put(
         &self,
         py: Python<'_>,
         key_expr: &Bound<'_, PyAny>,
@@ -233,21 +318,13 @@ impl Session {
     ) -> PyResult<()> {
         let publication = Publication {
             key: keyexpr::extract(key_expr)?,
-            body: put_body(
-                Some(&|bytes| self.0.0.engine.copy(SharedMessage::Put, bytes)),
-                payload,
-                encoding,
-                Encoding::DEFAULT,
-                attachment,
-                timestamp,
-                source_info,
-            )?,
+            body: self.body(payload, encoding, attachment, timestamp, source_info)?,
             qos: qos(Qos::DEFAULT, congestion_control, priority, express),
             reliability: Reliability::Reliable,
             destination: locality(allowed_destination),
             stamps: stamps::wanted(py, &self.0, timestamp_instrumentation)?,
         };
-        self.0.command(py, _turn, |engine, call| engine.put(publication, call).map(drop))
+        self.0.command(py, _turn.map(Bound::get), |engine, call| engine.put(publication, call).map(drop))
     }
 
     /// Publishes every row of an Arrow record batch, without a Python object per row.
@@ -317,7 +394,7 @@ impl Session {
             destination: locality(allowed_destination),
             stamps: stamps::wanted(py, &self.0, timestamp_instrumentation)?,
         };
-        self.0.command(py, _turn, |engine, call| engine.put(publication, call).map(drop))
+        self.0.command(py, _turn.map(Bound::get), |engine, call| engine.put(publication, call).map(drop))
     }
 
     /// Queries queryables; replies arrive through the handler.
@@ -372,7 +449,7 @@ impl Session {
             ..Get::new(key)
         };
         reply::start(py, HandlerArg::parse(py, handler)?, &self.0, cancellation_token, |handler| {
-            self.0.command(py, _turn, |engine, call| engine.get(get, handler, call))
+            self.0.command(py, _turn.map(Bound::get), |engine, call| engine.get(get, handler, call))
         })
     }
 

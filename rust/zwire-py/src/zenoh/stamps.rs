@@ -194,6 +194,8 @@ impl PyTimestampInstrumentation {
 #[derive(Clone, Copy)]
 pub(crate) struct PyTimestampInstrumentationBuilder(u8);
 
+represented! { PyTimestampInstrumentationBuilder, |slf| format!("conf_flags: {}", slf.get().0) }
+
 impl PyTimestampInstrumentationBuilder {
     const fn with(self, point: Point, enabled: bool) -> Self {
         Self(if enabled { self.0 | point.flag() } else { self.0 & !point.flag() })

@@ -2,7 +2,7 @@
 
 use crate::{
     errors::{self, OrRaise},
-    loops::once::Once,
+    loops::{ending::import, once::Once},
     zenoh::zbytes,
 };
 use core::time::Duration;
@@ -57,7 +57,7 @@ fn timedelta(py: Python<'_>, time: Duration, negative: bool) -> PyResult<Bound<'
 fn epoch(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static EPOCH: Once<Py<PyAny>> = Once::new();
     let epoch = EPOCH.get(|| {
-        let module = py.import("datetime")?;
+        let module = import(py, "datetime")?;
         let utc = module.getattr("timezone")?.getattr("utc")?;
         Ok(module.getattr("datetime")?.call1((1970, 1, 1, 0, 0, 0, 0, utc))?.unbind())
     })?;

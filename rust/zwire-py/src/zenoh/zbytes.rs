@@ -5,7 +5,7 @@ use crate::{
     zenoh::loan::{Loan, ZShm},
 };
 use bytes::Bytes;
-use core::{ffi::c_int, str};
+use core::{ffi::c_int, ops::Range, str};
 use pyo3::{
     buffer::PyUntypedBuffer,
     exceptions::PyTypeError,
@@ -15,7 +15,7 @@ use pyo3::{
     types::{PyByteArray, PyBytes, PyList, PyMemoryView, PySlice, PyString, PyTuple},
 };
 use std::borrow::Cow;
-use zwire_proto::zenoh::{Payload, PayloadParts};
+use zwire_proto::zenoh::{Payload, PayloadParts, Revocable};
 
 /// Size from which on a `bytes` object is kept alive instead of being copied.
 ///
@@ -26,7 +26,8 @@ const SHARE_FROM: usize = 8 * 1024;
 /// Bytes: a payload or an attachment.
 ///
 /// A read-only buffer, so that `memoryview(z)`, `numpy.frombuffer(z, ...)` and `pyarrow.py_buffer(z)`
-/// read it without a copy. It is made of anything that is a buffer, of text (as UTF-8), of a list or
+/// read it without a copy. With `zwire/shared_memory/borrow` it may be memory of eclipse-zenoh, which that process may
+/// take back: `is_valid()` tells, and every copy is checked. It is made of anything that is a buffer, of text (as UTF-8), of a list or
 /// tuple of buffers, or empty. Buffers of a list are joined when they are first read; `put` sends them
 /// without joining. Equal to and hashed like the `bytes` of the same content; slices share its memory.
 ///
@@ -34,7 +35,13 @@ const SHARE_FROM: usize = 8 * 1024;
 ///     TypeError: The argument is neither a buffer nor text nor a list or tuple of buffers.
 #[pyclass(name = "ZBytes", module = "zwire.zenoh", frozen, skip_from_py_object)]
 #[derive(Clone)]
-pub(crate) struct PyZBytes(pub(crate) Payload);
+pub(crate) struct PyZBytes(Payload);
+
+impl From<Payload> for PyZBytes {
+    fn from(payload: Payload) -> Self {
+        Self(payload)
+    }
+}
 
 impl From<Bytes> for PyZBytes {
     fn from(bytes: Bytes) -> Self {
@@ -73,23 +80,29 @@ pub(crate) fn payload(obj: &Bound<'_, PyAny>, name: &str) -> PyResult<Payload> {
     }
 }
 
-/// Copies bytes to where a session sends them from.
+/// Copies bytes to where a session or node sends them from.
 pub(crate) type Copier<'a> = &'a dyn Fn(&[u8]) -> Bytes;
 
 /// Extracts a payload to be sent by a session: as [`payload`], but what has to be copied is copied by `copier`, to the
 /// shared memory of the session where it has readers.
 #[inline]
 pub(crate) fn payload_for(copier: Copier<'_>, obj: &Bound<'_, PyAny>) -> PyResult<Payload> {
-    let of_buffer = |content: Content<'_>| match content {
-        Content::Borrowed(bytes) => copier(bytes).into(),
-        Content::Kept(payload) => payload,
-    };
-    if let Some(sent) = loan(obj)? {
-        return Ok(sent);
-    }
-    let found = if is_buffer(obj) { read(obj, of_buffer)? } else { None };
+    let found = if is_buffer(obj) { buffer_for(copier, obj)? } else { None };
     // Text, lists and errors are the business of `payload`.
     found.map_or_else(|| payload(obj, "payload"), Ok)
+}
+
+/// Payload of a loan or one buffer, to be sent by a session or node whose `copier` copies what has to be; `None` if the
+/// object is neither.
+#[inline]
+pub(crate) fn buffer_for(copier: Copier<'_>, obj: &Bound<'_, PyAny>) -> PyResult<Option<Payload>> {
+    if let Some(sent) = loan(obj)? {
+        return Ok(Some(sent));
+    }
+    read(obj, |content| match content {
+        Content::Borrowed(bytes) => copier(bytes).into(),
+        Content::Kept(payload) => payload,
+    })
 }
 
 /// The payload of a loan, to which nothing is written from now on.
@@ -142,6 +155,14 @@ pub(crate) fn of_buffer(obj: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
     Ok(read(obj, kept)?.map(Payload::into_bytes))
 }
 
+/// Passes the bytes of a buffer to `take`, without a copy of contiguous ones; `None` if the object is not a buffer.
+pub(crate) fn with_bytes<R>(obj: &Bound<'_, PyAny>, take: impl FnOnce(&[u8]) -> R) -> PyResult<Option<R>> {
+    read(obj, |content| match content {
+        Content::Borrowed(bytes) => take(bytes),
+        Content::Kept(payload) => take(&payload.into_bytes()),
+    })
+}
+
 /// Content of a buffer.
 enum Content<'a> {
     /// Has to be copied: it is small, or may change.
@@ -178,10 +199,10 @@ fn read<R>(obj: &Bound<'_, PyAny>, take: impl FnOnce(Content<'_>) -> R) -> PyRes
         return Ok(Some(take(Content::Kept(bytes.into()))));
     }
     if let Ok(zbytes) = obj.cast::<PyZBytes>() {
-        return Ok(Some(take(Content::Kept(zbytes.get().0.clone()))));
+        return Ok(Some(take(Content::Kept(zbytes.get().kept(obj.py())?))));
     }
     if let Ok(shm) = obj.cast::<ZShm>() {
-        return Ok(Some(take(Content::Kept(shm.get().0.clone().into()))));
+        return Ok(Some(take(Content::Kept(kept_payload(obj.py(), &shm.get().0)?))));
     }
     if let Ok(array) = obj.cast::<PyByteArray>() {
         return Ok(Some(take(Content::Kept(Bytes::from(array.to_vec()).into()))));
@@ -208,33 +229,80 @@ fn read<R>(obj: &Bound<'_, PyAny>, take: impl FnOnce(Content<'_>) -> R) -> PyRes
 }
 
 impl PyZBytes {
-    fn text(&self, py: Python<'_>) -> PyResult<Cow<'_, str>> {
-        text(py, &self.0)
+    /// The payload in memory that nothing takes back.
+    pub(crate) fn kept(&self, py: Python<'_>) -> PyResult<Payload> {
+        kept_payload(py, &self.0)
+    }
+
+    fn is_revocable(&self) -> bool {
+        self.0.revocable().is_some()
+    }
+
+    /// Some of the bytes, which must be inside; without a copy, if they stay.
+    fn part(&self, py: Python<'_>, range: Range<usize>) -> PyResult<Bytes> {
+        let Some(memory) = self.0.revocable() else { return Ok(self.0.slice(range)) };
+        let mut part = vec![0; range.len()];
+        if memory.copy_to(range.start, &mut part) {
+            Ok(part.into())
+        } else {
+            Err(errors::stale(py, memory.size()))
+        }
     }
 }
 
-/// Bytes as text. Those of another process are copied first: it could change them after the check.
-pub(crate) fn text<'a>(py: Python<'_>, bytes: &'a Bytes) -> PyResult<Cow<'a, str>> {
-    if !zwire_engine::is_shared(bytes) {
-        let text = str::from_utf8(bytes).map_err(|error| errors::not_utf8(py, bytes, error))?;
-        return Ok(Cow::Borrowed(text));
-    }
-    let text = String::from_utf8(bytes.to_vec());
+/// A payload in memory that nothing takes back: itself, or a copy.
+fn kept_payload(py: Python<'_>, payload: &Payload) -> PyResult<Payload> {
+    payload.secured().ok_or_else(|| errors::stale(py, payload.len()))
+}
+
+/// Whether nothing has taken the payload back.
+pub(crate) fn is_valid(payload: &Payload) -> bool {
+    payload.revocable().is_none_or(Revocable::is_valid)
+}
+
+/// A payload as `bytes`.
+pub(crate) fn to_bytes<'py>(py: Python<'py>, payload: &Payload) -> PyResult<Bound<'py, PyBytes>> {
+    let Some(memory) = payload.revocable() else { return Ok(PyBytes::new(py, payload)) };
+    PyBytes::new_with(py, memory.size(), |to| {
+        if memory.copy_to(0, to) { Ok(()) } else { Err(errors::stale(py, memory.size())) }
+    })
+}
+
+/// A payload as text. Bytes of another process are copied first: it could change them after the check.
+pub(crate) fn text<'a>(py: Python<'_>, payload: &'a Payload) -> PyResult<Cow<'a, str>> {
+    let copy = match payload.revocable() {
+        None if !zwire_engine::is_shared(payload) => {
+            let text = str::from_utf8(payload).map_err(|error| errors::not_utf8(py, payload, error))?;
+            return Ok(Cow::Borrowed(text));
+        }
+        None => payload.to_vec(),
+        Some(memory) => {
+            let mut copy = vec![0; memory.size()];
+            if !memory.copy_to(0, &mut copy) {
+                return Err(errors::stale(py, memory.size()));
+            }
+            copy
+        }
+    };
+    let text = String::from_utf8(copy);
     text.map(Cow::Owned).map_err(|error| errors::not_utf8(py, error.as_bytes(), error.utf8_error()))
 }
 
-pickled! { PyZBytes, |this, py| (PyBytes::new(py, &this.0),) }
+pickled! { PyZBytes, |this, py| (to_bytes(py, &this.0)?,) }
 
 methods! { PyZBytes, |this, py|
     /// A copy as `bytes`.
-    to_bytes: Bound<'py, PyBytes> = PyBytes::new(py, &this.0);
+    to_bytes: PyResult<Bound<'py, PyBytes>> = to_bytes(py, &this.0);
     /// The content as text.
     ///
     /// Raises:
     ///     UnicodeDecodeError: It is not UTF-8.
-    to_string: PyResult<Cow<'_, str>> = this.text(py);
+    to_string: PyResult<Cow<'_, str>> = text(py, &this.0);
+    /// Whether the bytes are those that were sent: false for borrowed memory that its sender has taken back.
+    is_valid: bool = is_valid(&this.0);
     /// The payload as memory that processes share, or None if it is not.
-    as_shm: Option<ZShm> = zwire_engine::is_shared(&this.0).then(|| ZShm((*this.0).clone()));
+    as_shm: Option<ZShm> =
+        (this.is_revocable() || zwire_engine::is_shared(&this.0)).then(|| ZShm(this.0.clone()));
 }
 
 #[pymethods]
@@ -245,20 +313,24 @@ impl PyZBytes {
         bytes.map_or_else(|| Ok(Payload::new()), |bytes| payload(bytes, "bytes")).map(Self)
     }
 
-    fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.0)
+    fn __bytes__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        to_bytes(py, &self.0)
     }
 
     fn __str__(&self, py: Python<'_>) -> PyResult<Cow<'_, str>> {
-        self.text(py)
+        text(py, &self.0)
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         const SHOWN: usize = 64;
-        let shown = PyBytes::new(py, &self.0[..self.0.len().min(SHOWN)]).repr()?;
-        Ok(match self.0.len().checked_sub(SHOWN) {
+        let len = self.0.len();
+        let Ok(head) = self.part(py, 0..len.min(SHOWN)) else {
+            return Ok(format!("<ZBytes of {len} bytes, taken back>"));
+        };
+        let shown = PyBytes::new(py, &head).repr()?;
+        Ok(match len.checked_sub(SHOWN) {
             None | Some(0) => format!("ZBytes({shown})"),
-            Some(_) => format!("<ZBytes of {} bytes: {shown}...>", self.0.len()),
+            Some(_) => format!("<ZBytes of {len} bytes: {shown}...>"),
         })
     }
 
@@ -271,17 +343,17 @@ impl PyZBytes {
     }
 
     fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
-        PyBytes::new(py, &self.0).hash()
+        to_bytes(py, &self.0)?.hash()
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let py = other.py();
         let equal = if let Ok(other) = other.cast::<PyBytes>() {
-            self.0 == *other.as_bytes()
+            self.kept(py)? == *other.as_bytes()
         } else if let Ok(other) = other.cast::<PyString>() {
-            self.0 == *other.to_str()?.as_bytes()
+            self.kept(py)? == *other.to_str()?.as_bytes()
         } else if let Some(other) = of_buffer(other)? {
-            self.0 == other
+            self.kept(py)? == other
         } else {
             return Ok(py.NotImplemented());
         };
@@ -294,23 +366,27 @@ impl PyZBytes {
             let index: isize = index.extract()?;
             let len = self.0.len();
             let at = if index < 0 { index.checked_add_unsigned(len) } else { Some(index) };
-            let byte = at.and_then(|at| usize::try_from(at).ok()).and_then(|at| self.0.get(at));
-            let byte = byte.ok_or_else(|| errors::out_of_range("ZBytes"))?;
+            let at = at.and_then(|at| usize::try_from(at).ok()).filter(|at| *at < len);
+            let at = at.ok_or_else(|| errors::out_of_range("ZBytes"))?;
+            let byte = self.part(py, at..at + 1)?[0];
             return Ok(byte.into_pyobject(py)?.into_any().unbind());
         };
         // A length is at most isize::MAX.
         let range = slice.indices(isize::try_from(self.0.len())?)?;
         let part: Bytes = if range.step == 1 && range.slicelength > 0 {
             let start = usize::try_from(range.start)?;
-            self.0.slice(start..start + range.slicelength)
+            self.part(py, start..start + range.slicelength)?
         } else {
-            let at = |n: usize| range.start + range.step * n as isize;
-            (0..range.slicelength).map(|n| self.0[at(n) as usize]).collect()
+            let (whole, at) = (self.kept(py)?, |n: usize| range.start + range.step * n as isize);
+            (0..range.slicelength).map(|n| whole[at(n) as usize]).collect()
         };
         Ok(Py::new(py, Self::from(part))?.into_any())
     }
 
     fn __iter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        if slf.get().is_revocable() {
+            return Ok(to_bytes(slf.py(), &slf.get().0)?.try_iter()?.into_any());
+        }
         Ok(PyMemoryView::from(slf.as_any())?.try_iter()?.into_any())
     }
 
@@ -325,15 +401,20 @@ impl PyZBytes {
 
     #[allow(unsafe_code, reason = "the buffer protocol is a C interface")]
     unsafe fn __getbuffer__(slf: &Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-        let bytes: &Bytes = &slf.get().0;
-        // SAFETY: the interpreter passes a valid view. The bytes never change or move while `slf`, which the
-        // view keeps alive, exists; the view is marked read-only.
+        let payload = &slf.get().0;
+        let start = match payload.revocable() {
+            None => payload.as_ptr(),
+            Some(memory) if memory.is_valid() => memory.start(),
+            Some(memory) => return Err(errors::stale(slf.py(), memory.size())),
+        };
+        // SAFETY: the interpreter passes a valid view. The bytes never move while `slf`, which the view keeps alive,
+        // exists; the view is marked read-only. Only those of other processes may change.
         let result = unsafe {
             ffi::PyBuffer_FillInfo(
                 view,
                 slf.as_ptr(),
-                bytes.as_ptr().cast_mut().cast(),
-                isize::try_from(bytes.len())?,
+                start.cast_mut().cast(),
+                isize::try_from(payload.len())?,
                 1,
                 flags,
             )

@@ -6,7 +6,7 @@ use zwire_proto::zenoh::ZenohId;
 
 /// Id of a node: a number of up to 128 bits, written in lower-case hexadecimal without leading zeros.
 ///
-/// `bytes(zid)` returns all 16 bytes, the lowest first.
+/// `bytes(zid)` returns its bytes, the lowest first, without zeros at the end.
 ///
 /// Raises:
 ///     InvalidValue: The text is no id.
@@ -26,7 +26,7 @@ impl PyZenohId {
     }
 
     fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.0.to_le_bytes())
+        PyBytes::new(py, &self.0.to_le_bytes()[..self.0.wire_len()])
     }
 }
 

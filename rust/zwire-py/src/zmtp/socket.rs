@@ -189,6 +189,12 @@ attributes! { PySocket, |this, py|
 
 context_manager! { PySocket, |this, py| this.close(py, None) }
 
+represented! { PySocket, |slf| {
+    let this = slf.get();
+    let closed = if this.socket.check().is_err() { ", closed" } else { "" };
+    format!("{} connections, bound to {:?}{closed}", this.socket.connected(), this.socket.endpoints())
+} }
+
 methods! { PySocket, |this, py|
     /// Counters by name.
     stats: PyResult<BTreeMap<&'static str, u64>> = Ok(this.look(py)?.stats());

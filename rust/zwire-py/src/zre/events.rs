@@ -1,9 +1,9 @@
 //! Events of a node: one class for each, with the common attributes in a base class.
 
-use crate::loops::calling::Item;
+use crate::{loops::calling::Item, zenoh::zbytes::PyZBytes};
 use pyo3::{
     prelude::*,
-    types::{IntoPyDict, PyBytes, PyDict, PyList},
+    types::{IntoPyDict, PyBytes, PyDict, PyList, PyMemoryView},
 };
 use zwire_engine::zre::NodeEvent;
 use zwire_proto::zre::node::EventKind;
@@ -67,6 +67,14 @@ impl Event {
         PyList::new(py, frames.iter().map(|frame| PyBytes::new(py, frame)))
     }
 
+    fn views<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let frames = self.0.event.kind.content().unwrap_or_default();
+        let view = |frame: &bytes::Bytes| {
+            PyMemoryView::from(Bound::new(py, PyZBytes::from(frame.clone()))?.as_any())
+        };
+        PyList::new(py, frames.iter().map(view).collect::<PyResult<Vec<_>>>()?)
+    }
+
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let headers = self.0.event.kind.headers().unwrap_or_default();
         headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).into_py_dict(py)
@@ -126,6 +134,9 @@ events! {
     Whisper {
         /// Frames of the message.
         content: PyResult<Bound<'py, PyList>> = Event::content;
+        /// The frames without a copy, read-only. A large one of a peer on this host is in the memory of that peer, which
+        /// gets it back when the view and the event are dropped.
+        views: PyResult<Bound<'py, PyList>> = Event::views;
     }
     /// A message of a peer to a group.
     Shout {
@@ -133,6 +144,9 @@ events! {
         group: String = Event::group;
         /// Frames of the message.
         content: PyResult<Bound<'py, PyList>> = Event::content;
+        /// The frames without a copy, read-only. A large one of a peer on this host is in the memory of that peer, which
+        /// gets it back when the view and the event are dropped.
+        views: PyResult<Bound<'py, PyList>> = Event::views;
     }
     /// Messages of a peer were lost. An EXIT follows, and an ENTER when the peer is connected again.
     MessagesLost {

@@ -139,6 +139,9 @@ pub(crate) struct LogSender(Sender);
 
 context_manager! { LogSender, |this, py| this.close(py, 1.0) }
 
+represented! { LogSender, |_slf| "of ZRE/LOG" }
+represented! { LogCollector, |slf| format!("{}, {} records dropped", slf.get().endpoint(), slf.get().dropped()) }
+
 #[pymethods]
 impl LogSender {
     #[new]

@@ -12,7 +12,7 @@ use crate::{
         enums::PyDelivery,
         handlers::{Handler, check_sync},
         receiver::Source,
-        zbytes,
+        zbytes::{self, Copier},
     },
     zre::settings,
 };
@@ -110,9 +110,13 @@ pub(crate) fn uuid(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Uuid> {
     text.replace('-', "").parse().map_err(|_| errors::invalid(py, format!("{text:?} is no UUID")))
 }
 
-/// Extracts the frames of a message: bytes-like, text, or a sequence of them.
-pub(crate) fn frames(value: &Bound<'_, PyAny>) -> PyResult<Vec<Bytes>> {
-    if let Some(frame) = zbytes::one(value)? {
+/// Extracts the frames of a message: bytes-like, text, or a sequence of them. What has to be copied is copied by `copier`.
+fn frames(copier: Copier<'_>, value: &Bound<'_, PyAny>) -> PyResult<Vec<Bytes>> {
+    let frame = |value: &Bound<'_, PyAny>| match value.cast::<PyString>() {
+        Ok(text) => Ok(Some(Payload::from(copier(text.to_str()?.as_bytes())))),
+        Err(_) => zbytes::buffer_for(copier, value),
+    };
+    if let Some(frame) = frame(value)? {
         return Ok(vec![frame.into_bytes()]);
     }
     let Ok(parts) = value.try_iter() else {
@@ -120,7 +124,7 @@ pub(crate) fn frames(value: &Bound<'_, PyAny>) -> PyResult<Vec<Bytes>> {
     };
     let one = |part: PyResult<Bound<'_, PyAny>>| {
         let part = part?;
-        let frame = zbytes::one(&part)?.map(Payload::into_bytes);
+        let frame = frame(&part)?.map(Payload::into_bytes);
         frame.ok_or_else(|| errors::wrong_type("bytes or str as a frame", &part))
     };
     parts.map(one).collect()
@@ -133,6 +137,10 @@ impl Node {
         f: impl FnOnce(&Engine, &mut dyn FnMut() -> bool) -> Result<R, Error> + Send,
     ) -> PyResult<R> {
         waiting(py, |interrupted| f(&self.engine, interrupted))?.or_raise(py)
+    }
+
+    fn frames(&self, value: &Bound<'_, PyAny>) -> PyResult<Vec<Bytes>> {
+        frames(&|bytes| self.engine.copy(bytes), value)
     }
 
     /// Reads from the machine; the default value before the start and after the end.
@@ -254,7 +262,7 @@ impl Node {
         content: &Bound<'_, PyAny>,
         patience: f64,
     ) -> PyResult<PyDelivery> {
-        let (peer, content) = (uuid(py, peer)?, frames(content)?);
+        let (peer, content) = (uuid(py, peer)?, self.frames(content)?);
         let patience = seconds(Some(patience))?.unwrap_or_default();
         self.run(py, |engine, interrupted| engine.whisper(&peer, content, patience, interrupted))
             .map(PyDelivery)
@@ -281,7 +289,7 @@ impl Node {
         content: &Bound<'_, PyAny>,
         patience: f64,
     ) -> PyResult<Shouted> {
-        let content = frames(content)?;
+        let content = self.frames(content)?;
         let patience = seconds(Some(patience))?.unwrap_or_default();
         let shouted = self.run(py, |engine, interrupted| engine.shout(group, content, patience, interrupted));
         shouted.map(Shouted)
@@ -315,7 +323,7 @@ impl Node {
         }
         let mut chunk = Vec::with_capacity(SEND_CHUNK);
         for content in contents.try_iter()? {
-            chunk.push(frames(&content?)?);
+            chunk.push(self.frames(&content?)?);
             if chunk.len() == SEND_CHUNK {
                 send(core::mem::replace(&mut chunk, Vec::with_capacity(SEND_CHUNK)))?;
             }
@@ -436,7 +444,9 @@ impl Node {
         let stats = self.run(py, |engine, _| engine.stats())?;
         let dict = stats.machine.named().into_py_dict(py)?;
         dict.update(
-            dict! { py; of stats: queue_full, taken_over, takeovers_refused, events_dropped }.as_mapping(),
+            dict! { py; of stats: queue_full, taken_over, takeovers_refused, events_dropped,
+            frames_lent, frames_unlent, frames_borrowed }
+            .as_mapping(),
         )?;
         Ok(dict)
     }

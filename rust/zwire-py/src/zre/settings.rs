@@ -220,6 +220,10 @@ pub(crate) fn read(from: &Options<'_, '_>) -> PyResult<NodeOptions> {
     options.events = options::EVENTS;
     from.set("queue", &mut options.events.messages)?;
     from.set("queue_bytes", &mut options.events.bytes)?;
+    from.set("shared_memory", &mut options.shared_memory.enabled)?;
+    from.set("shared_memory_size", &mut options.shared_memory.pool_size)?;
+    from.set("shared_memory_threshold", &mut options.shared_memory.threshold)?;
+    from.set("shared_memory_users", &mut options.shared_memory.users)?;
     if let Some(word) = from.take::<String>("on_overflow")? {
         options.events.overflow = overflow(&word).ok_or_else(|| {
             from.wrong("on_overflow", format!("expected block, drop_newest or drop_oldest, not {word:?}"))

@@ -6,7 +6,7 @@ use super::{
     transport::{Ends, Transport},
     udp,
 };
-use crate::{config::Target, error::ConnectReason};
+use crate::{config::Target, error::ConnectReason, net::tcp};
 use bytes::{Bytes, BytesMut};
 use getifaddrs::Address;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
@@ -109,7 +109,7 @@ impl Group {
             }
         }
         if let Some(tos) = options.tos {
-            if group.is_ipv6() { mouth.set_tclass_v6(tos.into())? } else { mouth.set_tos_v4(tos.into())? }
+            tcp::set_tos(&mouth, tos, group.is_ipv6())?;
         }
         // Connected to learn which local address the system chooses.
         mouth.connect(&group.into())?;

@@ -22,8 +22,9 @@ use std::{
     collections::VecDeque,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
 };
-use tokio::{io::Interest, net::UdpSocket};
+use tokio::{io::Interest, net::UdpSocket, sync::Notify};
 
 /// Largest batch: 65535 less the headers of UDP and IPv6, as in eclipse-zenoh.
 pub(crate) const MTU: u16 = 65_535 - 8 - 40;
@@ -49,6 +50,28 @@ pub(crate) struct Udp {
     /// Datagrams received before the socket was connected.
     first: Mutex<VecDeque<Bytes>>,
     has_first: AtomicBool,
+    /// Of an accepted peer: where datagrams of others go.
+    early: Option<Arc<Early>>,
+}
+
+/// Datagrams of new peers that reached the socket of another one: while it was made, until it was connected, or in the
+/// moment after, if the system had chosen the socket before.
+#[derive(Default)]
+struct Early {
+    datagrams: Mutex<VecDeque<(SocketAddr, Bytes)>>,
+    some: Notify,
+}
+
+impl Early {
+    fn keep(&self, from: SocketAddr, datagram: &[u8]) {
+        let mut datagrams = self.datagrams.lock();
+        if is_first_word(datagram) && datagrams.len() < MAX_EARLY {
+            // What is longer will not decode.
+            let word = &datagram[..datagram.len().min(FIRST_WORD)];
+            datagrams.push_back((from, Bytes::copy_from_slice(word)));
+            self.some.notify_one();
+        }
+    }
 }
 
 impl Udp {
@@ -73,7 +96,21 @@ impl Udp {
             prefix: Prefix::default(),
             first: Mutex::default(),
             has_first: AtomicBool::new(false),
+            early: None,
         })
+    }
+
+    /// Reads one datagram behind the others; one of another peer goes to the listener. Returns whether it is of this
+    /// peer.
+    fn read_one(&self, buf: &mut BytesMut) -> io::Result<bool> {
+        let Some(early) = &self.early else { return self.socket.try_recv_buf(buf).map(|_| true) };
+        let begin = buf.len();
+        let (_, from) = self.socket.try_recv_buf_from(buf)?;
+        let own = canonical(from) == self.peer;
+        if !own {
+            early.keep(from, &buf[begin..]);
+        }
+        Ok(own)
     }
 }
 
@@ -98,8 +135,9 @@ impl Transport for Udp {
                 buf.reserve(ROOM + 4);
             }
             let at = self.prefix.open(buf);
-            match self.socket.try_recv_buf(buf) {
-                Ok(_) => drop(self.prefix.close(buf, at)),
+            match self.read_one(buf) {
+                Ok(true) => drop(self.prefix.close(buf, at)),
+                Ok(false) => buf.truncate(at),
                 Err(error) => {
                     buf.truncate(at);
                     if is_lost(&error) {
@@ -249,8 +287,7 @@ pub(crate) struct UdpListener {
     local: SocketAddr,
     target: Target,
     link: LinkConfig,
-    /// First datagrams of other peers that reached a new socket in the moment before it was connected.
-    early: Mutex<VecDeque<(SocketAddr, Bytes)>>,
+    early: Arc<Early>,
 }
 
 impl UdpListener {
@@ -268,7 +305,7 @@ impl UdpListener {
             socket,
             target: target.clone(),
             link: link.clone(),
-            early: Mutex::default(),
+            early: Arc::default(),
         })
     }
 
@@ -287,12 +324,15 @@ impl UdpListener {
     }
 
     async fn next(&self) -> io::Result<(SocketAddr, Bytes)> {
-        if let Some(early) = self.early.lock().pop_front() {
-            return Ok(early);
-        }
         let mut buf = [0; FIRST_WORD];
         loop {
-            self.socket.readable().await?;
+            if let Some(early) = self.early.datagrams.lock().pop_front() {
+                return Ok(early);
+            }
+            tokio::select! {
+                readable = self.socket.readable() => readable?,
+                () = self.early.some.notified() => continue,
+            }
             match self.socket.try_recv_from(&mut buf) {
                 // A longer datagram is not INIT, or was truncated and will not decode.
                 Ok((len, peer)) => return Ok((peer, Bytes::copy_from_slice(&buf[..len]))),
@@ -316,14 +356,14 @@ impl UdpListener {
         let mut buf = [0; FIRST_WORD];
         for _ in 0..MAX_EARLY {
             let Ok((len, from)) = socket.recv_from(&mut buf) else { break };
-            let word = Bytes::copy_from_slice(&buf[..len]);
             if from == peer {
-                first.push_back(word);
-            } else if self.early.lock().len() < MAX_EARLY {
-                self.early.lock().push_back((from, word));
+                first.push_back(Bytes::copy_from_slice(&buf[..len]));
+            } else {
+                self.early.keep(from, &buf[..len]);
             }
         }
-        let udp = Udp::new(UdpSocket::from_std(socket)?)?;
+        let mut udp = Udp::new(UdpSocket::from_std(socket)?)?;
+        udp.early = Some(self.early.clone());
         *udp.first.lock() = first;
         udp.has_first.store(true, Ordering::Relaxed);
         Ok(udp)
@@ -357,4 +397,36 @@ fn has_ipv6() -> bool {
     Socket::new(Domain::IPV6, Type::DGRAM, Some(Protocol::UDP))
         .and_then(|socket| socket.bind(&SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0).into()))
         .is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, ConnectRules, LinkOptions};
+
+    /// The system chooses the socket of a datagram a moment before it puts it there: that socket may have another peer by
+    /// then.
+    #[tokio::test]
+    async fn the_first_datagram_of_a_peer_in_the_socket_of_another_one_reaches_the_listener() {
+        let endpoint = "udp/127.0.0.1:0".parse().unwrap();
+        let target = Target { endpoint, options: LinkOptions::default(), rules: ConnectRules::default() };
+        let link = Config::default().resolve().unwrap().link;
+        let listener = UdpListener::bind(&target, &link).await.unwrap();
+        let client = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        client.connect(listener.local()).unwrap();
+        client.send(b"\x01init").unwrap();
+        let mut accepted = listener.accept().await.unwrap();
+        let mut buf = BytesMut::new();
+        assert!(accepted.try_read(&mut buf).unwrap() > 0);
+        // As if the socket had another peer, which this client is not.
+        let peer = core::mem::replace(&mut accepted.peer, listener.local());
+        buf.clear();
+        client.send(b"\x01init again").unwrap();
+        client.send(b"\x05no init").unwrap();
+        accepted.readable().await.unwrap();
+        assert_eq!(accepted.try_read(&mut buf).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        let (from, word) = listener.next().await.unwrap();
+        assert_eq!((from, &word[..]), (peer, &b"\x01init again"[..]));
+        assert!(listener.early.datagrams.lock().is_empty());
+    }
 }

@@ -19,9 +19,18 @@ pub(super) fn end_of_validity<'a>(chain: impl IntoIterator<Item = &'a [u8]>) -> 
 }
 
 /// Common name of the certificate's subject, if it is a string of a usual type.
-pub(super) fn common_name(certificate: &[u8]) -> Option<String> {
+pub fn common_name(certificate: &[u8]) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(certificate).ok()?;
     certificate.subject().iter_common_name().next()?.as_str().ok().map(str::to_owned)
+}
+
+/// Whether the issuer of a certificate is the subject of another, byte for byte, as those that verify compare them.
+pub(super) fn is_issued_by(certificate: &[u8], authority: &[u8]) -> bool {
+    let parse = |der| X509Certificate::from_der(der).map(|(_, certificate)| certificate);
+    match (parse(certificate), parse(authority)) {
+        (Ok(certificate), Ok(authority)) => certificate.issuer().as_raw() == authority.subject().as_raw(),
+        _ => false,
+    }
 }
 
 fn not_after(certificate: &[u8]) -> Option<Duration> {

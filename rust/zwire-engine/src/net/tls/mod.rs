@@ -6,10 +6,12 @@
 mod anonymous;
 mod certificate;
 mod failure;
+pub(crate) mod keygen;
 mod name;
 
 #[cfg(feature = "quic")]
 pub(crate) use anonymous::{anonymous_client, anonymous_server};
+pub use certificate::common_name;
 pub(crate) use certificate::identity;
 
 use crate::{
@@ -34,7 +36,10 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 /// Configuration of an outgoing link. QUIC adds its ALPN names.
-pub(crate) fn client_config(settings: &TlsSettings) -> Result<ClientConfig, TlsSettingsError> {
+///
+/// # Errors
+/// A certificate or key is missing, or cannot be used.
+pub fn client_config(settings: &TlsSettings) -> Result<ClientConfig, TlsSettingsError> {
     let roots = Arc::new(roots(settings)?);
     let provider = provider();
     let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -63,7 +68,10 @@ pub(crate) fn client_config(settings: &TlsSettings) -> Result<ClientConfig, TlsS
 }
 
 /// Configuration of a listener. QUIC adds its ALPN names.
-pub(crate) fn server_config(settings: &TlsSettings) -> Result<ServerConfig, TlsSettingsError> {
+///
+/// # Errors
+/// A certificate or key is missing, or cannot be used.
+pub fn server_config(settings: &TlsSettings) -> Result<ServerConfig, TlsSettingsError> {
     let (chain, key) = own_identity(
         ("listen_certificate", settings.listen_certificate.as_ref()),
         ("listen_private_key", settings.listen_private_key.as_ref()),

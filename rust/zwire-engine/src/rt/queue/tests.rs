@@ -64,6 +64,64 @@ fn taking_some_leaves_the_others() {
     assert_eq!(q.inner.lock().bytes, 0);
 }
 
+/// An item that notes whether others follow.
+impl Weigh for (u32, bool) {
+    fn weight(&self) -> usize {
+        8
+    }
+
+    fn set_followed(&mut self) {
+        self.1 = true;
+    }
+}
+
+#[test]
+fn an_item_notes_that_others_are_taken_with_it_or_wait() {
+    let overflow = Overflow::Hold;
+    let q: Arc<Queue<(u32, bool)>> = Queue::new(Bounds { messages: 10, bytes: 1 << 20, overflow });
+    assert_eq!(q.push_all((0..7).map(|n| (n, false))), Pushed::Stored);
+    assert_eq!(q.try_recv().unwrap(), Some((0, true)));
+    assert_eq!(q.take_many(2, 1 << 20, 100), [(1, true), (2, true)]);
+    assert_eq!(q.take_many(10, 1 << 20, 100), [(3, true), (4, true), (5, true), (6, false)]);
+    q.push((7, false));
+    let mut out = Vec::new();
+    q.push((8, false));
+    q.drain_into(&mut out, 10);
+    assert_eq!(out, [(7, true), (8, false)]);
+}
+
+/// An item with a payload that another process has taken back, or not.
+#[derive(Debug, PartialEq, Eq)]
+struct Lent {
+    valid: bool,
+    secured: bool,
+}
+
+impl Weigh for Lent {
+    fn weight(&self) -> usize {
+        8
+    }
+
+    fn secure(&mut self) -> bool {
+        self.secured = self.valid;
+        self.valid
+    }
+}
+
+#[test]
+fn items_are_secured_if_they_are_taken_together_and_not_one_by_one() {
+    let lent = |valid| Lent { valid, secured: false };
+    let overflow = Overflow::DropNewest;
+    let q = Queue::new(Bounds { messages: 10, bytes: 1 << 20, overflow });
+    let push = || [true, false, true].map(|valid| q.push(lent(valid)).0);
+    push();
+    assert_eq!(q.take_singles(10, 1 << 20, 100), [lent(true), lent(false), lent(true)]);
+    push();
+    assert_eq!(q.try_recv(), Ok(Some(lent(true))));
+    assert_eq!(q.take_many(10, 1 << 20, 100), [Lent { valid: true, secured: true }]);
+    assert!(q.is_empty());
+}
+
 #[test]
 fn a_stalled_consumer_costs_one_deadline() {
     let q = waiting(2, 20);

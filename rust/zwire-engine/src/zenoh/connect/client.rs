@@ -8,7 +8,7 @@ use super::{
 use crate::{
     config::{Budget, ConnectRules, Target},
     error::Error,
-    zenoh::{link::Link, scouting, shared::SessionShared},
+    zenoh::{link::Link, live::Current, scouting, shared::SessionShared},
 };
 use core::time::Duration;
 use std::sync::{Arc, Weak};
@@ -54,7 +54,7 @@ pub(crate) async fn supervise_client(shared: Weak<SessionShared>, link: Option<A
         None => pauses.soon().await,
     }
     if !targets.is_empty() {
-        return keep(shared, &targets, PREFERENCE, pauses, (None, None)).await;
+        return keep(shared, &targets, PREFERENCE, pauses, (None, None), &Current::default()).await;
     }
     loop {
         let Some(strong) = shared.upgrade() else { return };

@@ -2,16 +2,16 @@
 
 use super::dial::{Failures, dial, is_max_links, log};
 use crate::{
-    config::{Budget, ConnectRules, GroupStrategy, Target},
+    config::{Budget, Connect, ConnectRules, GroupStrategy, Target},
     error::ConnectReason,
     net::{io::group_of, race::STAGGER},
     rt::clock,
-    zenoh::{gate::Ticket, link::Link, shared::SessionShared},
+    zenoh::{gate::Ticket, link::Link, live::Current, shared::SessionShared},
 };
 use core::time::Duration;
 use std::sync::Weak;
 use tokio::sync::oneshot;
-use zwire_proto::zenoh::ZenohId;
+use zwire_proto::zenoh::{ZenohId, wire::CloseReason};
 
 /// First pause when an early retry is enough: the link was lost, or the other side has not noticed yet
 /// that the previous one is gone. Doubles up to the configured pause.
@@ -106,8 +106,8 @@ impl Pauses {
 }
 
 /// Groups of targets of a peer or router that are connected to independently of each other.
-pub(crate) fn independent(shared: &SessionShared) -> impl Iterator<Item = Vec<Target>> {
-    shared.config.connect.groups.iter().flat_map(|group| {
+pub(crate) fn independent(connect: &Connect) -> impl Iterator<Item = Vec<Target>> {
+    connect.groups.iter().flat_map(|group| {
         // Multicast groups are joined elsewhere: no node accepts connections at their address.
         let targets: Vec<Target> =
             group.targets.iter().filter(|target| group_of(target).is_none()).cloned().collect();
@@ -120,15 +120,16 @@ pub(crate) fn independent(shared: &SessionShared) -> impl Iterator<Item = Vec<Ta
 }
 
 /// Keeps a session with the node that answers at one of `targets`: for ever once it was up, and within
-/// the budget before. `first` receives the outcome of the first session.
+/// the budget before. `first` receives the outcome of the first session, `current` each link.
 pub(crate) async fn keep_connected(
     shared: Weak<SessionShared>,
     targets: Vec<Target>,
-    ticket: Ticket,
+    ticket: Option<Ticket>,
     first: oneshot::Sender<Result<(), Failures>>,
+    current: Current,
 ) {
     let Some(rules) = targets.first().map(|target| target.rules) else { return };
-    keep(shared, &targets, STAGGER, Pauses::new(rules), (Some(ticket), Some(first))).await;
+    keep(shared, &targets, STAGGER, Pauses::new(rules), (ticket, Some(first)), &current).await;
 }
 
 /// As [`keep_connected`]; without a receiver of the first outcome there is no budget.
@@ -138,6 +139,7 @@ pub(super) async fn keep(
     stagger: Duration,
     mut pauses: Pauses,
     (mut ticket, mut first): (Option<Ticket>, Option<oneshot::Sender<Result<(), Failures>>>),
+    current: &Current,
 ) {
     loop {
         let Some(strong) = shared.upgrade() else { return };
@@ -147,6 +149,11 @@ pub(super) async fn keep(
         match dial(&strong, targets, None, stagger).await {
             Ok(link) => {
                 strong.gate.wait_for(link.params.remote.zid, ticket.take());
+                if !current.set(&link) {
+                    link.finish(CloseReason::GENERIC);
+                    link.close();
+                    return;
+                }
                 drop(strong);
                 tell(&mut first, Ok(()));
                 lost(&link, &mut pauses).await;

@@ -1,35 +1,28 @@
 //! Lending on systems without sealed memory: it is never offered.
 
-use super::{Lend, LendingState, LendingStats, Unread, buffer::PayloadBuffer};
+use super::{Lend, LendingState, Unread};
 use crate::{
-    config::{SharedMemory, SharedMessage},
+    config::SharedMessage,
+    lending::{Lending, Ticket},
     net::io::Io,
     zenoh::{link::Link, shared::SessionShared},
 };
 use bytes::Bytes;
 use core::convert::Infallible;
 use std::sync::Arc;
-use zwire_proto::zenoh::{
-    Payload, Priority,
-    link::{lending::LendingOffer, named::NamedOffer},
-    wire::{NetworkMessage, PushBody},
+use zwire_proto::{
+    lending::LendingOffer,
+    zenoh::{
+        Payload, Priority,
+        link::named::NamedOffer,
+        wire::{NetworkMessage, PushBody},
+    },
 };
-
-pub(crate) struct Lending {
-    pub(crate) stats: LendingStats,
-}
 
 /// Never made.
 pub(crate) struct LinkLending(Infallible);
 
-/// Never made.
-pub(crate) struct Ticket(Infallible);
-
 impl Lending {
-    pub(crate) fn new(_: &SharedMemory, _: bool) -> Arc<Self> {
-        Arc::new(Self { stats: LendingStats::default() })
-    }
-
     pub(crate) fn offer(&self, _: &Io) -> Option<LendingOffer> {
         None
     }
@@ -42,19 +35,9 @@ impl Lending {
         None
     }
 
-    pub(crate) fn is_tight(&self, _: usize) -> bool {
-        false
-    }
-
-    pub(crate) fn wait_room(&self, _: usize) {}
-
     pub(crate) fn place_body(&self, _: SharedMessage, _: &mut PushBody) {}
 
     pub(crate) fn place(&self, _: SharedMessage, _: &mut Payload) {}
-
-    pub(crate) fn buffer(&self, len: usize) -> Option<PayloadBuffer> {
-        PayloadBuffer::private(len)
-    }
 
     pub(crate) fn copy(&self, _: SharedMessage, bytes: &[u8]) -> Bytes {
         Bytes::copy_from_slice(bytes)
@@ -79,12 +62,6 @@ impl LinkLending {
     }
 
     pub(crate) fn take_back(&self, _: &NetworkMessage) {
-        match self.0 {}
-    }
-}
-
-impl Ticket {
-    pub(crate) fn offer(&self) -> LendingOffer {
         match self.0 {}
     }
 }

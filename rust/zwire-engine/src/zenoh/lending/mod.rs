@@ -1,11 +1,10 @@
-//! Lending of payloads in shared memory to neighbours on the same host (`link::lending`).
+//! Lending of payloads in shared memory to neighbours on the same host: what Zenoh adds to [`crate::lending`].
 //!
-//! [`Lending`] belongs to a session: the pool that large payloads are placed in, and the door by which neighbours
-//! connect channels. [`LinkLending`] belongs to a link: the loans of both sides. Neighbours of Eclipse Zenoh have neither
-//! doors nor channels, but files with names (`link::named`).
+//! [`LinkLending`] belongs to a link: the loans of both sides. Neighbours of Eclipse Zenoh have neither doors nor channels,
+//! but files with names (`link::named`).
 
-use crate::zenoh::link::Link;
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::{lending::LendingFailure, zenoh::link::Link};
+use core::sync::atomic::Ordering;
 use zwire_proto::zenoh::{
     Reliability,
     wire::{CloseReason, NetworkMessage},
@@ -14,68 +13,24 @@ use zwire_proto::zenoh::{
 #[cfg(not(target_os = "linux"))]
 mod absent;
 #[cfg(target_os = "linux")]
-mod borrower;
-mod buffer;
-#[cfg(target_os = "linux")]
-mod channel;
-#[cfg(target_os = "linux")]
-mod door;
-#[cfg(target_os = "linux")]
-mod files;
-#[cfg(target_os = "linux")]
-mod lender;
+mod held;
 #[cfg(target_os = "linux")]
 mod link;
 #[cfg(target_os = "linux")]
 mod named;
 #[cfg(target_os = "linux")]
+mod place;
+#[cfg(target_os = "linux")]
 mod reader;
 
-pub use buffer::{PayloadBuffer, SharedPool, is_shared};
-
 #[cfg(not(target_os = "linux"))]
-pub(crate) use absent::{Lending, LinkLending, Ticket, start};
+pub(crate) use absent::{LinkLending, start};
 #[cfg(target_os = "linux")]
-pub(crate) use {
-    door::Ticket,
-    lender::Lending,
-    link::{LinkLending, start},
-};
-
-/// Reason for which a link does not lend although both sides have offered it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LendingFailure {
-    /// The door of the other side is out of reach: another network namespace.
-    Unreachable,
-    /// The process at the other end belongs to another user.
-    User,
-    /// The other side does not answer.
-    TimedOut,
-    /// The system has no memory or no descriptors.
-    System,
-    /// The other side breaks the rules of the channel.
-    Protocol,
-}
-
-impl LendingFailure {
-    /// All reasons.
-    pub const ALL: [Self; 5] = [Self::Unreachable, Self::User, Self::TimedOut, Self::System, Self::Protocol];
-
-    /// Short name of the reason, for programs.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Unreachable => "unreachable",
-            Self::User => "user",
-            Self::TimedOut => "timed_out",
-            Self::System => "system",
-            Self::Protocol => "protocol",
-        }
-    }
-}
+pub(crate) use link::{LinkLending, start};
 
 /// Outcome of lending a message.
 #[allow(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "never made there"))]
 pub(crate) enum Lend {
     /// It has no payload, or a small one.
     Small,
@@ -87,6 +42,7 @@ pub(crate) enum Lend {
 
 /// Reason for which a payload in shared memory cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "never made there"))]
 pub(crate) enum Unread {
     /// It is not on loan any more. The next one may be.
     Stale,
@@ -123,25 +79,6 @@ impl LendingState {
     }
 }
 
-/// Counters of the lending of a session.
-#[derive(Debug, Default)]
-pub(crate) struct LendingStats {
-    /// Payloads that were not placed, because the pool was full.
-    pub(crate) pool_full: AtomicU64,
-    /// Links that could not lend, by [`LendingFailure`].
-    pub(crate) failed: [AtomicU64; LendingFailure::ALL.len()],
-}
-
-impl LendingStats {
-    /// Calls `add` with the name and value of each counter.
-    pub(crate) fn each(&self, mut add: impl FnMut(&str, u64)) {
-        add("lending.pool_full", self.pool_full.load(Ordering::Relaxed));
-        for (failure, count) in LendingFailure::ALL.iter().zip(&self.failed) {
-            add(&format!("lending.failed.{}", failure.word()), count.load(Ordering::Relaxed));
-        }
-    }
-}
-
 impl Link {
     /// State of lending on this link.
     #[must_use]
@@ -154,7 +91,8 @@ impl Link {
         }
     }
 
-    /// Replaces descriptions of loans by the bytes. Messages whose payload cannot be read are removed and counted.
+    /// Replaces descriptions of loans by the bytes, or by memory of a neighbour of Eclipse Zenoh that the session borrows.
+    /// Messages with a payload that cannot be read are removed and counted.
     #[inline]
     pub(crate) fn borrow(&self, messages: &mut Vec<(NetworkMessage, Reliability)>) {
         if self.params.is_lending() && messages.iter().any(|(message, _)| message.is_in_shared_memory()) {

@@ -1,17 +1,17 @@
 //! [`NamedLending`]: shared memory of a link with a neighbour of Eclipse Zenoh, and how both agree on it.
 //!
-//! Payloads of theirs are copied out, and are valid if they still are after the copy. Payloads for them are chunks of a
-//! pool in files with names, with a header for each payload and link: what one link has on loan is known without the
-//! others. No payload is ever taken back by time; when a link ends, what its process may still read is given up.
+//! Payloads of theirs are copied out, and are valid if they still are after the copy; on request they are read where they
+//! are. Payloads for them are chunks of a pool in files with names, with a header for each payload and link: what one link
+//! has on loan is known without the others. No payload is ever taken back by time; when a link ends, what its process may still read is given up.
 
-use super::{
-    Lend, LendingFailure, Unread,
-    files::{NamedLoan, NamedMemory, random_name},
-    lender::{self, Lending, LoanBook, Partner},
-    reader::NamedReader,
-};
+use super::{Lend, Unread, reader::NamedReader};
 use crate::{
     config::SharedMessage,
+    lending::{
+        Lending, LendingFailure,
+        files::{NamedLoan, NamedMemory, random_name},
+        lender::{self, LoanBook, Partner},
+    },
     net::io::Io,
     rt::clock,
     zenoh::{link::Link, shared::SessionShared},
@@ -28,13 +28,15 @@ use std::{
     sync::{Arc, OnceLock, Weak},
 };
 use tokio::sync::Notify;
-use zwire_proto::zenoh::{
-    Payload, Priority,
-    link::{
-        lending::MAX_LOANS,
-        named::{HANDSHAKE_SIZE, HandshakeSegment, HandshakeSegments, NamedOffer, NamedTerms, OwnSegment},
+use zwire_proto::{
+    lending::MAX_LOANS,
+    zenoh::{
+        Payload, Priority,
+        link::named::{
+            HANDSHAKE_SIZE, HandshakeSegment, HandshakeSegments, NamedOffer, NamedTerms, OwnSegment,
+        },
+        wire::{CloseReason, NamedDescription, NetworkMessage, PayloadSlice, ResponseBody},
     },
-    wire::{CloseReason, NamedDescription, NetworkMessage, PayloadSlice, ResponseBody},
 };
 use zwire_shm::{NamedAccess, NamedFile, Place, SegmentError};
 
@@ -234,7 +236,7 @@ impl NamedLending {
     #[inline]
     pub(super) fn lend(&self, message: &NetworkMessage) -> Lend {
         let Some(payload) = message.shareable() else { return Lend::Small };
-        if payload.len() < self.lending.threshold() && !lender::is_explicit(payload) {
+        if payload.len() < self.lending.threshold() && !lender::is_explicit(payload.parts()) {
             return Lend::Small;
         }
         self.lend_large(message, payload)
@@ -278,10 +280,10 @@ impl NamedLending {
 
     /// A copy of the payload in memory with a name, if the settings want one.
     fn copy(&self, message: &NetworkMessage, payload: &Payload) -> Option<Bytes> {
-        if !self.lending.is_implicit(kind_of(message)?) && !lender::is_explicit(payload) {
+        if !self.lending.is_implicit(kind_of(message)?) && !lender::is_explicit(payload.parts()) {
             return None;
         }
-        self.lending.copy_into(&self.lending.named.pool, payload)
+        self.lending.copy_into(&self.lending.named.pool, payload.parts())
     }
 
     /// Whether a payload of that size can be lent, as far as the bounds are concerned.
@@ -365,7 +367,8 @@ pub(super) fn start(
     terms: NamedTerms,
 ) -> Option<Arc<NamedLending>> {
     let lending = &shared.lending;
-    let reader = match NamedReader::new(&terms, shared.config.link.max_message_size) {
+    let config = &shared.config;
+    let reader = match NamedReader::new(&terms, config.link.max_message_size, config.shared_memory.borrow) {
         Ok(reader) => reader,
         Err(error) => {
             tracing::warn!(

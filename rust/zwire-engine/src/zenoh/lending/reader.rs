@@ -1,13 +1,19 @@
-//! [`NamedReader`]: payloads in shared memory of a neighbour of Eclipse Zenoh, copied out.
+//! [`NamedReader`]: payloads in shared memory of a neighbour of Eclipse Zenoh, copied out, or held there.
 
-use super::{Unread, lender::Lending};
-use crate::rt::clock;
+use super::{
+    Unread,
+    held::{Held, Holdings, Reference},
+};
+use crate::{
+    lending::Lending,
+    rt::{clock, runtime::Birth},
+};
 use bytes::Bytes;
 use core::{hash::Hash, time::Duration};
 use parking_lot::Mutex;
 use std::{collections::HashMap, sync::Arc};
 use zwire_proto::zenoh::{
-    Payload, PayloadParts, Priority,
+    Payload, PayloadParts, Priority, Revocable,
     link::named::{ChunkHeader, HANDSHAKE_SIZE, HeaderPlace, METADATA_SIZE, NamedTerms},
     wire::{NamedDescription, PayloadSlice},
 };
@@ -16,8 +22,8 @@ use zwire_shm::{NamedAccess, NamedFile, SegmentError};
 /// Most segments of each kind that are mapped for a link. A router passes on payloads of many processes.
 const MAX_MAPPED: usize = 64;
 
-/// Bytes that are copied between two signs of life to the owner: it counts a reader as gone that gives none for 100 ms.
-const PIECE: usize = 8 << 20;
+/// Smallest payload that is held in the memory of its sender: copying a smaller one costs less than the signs of life for it.
+const HELD_FROM: usize = 16 << 10;
 
 /// Segments of others, by their numbers.
 struct Mapped<K> {
@@ -72,11 +78,14 @@ pub(super) struct NamedReader {
     counters: Option<NamedFile>,
     /// Most bytes of a payload.
     max_len: usize,
+    /// Payloads that are held; `None` if all are copied.
+    holdings: Option<Arc<Holdings>>,
+    birth: Birth,
 }
 
 impl NamedReader {
-    /// `max_len`: the most bytes of a payload.
-    pub(super) fn new(terms: &NamedTerms, max_len: usize) -> Result<Self, SegmentError> {
+    /// `max_len`: the most bytes of a payload; `borrow`: whether payloads are held in the memory of the neighbour.
+    pub(super) fn new(terms: &NamedTerms, max_len: usize, borrow: bool) -> Result<Self, SegmentError> {
         let counters = match terms.counters {
             None => None,
             Some(_) => {
@@ -93,13 +102,15 @@ impl NamedReader {
             data: Mutex::new(Mapped::new(NamedAccess::Read)),
             counters,
             max_len,
+            holdings: borrow.then(Arc::default),
+            birth: Birth::here(),
         })
     }
 
-    /// A copy of the bytes that a payload in sliced form describes.
+    /// The bytes that a payload in sliced form describes: a copy, or, of one slice, the memory of the neighbour.
     pub(super) fn read(
         &self,
-        lending: &Lending,
+        lending: &Arc<Lending>,
         terms: &NamedTerms,
         sliced: &Payload,
         priority: Priority,
@@ -109,13 +120,14 @@ impl NamedReader {
             Unread::Stale
         })?;
         let (mut parts, mut failure) = (Vec::with_capacity(slices.len()), None);
+        let holdings = self.holdings.as_ref().filter(|_| slices.len() == 1);
         let mut room = self.max_len;
         // All are looked at: the neighbour counts each.
         for slice in slices {
             let part = match slice {
-                PayloadSlice::Raw(bytes) => Ok(bytes),
+                PayloadSlice::Raw(bytes) => Ok(bytes.into()),
                 PayloadSlice::Foreign(description) => {
-                    let part = self.copy(lending, &description, &mut room);
+                    let part = self.take(lending, &description, &mut room, holdings);
                     if let (Some(counters), Some(at)) = (&self.counters, terms.counter_offset(priority))
                         && counters.is_whole_and_named().0
                     {
@@ -134,17 +146,24 @@ impl NamedReader {
         }
         match (failure, parts.pop()) {
             (Some(failure), _) => Err(failure),
-            (None, Some(part)) if parts.is_empty() => Ok(part.into()),
+            (None, Some(part)) if parts.is_empty() => Ok(part),
             (None, last) => {
                 let mut whole = PayloadParts::default();
-                parts.into_iter().chain(last).for_each(|part| whole.push(part));
+                parts.into_iter().chain(last).for_each(|part| whole.push(part.into_bytes()));
                 Ok(whole.finish())
             }
         }
     }
 
-    /// The bytes of a slice, of which `room` is left for the others of the payload.
-    fn copy(&self, lending: &Lending, description: &Bytes, room: &mut usize) -> Result<Bytes, Unread> {
+    /// The bytes of a slice, of which `room` is left for the others of the payload. With `holdings` they may stay where they
+    /// are.
+    fn take(
+        &self,
+        lending: &Arc<Lending>,
+        description: &Bytes,
+        room: &mut usize,
+        holdings: Option<&Arc<Holdings>>,
+    ) -> Result<Payload, Unread> {
         let description = NamedDescription::decode(description).map_err(|error| {
             tracing::debug!(%error, "a description of shared memory is not of a release from 1.2.3 on");
             Unread::Unusable
@@ -155,57 +174,41 @@ impl NamedReader {
             tracing::debug!(size = table.size(), "a metadata segment of a peer has an unknown layout");
             return Err(Unread::Unusable);
         }
-        let (at, bit) = place.watchdog();
-        // Before all else: from now on its owner knows that it has a reader.
-        table.set_bits(at, bit);
+        // Before all else, and given back in any case.
+        let reference = Reference::new(table.clone(), place, description.generation, self.birth);
         let header = ChunkHeader {
             protocol: table.load_u32(place.protocol()),
             segment: table.load_u32(place.segment()),
             offset: table.load_u32(place.offset()),
             length: table.load_u64(place.length()),
         };
-        let is_ours = || table.load_u32(place.generation()) == description.generation;
-        let is_valid = || table.load_u8(place.invalidated()) == 0 && is_ours();
         let left = usize::try_from(description.len).ok().and_then(|len| room.checked_sub(len));
-        let copied = if left.is_none() {
+        *room = left.unwrap_or(0);
+        if left.is_none() {
             tracing::debug!(
                 len = description.len,
                 "a payload in shared memory exceeds `transport/link/rx/max_message_size`"
             );
-            Err(Unread::Stale)
-        } else if is_valid() {
-            self.copy_chunk(lending, &header, &description, || table.set_bits(at, bit))
-        } else {
-            Err(Unread::Stale)
-        };
-        let copied = copied.and_then(|bytes| if is_valid() { Ok(bytes) } else { Err(Unread::Stale) });
-        *room = left.unwrap_or(0);
-        // The reference that was counted for this message. If the header has another payload by now, it is not ours.
-        if is_ours() {
-            table.decrement(place.references());
+            return Err(Unread::Stale);
         }
-        copied
-    }
-
-    fn copy_chunk(
-        &self,
-        lending: &Lending,
-        header: &ChunkHeader,
-        description: &NamedDescription,
-        mut live: impl FnMut(),
-    ) -> Result<Bytes, Unread> {
+        if !reference.is_valid() {
+            return Err(Unread::Stale);
+        }
         let data = self.data.lock().get(header.segment)?;
-        let range = header.range(description, data.size()).ok_or(Unread::Unusable)?;
-        let mut buffer = lending.room_for_copy(range.len()).ok_or(Unread::Stale)?;
-        let mut start = range.start;
-        for piece in buffer.as_mut_slice().chunks_mut(PIECE) {
-            if !data.copy_out(start..start + piece.len(), piece) {
-                return Err(Unread::Unusable);
+        let range = header.range(&description, data.size()).ok_or(Unread::Unusable)?;
+        let mut reference = reference;
+        if let Some(holdings) = holdings.filter(|_| range.len() >= HELD_FROM) {
+            match Held::new(reference, data.clone(), range.clone(), holdings, lending) {
+                Ok(held) if held.is_valid() => return Ok(Payload::of_revocable(held)),
+                Ok(_) => return Err(Unread::Stale),
+                Err(back) => reference = back,
             }
-            start += piece.len();
-            live();
         }
-        Ok(buffer.freeze())
+        let mut buffer = lending.room_for_copy(range.len()).ok_or(Unread::Stale)?;
+        if !reference.copy(&data, range.start, buffer.as_mut_slice()) {
+            return Err(Unread::Unusable);
+        }
+        if reference.is_valid() { Ok(buffer.freeze().into()) } else { Err(Unread::Stale) }
     }
 }
 
@@ -236,6 +239,7 @@ mod tests {
             threshold: 1,
             messages: Vec::new(),
             users: Vec::new(),
+            borrow: false,
         };
         Lending::new(&settings, true)
     }
@@ -292,7 +296,7 @@ mod tests {
             self.reset_counters();
             self.table.store_u32(place().references(), 2);
             let lending = lending();
-            let reader = NamedReader::new(&self.terms(), 10_000).unwrap();
+            let reader = NamedReader::new(&self.terms(), 10_000, false).unwrap();
             let sliced = PayloadSlice::encode_all(&[PayloadSlice::Foreign(description.encode())]);
             let read = reader.read(&lending, &self.terms(), &sliced, Priority::Data);
             let references = self.table.load_u32(place().references());
@@ -315,7 +319,7 @@ mod tests {
     #[test]
     fn payloads_that_are_not_valid_any_more_are_stale() {
         let neighbour = Neighbour::new();
-        // The header has another payload by now, whose reference is not ours.
+        // The header has another payload by now; its reference is not ours.
         let other = NamedDescription { generation: 6, ..neighbour.description() };
         assert_eq!(neighbour.read(other), (Err(Unread::Stale), 2, 0));
         neighbour.table.store_u32(place().invalidated(), 1);
@@ -358,7 +362,7 @@ mod tests {
         table.store_u64(place().length(), 5000);
         // Of all slices the neighbour counts each, also when the first one fails.
         let lending = lending();
-        let reader = NamedReader::new(&neighbour.terms(), 10_000).unwrap();
+        let reader = NamedReader::new(&neighbour.terms(), 10_000, false).unwrap();
         let wrong = NamedDescription { len: 5001, ..right };
         let slices = [wrong, right, right].map(|slice| PayloadSlice::Foreign(slice.encode()));
         neighbour.handshake.store_u32(neighbour.counter(), 3);
@@ -372,7 +376,7 @@ mod tests {
         for cut in [0, 1] {
             let neighbour = Neighbour::new();
             let lending = lending();
-            let reader = NamedReader::new(&neighbour.terms(), 10_000).unwrap();
+            let reader = NamedReader::new(&neighbour.terms(), 10_000, false).unwrap();
             let sliced = PayloadSlice::encode_all(&[PayloadSlice::Foreign(neighbour.description().encode())]);
             let read = || reader.read(&lending, &neighbour.terms(), &sliced, Priority::Data);
             assert!(read().is_ok());
@@ -381,6 +385,143 @@ mod tests {
             std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(4096).unwrap();
             assert_eq!(read(), Err(Unread::Unusable));
         }
+    }
+
+    /// A neighbour with one payload of `len` bytes, and a link that borrows.
+    struct Borrowing {
+        neighbour: Neighbour,
+        description: NamedDescription,
+        lending: Arc<Lending>,
+        reader: NamedReader,
+    }
+
+    impl Borrowing {
+        fn new(len: u32) -> Self {
+            let neighbour = Neighbour::new();
+            neighbour.table.store_u64(place().length(), 95_000);
+            let description = NamedDescription { len: len.into(), ..neighbour.description() };
+            let reader = NamedReader::new(&neighbour.terms(), 1 << 20, true).unwrap();
+            Self { neighbour, description, lending: lending(), reader }
+        }
+
+        /// Takes a description that was counted once more.
+        fn take(&self) -> Payload {
+            let references = self.references();
+            self.neighbour.table.store_u32(place().references(), references + 1);
+            self.neighbour.reset_counters();
+            let sliced = PayloadSlice::encode_all(&[PayloadSlice::Foreign(self.description.encode())]);
+            let terms = self.neighbour.terms();
+            let read = self.reader.read(&self.lending, &terms, &sliced, Priority::Data).unwrap();
+            assert_eq!(self.neighbour.handshake.load_u32(self.neighbour.counter()), 0);
+            read
+        }
+
+        fn references(&self) -> u32 {
+            self.neighbour.table.load_u32(place().references())
+        }
+
+        /// Whether a sign of life comes within a second.
+        fn has_sign(&self, within: Duration) -> bool {
+            let (at, bit) = place().watchdog();
+            self.neighbour.table.clear_bits(at, bit);
+            let end = clock::mono() + within;
+            while clock::mono() < end {
+                if self.neighbour.table.load_u64(at) & bit != 0 {
+                    return true;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            false
+        }
+
+        fn stats(&self) -> [u64; 3] {
+            let stats = &self.lending.stats;
+            [&stats.borrowed, &stats.held, &stats.stale].map(|count| count.load(Ordering::Relaxed))
+        }
+    }
+
+    #[test]
+    fn a_borrowed_payload_is_the_memory_of_the_neighbour_until_it_is_dropped() {
+        let link = Borrowing::new(20_000);
+        let before = link.references();
+        let payload = link.take();
+        let memory = payload.revocable().unwrap();
+        assert!(memory.is_valid() && payload.len() == 20_000 && link.references() == before + 1);
+        let mut found = [0; 5];
+        assert!(memory.copy_to(0, &mut found));
+        assert_eq!(&found, b"hello");
+        link.neighbour.data.copy_in(1040 + 19_995, b"there");
+        assert!(memory.copy_to(19_995, &mut found));
+        assert_eq!(&found, b"there", "no copy was made before");
+        assert!(!memory.copy_to(19_996, &mut found), "behind its end");
+        // Its owner sees signs of life, as often as it looks.
+        assert!((0..3).all(|_| link.has_sign(Duration::from_secs(2))));
+        let other = payload.clone();
+        drop(payload);
+        assert!(link.references() == before + 1 && link.stats() == [1, 1, 0]);
+        drop(other);
+        assert_eq!((link.references(), link.stats()), (before, [1, 0, 0]));
+        assert!(!link.has_sign(Duration::from_millis(150)));
+    }
+
+    #[test]
+    fn a_borrowed_payload_that_is_taken_back_gives_no_bytes() {
+        let table = |link: &Borrowing, at, value| link.neighbour.table.store_u32(at, value);
+        for (at, references_after) in [(place().generation(), 3), (place().invalidated(), 2)] {
+            let link = Borrowing::new(20_000);
+            let (early, late) = (link.take(), link.take());
+            let mut copied = early.clone();
+            assert!(copied.secure() && copied.revocable().is_none());
+            drop(late);
+            let late = link.take();
+            table(&link, at, 8);
+            let memory = late.revocable().unwrap();
+            assert!(!memory.is_valid() && !memory.copy_to(0, &mut [0; 5]));
+            let mut gone = late.clone();
+            assert!(!gone.secure() && gone.revocable().is_some());
+            assert_eq!(&copied[..5], b"hello", "what was copied before stays");
+            assert_eq!(link.stats()[2], 1);
+            drop((early, late, gone));
+            // The references of a header with another payload are not ours.
+            assert_eq!(link.references(), references_after + u32::from(references_after == 3), "{at}");
+        }
+    }
+
+    #[test]
+    fn a_borrowed_payload_whose_files_are_truncated_gives_no_bytes() {
+        for cut in [0, 1] {
+            let link = Borrowing::new(20_000);
+            let payload = link.take();
+            let file = if cut == 0 { &link.neighbour.data } else { &link.neighbour.table };
+            let path = format!("/dev/shm/{}.zenoh", file.id());
+            std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(4096).unwrap();
+            assert!(!payload.revocable().unwrap().copy_to(0, &mut [0; 5]));
+        }
+    }
+
+    #[test]
+    fn what_a_link_borrows_has_a_bound() {
+        let link = Borrowing::new(20_000);
+        let mut kept: Vec<_> = (0..4).map(|_| link.take()).collect();
+        let borrowed = |payloads: &[Payload]| payloads.iter().filter(|p| p.revocable().is_some()).count();
+        assert_eq!(borrowed(&kept), 2, "half of the memory, which has 100,000 bytes");
+        assert_eq!(link.references(), 2 + 2, "copies are given back at once");
+        assert!(kept.iter().all(|payload| payload.len() == 20_000));
+        kept.remove(0);
+        kept.push(link.take());
+        assert_eq!(borrowed(&kept), 2);
+        // One of any size, small ones never, and parts of a payload never.
+        let large = Borrowing::new(90_000);
+        assert_eq!(borrowed(&[large.take(), large.take()]), 1);
+        let small = Borrowing::new(u32::try_from(HELD_FROM - 1).unwrap());
+        assert_eq!(borrowed(&[small.take()]), 0);
+        let slices = [
+            PayloadSlice::Raw(Bytes::from_static(b"head")),
+            PayloadSlice::Foreign(link.description.encode()),
+        ];
+        let sliced = PayloadSlice::encode_all(&slices);
+        let read = link.reader.read(&link.lending, &link.neighbour.terms(), &sliced, Priority::Data).unwrap();
+        assert!(read.revocable().is_none() && read.len() == 20_004);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod space;
 mod ways;
 
 use crate::{
+    lending::LendingFailure,
     net::{
         burst::Moment,
         interfaces::interfaces_with,
@@ -19,8 +20,9 @@ use crate::{
     },
     rt::{clock, watch::Watch},
     zenoh::{
-        intercept::Guard,
-        lending::{Lend, LendingFailure, LinkLending},
+        authority::Question,
+        intercept::{Asker, Guard, Passage, RulesInForce, Waiting},
+        lending::{Lend, LinkLending},
     },
 };
 pub use end::{LinkEnd, PeerFault};
@@ -40,7 +42,7 @@ use tokio::sync::Notify;
 use ways::Outlets;
 use zwire_proto::zenoh::{
     CongestionControl, Priority, Reliability, ZenohId,
-    intercept::{Egress, LinkFacts, Policy},
+    intercept::{Answer, Interceptor, LinkFacts},
     link::{LinkParams, LinkTx, TxConfig},
     wire::{CloseReason, NetworkMessage},
 };
@@ -61,7 +63,7 @@ pub enum Urgency {
 pub enum PushOutcome {
     /// Queued.
     Queued,
-    /// Queued behind messages whose flush is already scheduled; the caller need not flush.
+    /// Queued behind messages with a scheduled flush; the caller need not flush.
     Gathered,
     /// Queued, and to be written now: what it has on loan is much.
     Urgent,
@@ -92,11 +94,11 @@ pub struct LinkStats {
     pub rx_messages: AtomicU64,
     /// Network messages dropped because their payload is in memory of the sender that this node cannot read.
     pub rx_shm_failed: AtomicU64,
-    /// Network messages queued whose payload is on loan.
+    /// Network messages queued with a payload on loan.
     pub tx_lent: AtomicU64,
     /// Network messages with a large payload that crossed the link although it lends.
     pub tx_unlent: AtomicU64,
-    /// Network messages received whose payload is borrowed.
+    /// Network messages received with a borrowed payload.
     pub rx_borrowed: AtomicU64,
 }
 
@@ -150,11 +152,16 @@ pub struct Link {
     /// The log has heard of it.
     end_told: AtomicBool,
     pub(crate) tap: Option<TappedConnection>,
-    /// Set before the first message.
-    guard: OnceLock<Guard>,
+    /// Set before the first message, and replaced when the rules of the node change.
+    guard: Arc<Guard>,
+    /// Starts the task that releases messages held by the guard; set before the first message.
+    holder: OnceLock<Holder>,
     /// Set when both sides have tried to open a channel.
     pub(crate) lending: OnceLock<Result<LinkLending, LendingFailure>>,
 }
+
+/// Function that starts the task which waits for the answer to a question.
+pub(crate) type Holder = Box<dyn Fn(Arc<Question>) + Send + Sync>;
 
 /// Local policy of a link.
 #[derive(Clone, Debug)]
@@ -210,7 +217,8 @@ impl Link {
             end: OnceLock::new(),
             end_told: AtomicBool::new(false),
             tap,
-            guard: OnceLock::new(),
+            guard: Arc::default(),
+            holder: OnceLock::new(),
             lending: OnceLock::new(),
         }))
     }
@@ -229,32 +237,73 @@ impl Link {
 
     /// Applies the policy of the node to this link. `zid`: the node at the other end; `None` for the members of a
     /// group. Without a call nothing is held back.
-    pub(crate) fn set_policy(&self, policy: &Policy, zid: Option<ZenohId>) {
-        // Called once, before the first message.
-        let _ = self.guard.set(self.guard(policy, zid));
+    pub(crate) fn set_policy(&self, rules: &RulesInForce, zid: Option<ZenohId>, between_routers: bool) {
+        if rules.policy.is_empty() {
+            return self.guard.renew(None, |_| (None, ()));
+        }
+        self.with_facts(zid, |facts| {
+            let made = Interceptor::new(&rules.policy, facts);
+            let made = if between_routers { made.map(Interceptor::between_routers) } else { made };
+            self.guard.renew(Asker::of(rules, facts), |_| (made, ()));
+        });
     }
 
-    /// Interceptor of the policy for messages of this link, or of one member of its group.
-    pub(crate) fn guard(&self, policy: &Policy, zid: Option<ZenohId>) -> Guard {
-        if policy.is_empty() {
-            return Guard::default();
+    /// Interceptor of the policy for messages of one member of the group of this link.
+    pub(crate) fn guard(&self, rules: &RulesInForce, zid: Option<ZenohId>) -> Arc<Guard> {
+        if rules.policy.is_empty() {
+            return Arc::default();
         }
+        Arc::new(self.with_facts(zid, |facts| Guard::of(rules, facts)))
+    }
+
+    /// The interceptor of this link.
+    pub(crate) const fn own_guard(&self) -> &Arc<Guard> {
+        &self.guard
+    }
+
+    /// Sets what happens when the first of some messages for the peer has to wait for the authority.
+    pub(crate) fn set_holder(&self, holder: Holder) {
+        // A link is registered once.
+        let _ = self.holder.set(holder);
+    }
+
+    /// Queues a message that nothing follows soon.
+    pub(crate) fn send(&self, message: &NetworkMessage, reliability: Reliability) {
+        // A link that takes nothing more ends soon, and the message with it.
+        self.queue(message, reliability, None);
+    }
+
+    /// Calls a function with what rules may select this link by, or one member of its group.
+    pub(crate) fn with_facts<R>(&self, zid: Option<ZenohId>, f: impl FnOnce(&LinkFacts<'_>) -> R) -> R {
         let interfaces = self.addresses.map_or_else(Vec::new, |(local, _)| interfaces_with(local.ip()));
-        let facts = LinkFacts {
+        f(&LinkFacts {
             zid,
             interfaces: &interfaces,
             protocol: self.local.split_once('/').map_or("", |(protocol, _)| protocol),
             common_name: self.io.name(),
             username: self.params.user.as_ref().map(zwire_proto::Text::as_str),
-        };
-        Guard::of(policy, &facts)
+        })
     }
 
     /// Removes the peer's messages that the policy of the node refuses. Answers that their senders wait for are
-    /// sent on this link.
-    pub(crate) fn admit(&self, messages: &mut Vec<(NetworkMessage, Reliability)>) {
-        let Some(guard) = self.guard.get() else { return };
-        self.send_answers(&guard.admit(messages));
+    /// sent on this link. `answer`: of the authority, about the first message. Returns which interceptor has decided,
+    /// for [`SessionShared::deliver`], and the messages that have to wait.
+    ///
+    /// [`SessionShared::deliver`]: crate::zenoh::shared::SessionShared::deliver
+    pub(crate) fn admit(
+        &self,
+        messages: &mut Vec<(NetworkMessage, Reliability)>,
+        answer: Option<(u64, Answer)>,
+    ) -> (u64, Option<Waiting>) {
+        let by = self.guard.changes();
+        let admitted = self.guard.admit(messages, answer);
+        self.send_answers(&admitted.refusals);
+        (by, admitted.waiting)
+    }
+
+    /// Queues a message that the policy has been asked about already.
+    pub(crate) fn push_past_rules(&self, message: &NetworkMessage) {
+        self.send(message, Reliability::Reliable);
     }
 
     /// Sends the answers to messages that the policy has refused.
@@ -275,13 +324,21 @@ impl Link {
         reliability: Reliability,
         collect: Option<Moment>,
     ) -> PushOutcome {
-        match self.guard.get().map_or(Egress::Pass, |guard| guard.egress(message, reliability)) {
-            Egress::Pass => self.queue(message, reliability, collect),
-            Egress::Changed(message) => self.queue(&message, reliability, collect),
-            Egress::Refused => PushOutcome::Refused,
+        match self.guard.egress(&|message, reliability| self.send(message, reliability), message, reliability)
+        {
+            Passage::Pass => self.queue(message, reliability, collect),
+            Passage::Changed(message) => self.queue(&message, reliability, collect),
+            Passage::Refused => PushOutcome::Refused,
+            Passage::Held(first) => {
+                if let (Some(question), Some(holder)) = (first, self.holder.get()) {
+                    holder(question);
+                }
+                PushOutcome::Queued
+            }
         }
     }
 
+    /// Queues a message without a look at the rules.
     fn queue(
         &self,
         message: &NetworkMessage,
@@ -356,6 +413,7 @@ impl Link {
     }
 
     /// Records whether the link lends. The first call counts.
+    #[cfg(target_os = "linux")]
     pub(crate) fn set_lending(&self, lending: Result<LinkLending, LendingFailure>) {
         let _ = self.lending.set(lending);
     }

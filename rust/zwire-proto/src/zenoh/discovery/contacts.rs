@@ -3,6 +3,18 @@
 use crate::zenoh::ZenohId;
 use std::collections::BTreeMap;
 
+/// Answer to OPEN SYN of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// The connection becomes the session.
+    Admitted(Claim),
+    /// The other node has yet to answer OPEN SYN of the own connection: ask again after [`Contacts::confirm`] or
+    /// [`Contacts::release`].
+    Wait,
+    /// The connection must be closed with `MAX_LINKS`.
+    Refused,
+}
+
 /// The right to a session with a node. The holder returns it with [`Contacts::release`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim(u64);
@@ -18,10 +30,12 @@ pub struct Claim(u64);
 ///   OPEN ACK came   confirm()
 /// ```
 ///
-/// When both sides have sent OPEN SYN, the connection of the node with the greater id stays: that node
-/// refuses the other connection with `MAX_LINKS`, the other node admits it and gives up its own. Before
-/// that point the first connection wins. Either way one session remains, and no session already in use
-/// is lost.
+/// When both sides have sent OPEN SYN, the node with the greater id refuses the connection of the other one with
+/// `MAX_LINKS`. The node with the lesser id waits until its own connection is answered: zwire refuses it, then that of
+/// the other node is admitted; eclipse-zenoh, which does not compare ids, accepts it, then that of the other node is
+/// refused. Admitting both would end both: eclipse-zenoh refuses OPEN ACK of a node that it has a session with
+/// (`zenoh-behaviour` 1.8). Before that point the first connection wins. Either way one session remains, and no session
+/// already in use is lost.
 #[derive(Debug)]
 pub struct Contacts {
     own: ZenohId,
@@ -52,24 +66,28 @@ impl Contacts {
         Some(self.enter(zid, true))
     }
 
-    /// Handles OPEN ACK on the connection with that claim. `false`: the other node's connection was
-    /// admitted in the meantime, and this one must be closed with `MAX_LINKS`.
-    pub fn confirm(&mut self, zid: ZenohId, claim: Claim) -> bool {
-        match self.all.get_mut(&zid) {
-            Some(contact) if contact.claim == claim => {
-                contact.opening = false;
-                true
-            }
-            _ => false,
+    /// Handles OPEN ACK on the connection with that claim: it is a session now.
+    pub fn confirm(&mut self, zid: ZenohId, claim: Claim) {
+        if let Some(contact) = self.all.get_mut(&zid)
+            && contact.claim == claim
+        {
+            contact.opening = false;
         }
     }
 
-    /// Handles OPEN SYN from `zid`. `None`: it must be refused with `MAX_LINKS`.
-    pub fn admit(&mut self, zid: ZenohId) -> Option<Claim> {
+    /// Handles OPEN SYN from `zid`.
+    pub fn admit(&mut self, zid: ZenohId) -> Admission {
         match self.all.get(&zid) {
-            Some(contact) if !contact.opening || self.own > zid => None,
-            _ => Some(self.enter(zid, false)),
+            None => Admission::Admitted(self.enter(zid, false)),
+            Some(_) if self.waits(zid) => Admission::Wait,
+            Some(_) => Admission::Refused,
         }
+    }
+
+    /// Whether OPEN SYN from `zid` has to wait for the answer to the own one.
+    #[must_use]
+    pub fn waits(&self, zid: ZenohId) -> bool {
+        self.own < zid && self.all.get(&zid).is_some_and(|contact| contact.opening)
     }
 
     /// Releases the claim of a connection that is closed, or never became a session.

@@ -9,7 +9,7 @@
 //! | `locators` | selection of the locators sent to a node |
 
 mod bindings;
-mod bucket;
+pub(crate) mod bucket;
 mod candidates;
 mod contacts;
 mod locators;
@@ -19,7 +19,7 @@ mod tests;
 
 pub use bindings::{Binding, ClaimVerdict, Proof};
 pub use candidates::{Candidates, DialOutcome, DueDial, MAX_DIALS};
-pub use contacts::{Claim, Contacts};
+pub use contacts::{Admission, Claim, Contacts};
 pub use locators::{GossipReach, address, fitted};
 pub use scouting::{Found, Scouting, ScoutingConfig, ScoutingStats, Transmit};
 

@@ -1,8 +1,11 @@
 //! Decisions for one direction of a link, in the order of Eclipse Zenoh: rate, access, QoS, size.
 
-use super::policy::{
-    AccessRule, Filter, Flow, LinkFacts, LowPass, MessageKind, MessageKinds, Overwrite, Policy, QosNetwork,
-    Rate,
+use super::{
+    answers::{Answer, Answers, Inquiry},
+    policy::{
+        AccessRule, Filter, Flow, LinkFacts, LowPass, MessageKind, MessageKinds, Overwrite, Policy,
+        QosNetwork, Rate,
+    },
 };
 use crate::{
     Now,
@@ -26,6 +29,18 @@ pub(super) struct Subject {
     pub(super) size: usize,
     pub(super) qos: Qos,
     pub(super) reliability: Reliability,
+    /// Whether it ends a declaration, which no authority is asked about.
+    pub(super) ends: bool,
+}
+
+/// Decision about a message.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// It passes, with this QoS.
+    Pass(Qos),
+    Refused,
+    /// An authority has to decide.
+    Ask(Inquiry),
 }
 
 /// Key of a message.
@@ -63,9 +78,12 @@ struct Limiter {
 
 #[derive(Debug)]
 struct Access {
+    flow: Flow,
     default_allow: bool,
+    asks: bool,
     rules: Vec<AccessRule>,
-    remembered: HashMap<(MessageKind, KeyExpr), bool>,
+    /// Decisions of the rules; `None`: no rule decides.
+    remembered: HashMap<(MessageKind, KeyExpr), Option<bool>>,
 }
 
 impl RuleChain {
@@ -83,7 +101,9 @@ impl RuleChain {
                 let numbers = mine.flat_map(|policy| &policy.rules);
                 let rules = numbers.filter_map(|number| all.rules.get(*number));
                 Access {
+                    flow,
                     default_allow: all.default_allow,
+                    asks: all.asks,
                     rules: rules.filter(|rule| rule.flows.contains(flow)).cloned().collect(),
                     remembered: HashMap::new(),
                 }
@@ -94,11 +114,36 @@ impl RuleChain {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        let open = |access: &Access| access.default_allow && access.rules.is_empty();
+        let open = |access: &Access| access.default_allow && !access.asks && access.rules.is_empty();
         self.rates.is_empty()
             && self.access.as_ref().is_none_or(open)
             && self.qos.is_empty()
             && self.sizes.is_empty()
+    }
+
+    /// Whether the access rules let a message pass, decided without the memory of earlier ones; `None`: an
+    /// authority decides.
+    pub(super) fn decides(&self, kind: MessageKind, key: Option<&KeyExpr>) -> Option<bool> {
+        let Some(access) = &self.access else { return Some(true) };
+        access.work_out(kind, key).or((!access.asks).then_some(access.default_allow))
+    }
+
+    /// The access rules without anything else.
+    pub(super) fn access_alone(&self) -> Self {
+        let access = self.access.as_ref().map(|access| Access {
+            rules: access.rules.clone(),
+            remembered: HashMap::new(),
+            ..*access
+        });
+        Self { access, ..Self::default() }
+    }
+
+    /// Whether the access rules of both are the same.
+    pub(super) fn agrees(&self, other: &Self) -> bool {
+        let rules = |of: &Self| {
+            of.access.as_ref().map(|access| (access.default_allow, access.asks, access.rules.clone()))
+        };
+        rules(self) == rules(other)
     }
 
     #[cfg(test)]
@@ -106,14 +151,40 @@ impl RuleChain {
         self.access.as_ref().map_or(0, |access| access.remembered.len())
     }
 
-    /// The QoS with which the message passes; `None`: refused.
-    pub(super) fn decide(&mut self, now: Now, subject: &Subject) -> Option<Qos> {
+    /// Decides about a message. `answer`: of an authority that was asked about it, which is kept in `answers` as well.
+    pub(super) fn decide(
+        &mut self,
+        now: Now,
+        subject: &Subject,
+        answers: &mut Answers,
+        answer: Option<Answer>,
+    ) -> Decision {
+        // Before the rates: a message that waits for an answer is decided about twice, and counts once.
+        let asked = match &mut self.access {
+            Some(access) if access.asks => match access.asked(now, subject, answers, answer) {
+                Ok(allowed) => Some(allowed),
+                Err(inquiry) => return Decision::Ask(inquiry),
+            },
+            _ => None,
+        };
+        match self.decide_with(now, subject, asked) {
+            Some(qos) => Decision::Pass(qos),
+            None => Decision::Refused,
+        }
+    }
+
+    /// The QoS with which the message passes; `None`: refused. `asked`: the decision of rules and authority together.
+    fn decide_with(&mut self, now: Now, subject: &Subject, asked: Option<bool>) -> Option<Qos> {
         if let Some(key) = subject.key.known()
             && !self.rates.iter_mut().all(|limiter| limiter.passes(now, subject.kind, key))
         {
             return None;
         }
-        if !self.access.as_mut().is_none_or(|access| access.allows(subject)) {
+        let allowed = asked.unwrap_or_else(|| {
+            let decides = |access: &mut Access| access.rule(subject).unwrap_or(access.default_allow);
+            self.access.as_mut().is_none_or(decides)
+        });
+        if !allowed {
             return None;
         }
         let qos = self.qos.iter().fold(subject.qos, |qos, entry| changed(entry, subject, qos));
@@ -150,35 +221,68 @@ impl Limiter {
 }
 
 impl Access {
-    fn allows(&mut self, subject: &Subject) -> bool {
+    /// Decision of the rules, and where there is none of the authority; an error: the authority has to be asked.
+    fn asked(
+        &mut self,
+        now: Now,
+        subject: &Subject,
+        answers: &mut Answers,
+        answer: Option<Answer>,
+    ) -> Result<bool, Inquiry> {
+        if let Some(allowed) = self.rule(subject) {
+            return Ok(allowed);
+        }
+        let key = match &subject.key {
+            // Its receiver drops the message.
+            SubjectKey::Unknown => return Ok(self.default_allow),
+            // What it ends was let in before, or is unknown to the receiver.
+            _ if subject.ends => return Ok(true),
+            SubjectKey::Known(key) => Some(key.clone()),
+            SubjectKey::All => None,
+        };
+        let inquiry = Inquiry { flow: self.flow, kind: subject.kind, key };
+        match answer {
+            Some(answer) => {
+                answers.keep(now, inquiry, answer);
+                Ok(answer.allowed)
+            }
+            None => answers.get(now, &inquiry).ok_or(inquiry),
+        }
+    }
+
+    /// Decision of the rules; `None`: none applies.
+    fn rule(&mut self, subject: &Subject) -> Option<bool> {
         let key = match &subject.key {
             SubjectKey::Known(key) => key,
             // It cannot be compared, and its receiver drops the message.
-            SubjectKey::Unknown => return self.default_allow,
+            SubjectKey::Unknown => return None,
             SubjectKey::All => return self.work_out(subject.kind, None),
         };
         let place = (subject.kind, key.clone());
         if let Some(known) = self.remembered.get(&place) {
             return *known;
         }
-        let allowed = self.work_out(subject.kind, Some(key));
+        let decided = self.work_out(subject.kind, Some(key));
         if key.len() <= MAX_REMEMBERED_LEN {
             if self.remembered.len() >= MAX_REMEMBERED {
                 self.remembered.clear();
             }
-            self.remembered.insert((subject.kind, key.unshared()), allowed);
+            self.remembered.insert((subject.kind, key.unshared()), decided);
         }
-        allowed
+        decided
     }
 
-    /// Computes the decision: a denying rule comes before all, an allowing one before the default.
-    fn work_out(&self, kind: MessageKind, key: Option<&KeyExpr>) -> bool {
+    /// Computes the decision of the rules: one that denies comes before those that allow.
+    fn work_out(&self, kind: MessageKind, key: Option<&KeyExpr>) -> Option<bool> {
         let mut about = self.rules.iter().filter(|rule| rule.applies(kind, key));
-        let mut allowed = self.default_allow;
-        about.all(|rule| {
-            allowed |= rule.allow;
-            rule.allow
-        }) && allowed
+        let mut decided = None;
+        if about.any(|rule| {
+            decided = Some(true);
+            !rule.allow
+        }) {
+            decided = Some(false);
+        }
+        decided
     }
 }
 

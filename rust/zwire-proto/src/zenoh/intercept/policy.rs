@@ -51,7 +51,7 @@ impl FromIterator<MessageKind> for MessageKinds {
 }
 
 /// Direction of messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Flow {
     /// Incoming messages.
     Ingress,
@@ -75,7 +75,9 @@ impl Default for Flows {
 }
 
 impl Flows {
-    pub(super) const fn contains(self, flow: Flow) -> bool {
+    /// Whether the set contains the direction.
+    #[must_use]
+    pub const fn contains(self, flow: Flow) -> bool {
         match flow {
             Flow::Ingress => self.ingress,
             Flow::Egress => self.egress,
@@ -107,9 +109,9 @@ pub struct Links {
     pub interfaces: Option<Vec<String>>,
     /// Kinds of links.
     pub protocols: Option<Vec<String>>,
-    /// Names in certificates.
+    /// Names in certificates, with `*` for any characters.
     pub common_names: Option<Vec<String>>,
-    /// Names of users.
+    /// Names of users, with `*` for any characters.
     pub usernames: Option<Vec<String>>,
 }
 
@@ -124,9 +126,29 @@ impl Links {
         self.zids.as_ref().is_none_or(|all| all.iter().any(|one| Some(*one) == link.zid))
             && self.interfaces.as_ref().is_none_or(interface)
             && named(&self.protocols, Some(link.protocol))
-            && named(&self.common_names, link.common_name)
-            && named(&self.usernames, link.username)
+            && matching(&self.common_names, link.common_name)
+            && matching(&self.usernames, link.username)
     }
+}
+
+/// Whether a name has the form of one of these patterns.
+fn matching(patterns: &Option<Vec<String>>, name: Option<&str>) -> bool {
+    let matches = |pattern: &String| name.is_some_and(|name| has_form(name, pattern));
+    patterns.as_ref().is_none_or(|all| all.iter().any(matches))
+}
+
+/// Whether a name has the form of a pattern, in which `*` stands for any characters, also none.
+fn has_form(name: &str, pattern: &str) -> bool {
+    let Some((begin, rest)) = pattern.split_once('*') else { return name == pattern };
+    let Some(mut name) = name.strip_prefix(begin) else { return false };
+    let mut parts = rest.split('*');
+    let end = parts.next_back().unwrap_or_default();
+    // Each part at its first place: a later one leaves less for those behind it.
+    for part in parts {
+        let Some(at) = name.find(part) else { return false };
+        name = &name[at + part.len()..];
+    }
+    name.ends_with(end)
 }
 
 /// Access control, if it is enabled (`access_control`).
@@ -134,6 +156,8 @@ impl Links {
 pub struct AccessControl {
     /// Decision for a message without a matching rule.
     pub default_allow: bool,
+    /// Whether an authority is asked about a message without a matching rule, in place of that decision.
+    pub asks: bool,
     /// The rules.
     pub rules: Vec<AccessRule>,
     /// Assignment of rules to links.
@@ -170,7 +194,8 @@ named! {
 impl AccessRule {
     /// Whether the rule applies to a message. A message without a key is about all keys, and no rule includes
     /// all of them, so that a rule that denies some applies.
-    pub(super) fn applies(&self, kind: MessageKind, key: Option<&KeyExpr>) -> bool {
+    #[must_use]
+    pub fn applies(&self, kind: MessageKind, key: Option<&KeyExpr>) -> bool {
         let related = |own: &KeyExpr, key: &KeyExpr| match self.relation {
             RuleMatch::Inclusion => own.includes(key),
             RuleMatch::Intersection => own.intersects(key),

@@ -68,7 +68,7 @@ fn touching(messages: &[MessageKind], on: &[&str]) -> AccessRule {
 
 fn access(default_allow: bool, rules: Vec<AccessRule>) -> Policy {
     let all = AccessPolicy { rules: (0..rules.len()).collect(), subjects: vec![Links::default()] };
-    let access_control = Some(AccessControl { default_allow, rules, policies: vec![all] });
+    let access_control = Some(AccessControl { default_allow, asks: false, rules, policies: vec![all] });
     Policy { access_control, ..Policy::default() }
 }
 
@@ -168,6 +168,136 @@ fn an_interest_in_tokens_without_a_key_is_in_those_that_a_rule_denies() {
         let policy = access(default_allow, rules.clone());
         assert_eq!(comes(&mut Interceptor::new(&policy, &OPEN).unwrap(), ask()), passes, "{rules:?}");
     }
+}
+
+#[test]
+fn names_may_have_patterns() {
+    let passes = |pattern: &str, name: Option<&str>| {
+        let named = |usernames, common_names| Links { usernames, common_names, ..Links::default() };
+        let pattern = || Some(vec!["other".to_owned(), pattern.to_owned()]);
+        let link = LinkFacts { username: name, common_name: name, ..OPEN };
+        let both = [named(pattern(), None).contain(&link), named(None, pattern()).contain(&link)];
+        assert_eq!(both[0], both[1]);
+        both[0]
+    };
+    for (pattern, name, expected) in [
+        ("robot-7", "robot-7", true),
+        ("robot-7", "robot-77", false),
+        ("robot-*", "robot-7", true),
+        ("robot-*", "robot-", true),
+        ("robot-*", "my-robot-7", false),
+        ("*.fleet.example", "7.fleet.example", true),
+        ("*.fleet.example", "fleet.example", false),
+        ("*.fleet.example", "7.fleet.example.org", false),
+        ("*", "", true),
+        ("a*a", "a", false),
+        ("a*b*c", "a-b-b-c", true),
+        ("a*b*c", "a-c-b", false),
+        ("a**c", "abc", true),
+        ("*b*", "abc", true),
+    ] {
+        assert_eq!(passes(pattern, Some(name)), expected, "{pattern} {name}");
+    }
+    assert!(!passes("*", None), "a peer without a name has none");
+}
+
+/// A policy with which an authority decides where no rule does.
+fn asking(rules: Vec<AccessRule>) -> Policy {
+    let mut policy = access(true, rules);
+    policy.access_control.as_mut().unwrap().asks = true;
+    policy
+}
+
+fn answer(allowed: bool) -> Option<Answer> {
+    Some(Answer { allowed, ttl: Duration::from_secs(10) })
+}
+
+fn asks(of: &mut Interceptor, at: u64, mut message: NetworkMessage, answer: Option<Answer>) -> Ingress {
+    of.ingress_asking(now(at), &mut message, Reliability::Reliable, answer)
+}
+
+#[test]
+fn an_authority_decides_where_no_rule_does() {
+    let rules =
+        vec![rule(true, &[MessageKind::Put], &["open/**"]), rule(false, &[MessageKind::Put], &["shut/**"])];
+    let mut of = Interceptor::new(&asking(rules), &OPEN).unwrap();
+    assert_eq!(asks(&mut of, 0, put("open/a", 1), None), Ingress::Pass);
+    assert_eq!(asks(&mut of, 0, put("shut/a", 1), None), Ingress::Refused);
+    let inquiry = Inquiry { flow: Flow::Ingress, kind: MessageKind::Put, key: Some(key("a")) };
+    assert_eq!(asks(&mut of, 0, put("a", 1), None), Ingress::Ask(inquiry.clone()));
+    // Without a question nothing passes, whatever the default is.
+    assert!(!comes(&mut of, put("a", 1)) && !goes(&mut of, &put("a", 1)));
+    assert!(!of.permits(Flow::Ingress, MessageKind::Put, Some(&key("a"))));
+    assert_eq!(of.decides(Flow::Ingress, MessageKind::Put, Some(&key("a"))), None);
+    // An answer counts until it expires, for its kind, key and direction.
+    assert_eq!(asks(&mut of, 0, put("a", 1), answer(true)), Ingress::Pass);
+    assert_eq!(asks(&mut of, 9_999, put("a", 1), None), Ingress::Pass);
+    assert_eq!(of.take_used_answers(), 1);
+    assert_eq!(asks(&mut of, 10_000, put("a", 1), None), Ingress::Ask(inquiry.clone()));
+    assert!(matches!(asks(&mut of, 1, del("a"), None), Ingress::Ask(_)));
+    let egress = of.egress_asking(now(1), &put("a", 1), Reliability::Reliable, None);
+    assert_eq!(egress, Egress::Ask(Inquiry { flow: Flow::Egress, ..inquiry.clone() }));
+    assert_eq!(of.egress_asking(now(1), &put("a", 1), Reliability::Reliable, answer(false)), Egress::Refused);
+    assert_eq!(of.egress_asking(now(1), &put("a", 1), Reliability::Reliable, None), Egress::Refused);
+    // A later answer takes the place of an earlier one, also one that came too late.
+    of.keep_answer(now(1), inquiry, answer(false).unwrap());
+    assert_eq!(asks(&mut of, 2, put("a", 1), None), Ingress::Refused);
+    assert!(!Interceptor::new(&asking(vec![]), &OPEN).unwrap().agrees(&of));
+}
+
+#[test]
+fn no_authority_is_asked_about_the_end_of_a_declaration() {
+    let mut of = Interceptor::new(&asking(vec![]), &OPEN).unwrap();
+    let ends = [
+        Declaration::UndeclareSubscriber { id: 1, key: Some(WireExpr::full("a")) },
+        Declaration::UndeclareQueryable { id: 1, key: Some(WireExpr::full("a")) },
+        Declaration::UndeclareToken { id: 1, key: Some(WireExpr::full("a")) },
+        Declaration::KeyExpr { id: 1, key: WireExpr::full("a") },
+        Declaration::Final,
+    ];
+    for body in ends {
+        assert_eq!(asks(&mut of, 0, declare(body.clone()), None), Ingress::Pass, "{body:?}");
+    }
+    let interest = Interest::new(5, InterestMode::Current, InterestOptions::TOKENS, None);
+    let inquiry = Inquiry { flow: Flow::Ingress, kind: MessageKind::LivelinessQuery, key: None };
+    assert_eq!(asks(&mut of, 0, NetworkMessage::Interest(interest), None), Ingress::Ask(inquiry));
+}
+
+#[test]
+fn a_message_that_waits_for_an_answer_counts_once() {
+    let filter = Filter { messages: kinds(&[MessageKind::Put]), ..Filter::default() };
+    let rates = vec![Rate { key: key("a"), period: Some(Duration::from_millis(100)) }];
+    let policy = Policy { downsampling: vec![Downsampling { filter, rates }], ..asking(vec![]) };
+    let mut of = Interceptor::new(&policy, &OPEN).unwrap();
+    assert!(matches!(asks(&mut of, 1000, put("a", 1), None), Ingress::Ask(_)));
+    assert_eq!(asks(&mut of, 1000, put("a", 1), answer(true)), Ingress::Pass);
+    assert_eq!(asks(&mut of, 1050, put("a", 1), None), Ingress::Refused);
+}
+
+#[test]
+fn answers_are_kept_within_bounds() {
+    let mut of = Interceptor::new(&asking(vec![]), &OPEN).unwrap();
+    for number in 0..5000 {
+        assert_eq!(asks(&mut of, 0, put(&format!("a/{number}"), 0), answer(true)), Ingress::Pass);
+    }
+    assert_eq!(of.answers.len(), 4096);
+    assert!(matches!(asks(&mut of, 0, put("a/0", 0), None), Ingress::Ask(_)), "the oldest goes first");
+    assert_eq!(asks(&mut of, 0, put("a/4999", 0), None), Ingress::Pass);
+    let long = "x".repeat(300);
+    assert_eq!(asks(&mut of, 0, put(&long, 0), answer(true)), Ingress::Pass);
+    assert!(matches!(asks(&mut of, 0, put(&long, 0), None), Ingress::Ask(_)));
+}
+
+#[test]
+fn what_an_authority_has_refused_comes_in_by_a_rule() {
+    let subscriber = |id| declare(Declaration::Subscriber { id, key: WireExpr::full(format!("a/{id}")) });
+    let mut of = Interceptor::new(&asking(vec![]), &OPEN).unwrap();
+    assert_eq!(asks(&mut of, 0, subscriber(1), answer(false)), Ingress::Refused);
+    let kinds = [MessageKind::DeclareSubscriber];
+    let (of, free) = renewed(Some(of), &asking(vec![rule(true, &[MessageKind::Put], &["a/**"])]));
+    assert_eq!(free, [], "there was no question");
+    let (_, free) = renewed(of, &asking(vec![rule(true, &kinds, &["a/**"])]));
+    assert_eq!(free, [subscriber(1)]);
 }
 
 #[test]
@@ -351,4 +481,109 @@ fn memory_of_decisions_is_bounded() {
         assert!(!comes(&mut of, put(&format!("b/{number}/{}", "x".repeat(300)), 0)));
     }
     assert!(of.ingress.remembered() <= 4096);
+}
+
+fn renewed(before: Option<Interceptor>, policy: &Policy) -> (Option<Interceptor>, Vec<NetworkMessage>) {
+    Interceptor::renewed(before, policy, &OPEN, [(7, key("late/numbered"))])
+}
+
+#[test]
+fn declarations_that_were_refused_come_in_when_the_rules_allow_them() {
+    use MessageKind::{DeclareLivelinessSubscriber, DeclareQueryable, DeclareSubscriber};
+    let all = [DeclareSubscriber, DeclareQueryable, DeclareLivelinessSubscriber];
+    let denied = access(true, vec![rule(false, &all, &["a/**"])]);
+    let mut of = Interceptor::new(&denied, &OPEN).unwrap();
+    let full = |text: &str| WireExpr::full(text.to_owned());
+    comes(&mut of, declare(Declaration::KeyExpr { id: 3, key: full("a") }));
+    let numbered = WireExpr { scope: 3, mapping: Mapping::Sender, suffix: "/x".into() };
+    assert!(!comes(&mut of, declare(Declaration::Subscriber { id: 1, key: numbered })));
+    assert!(!comes(&mut of, declare(Declaration::Subscriber { id: 2, key: full("a/y") })));
+    assert!(!comes(
+        &mut of,
+        declare(Declaration::Queryable { id: 1, key: full("a/q"), info: Default::default() })
+    ));
+    assert!(comes(&mut of, declare(Declaration::Subscriber { id: 5, key: full("b") })));
+    // Undeclared while it is refused: it does not come back.
+    comes(&mut of, declare(Declaration::UndeclareSubscriber { id: 2, key: None }));
+    let wants = |options| {
+        NetworkMessage::Interest(Interest::new(9, InterestMode::Future, options, Some(full("a/t"))))
+    };
+    assert!(comes(&mut of, wants(InterestOptions::TOKENS | InterestOptions::SUBSCRIBERS)), "the rest of it");
+
+    let queries_only = access(true, vec![rule(false, &[DeclareQueryable], &["a/**"])]);
+    let (of, free) = renewed(Some(of), &queries_only);
+    let subscriber = declare(Declaration::Subscriber { id: 1, key: full("a/x") });
+    let interest = NetworkMessage::Interest(Interest::new(
+        9,
+        InterestMode::Future,
+        InterestOptions::TOKENS | InterestOptions::SUBSCRIBERS,
+        Some(full("a/t")),
+    ));
+    assert_eq!(free, [subscriber, interest]);
+    // The queryable is still refused, and comes in with the next change. Key numbers keep their meaning.
+    let mut of = of.unwrap();
+    let numbered = WireExpr { scope: 3, mapping: Mapping::Sender, suffix: "/z".into() };
+    assert!(!comes(
+        &mut of,
+        declare(Declaration::Queryable { id: 4, key: numbered, info: Default::default() })
+    ));
+    let (of, free) = renewed(Some(of), &Policy::default());
+    assert!(of.is_none());
+    assert_eq!(free.len(), 2, "{free:?}");
+}
+
+#[test]
+fn nothing_is_kept_of_declarations_between_routers() {
+    let denied = access(true, vec![rule(false, &[MessageKind::DeclareSubscriber], &["a/**"])]);
+    let mut of = Interceptor::new(&denied, &OPEN).unwrap().between_routers();
+    // Of two routers behind this one: the same id, and another origin.
+    for (key, origin) in [("a/x", 1), ("a/y", 2)] {
+        let body = Declaration::Subscriber { id: 0, key: WireExpr::full(key.to_owned()) };
+        let told = Declare { node_id: origin, ..Declare::new(None, body) };
+        assert!(!comes(&mut of, NetworkMessage::Declare(told)));
+    }
+    let (of, free) = renewed(Some(of), &access(true, vec![rule(false, &[MessageKind::Put], &["a/**"])]));
+    assert_eq!(free, []);
+    let withdrawn = declare(Declaration::Subscriber { id: 0, key: WireExpr::full("a/z") });
+    let mut of = of.unwrap();
+    of.hold(&withdrawn);
+    assert_eq!(renewed(Some(of), &Policy::default()).1, []);
+}
+
+#[test]
+fn a_link_without_rules_gets_them_with_the_key_numbers_in_use() {
+    let policy = access(true, vec![rule(false, &[MessageKind::Put], &["late/**"])]);
+    let (of, free) = renewed(None, &policy);
+    assert!(free.is_empty());
+    let mut of = of.unwrap();
+    let numbered = WireExpr { scope: 7, mapping: Mapping::Sender, suffix: "".into() };
+    assert!(!comes(&mut of, put_on(numbered.clone(), 1)));
+    assert!(!goes(&mut of, &put_on(WireExpr { mapping: Mapping::Receiver, ..numbered }, 1)));
+}
+
+#[test]
+fn refused_declarations_are_kept_within_bounds() {
+    let policy = access(false, vec![]);
+    let mut of = Interceptor::new(&policy, &OPEN).unwrap();
+    for id in 0..3000 {
+        comes(&mut of, declare(Declaration::Subscriber { id, key: WireExpr::full(format!("k/{id}")) }));
+    }
+    assert_eq!(of.lost(), 3000 - 1024);
+    let (_, free) = renewed(Some(of), &Policy::default());
+    assert_eq!(free.len(), 1024);
+    let mut of = Interceptor::new(&policy, &OPEN).unwrap();
+    for id in 0..10 {
+        let key = WireExpr::full(format!("{}/{id}", "x".repeat(16_000)));
+        comes(&mut of, declare(Declaration::Subscriber { id, key }));
+    }
+    assert_eq!(of.lost(), 6);
+}
+
+#[test]
+fn rules_that_are_the_same_agree() {
+    let policy = access(true, vec![rule(false, &[MessageKind::Put], &["a"])]);
+    let of = |policy: &Policy| Interceptor::new(policy, &OPEN).unwrap();
+    assert!(of(&policy).agrees(&of(&policy)) && of(&policy).rules().agrees(&of(&policy)));
+    let other = access(true, vec![rule(false, &[MessageKind::Put], &["b"])]);
+    assert!(!of(&policy).agrees(&of(&other)));
 }

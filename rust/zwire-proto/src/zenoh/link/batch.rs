@@ -160,6 +160,10 @@ impl Sink for Batch {
         self.bytes.extend_from_slice(bytes);
     }
     #[inline]
+    fn put_word(&mut self, word: u64, len: usize) {
+        self.bytes.put_word(word, len);
+    }
+    #[inline]
     fn put_u8(&mut self, byte: u8) {
         self.bytes.push(byte);
     }

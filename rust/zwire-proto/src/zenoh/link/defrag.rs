@@ -390,7 +390,7 @@ impl<P: DefragPolicy> Defrag<P> {
         self.state = if more { DefragState::Skipping } else { DefragState::Idle };
     }
 
-    /// Adds a fragment to the message, whose last number is then that of `collecting`.
+    /// Adds a fragment to the message; its last number is then that of `collecting`.
     fn collect(
         &mut self,
         collecting: Collecting<P::Place>,

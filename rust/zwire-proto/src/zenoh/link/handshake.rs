@@ -24,7 +24,6 @@ pub use opener::Opener;
 
 use super::{
     Credentials, LinkError, LinkParams, QosLink, Remote, compression,
-    lending::{LendingOffer, LendingTerms},
     named::{NamedError, NamedOffer},
     sn,
 };
@@ -32,6 +31,7 @@ use crate::{
     Text,
     buf::Reader,
     error::{DecodeError, DecodeErrorKind},
+    lending::{LendingOffer, LendingTerms},
     limits::{MAX_BATCH_SIZE, MIN_BATCH_SIZE},
     zenoh::{
         VERSION, WhatAmI, ZenohId,

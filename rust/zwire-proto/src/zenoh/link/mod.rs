@@ -25,7 +25,6 @@ pub mod defrag;
 mod framer;
 mod handshake;
 mod lane;
-pub mod lending;
 pub mod named;
 mod qos_link;
 mod rx;
@@ -49,9 +48,8 @@ use super::{
     Priority,
     wire::{CloseReason, Resolution},
 };
-use crate::error::DecodeError;
+use crate::{error::DecodeError, lending::LendingTerms};
 use core::time::Duration;
-use lending::LendingTerms;
 use named::NamedTerms;
 use thiserror::Error;
 

@@ -251,6 +251,11 @@ impl Face {
         true
     }
 
+    /// The numbers that the face has given, and their keys.
+    pub(super) fn key_numbers(&self) -> Vec<(u16, KeyExpr)> {
+        self.keys.iter().map(|(number, key)| (number, key.clone())).collect()
+    }
+
     /// The wire form of `key` for this face: with the longest prefix that it has a number for.
     pub(super) fn wire_expr(&self, key: &KeyExpr) -> WireExpr {
         match self.keys.longest_prefix(key) {

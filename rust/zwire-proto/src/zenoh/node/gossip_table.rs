@@ -8,7 +8,7 @@ use crate::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A node that gossip knows: our neighbours, and with `multihop` everybody.
+/// A node that gossip knows: our neighbours, and with `multihop` all nodes.
 #[derive(Debug)]
 pub(super) struct Known {
     /// Our number for it.

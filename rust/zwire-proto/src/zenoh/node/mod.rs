@@ -18,6 +18,7 @@
 //! | `gateway` | a peer and its router |
 //! | `group` | multicast groups, and which nodes are only reached there |
 //! | `network` | the routers of a network, their links, their trees |
+//! | `review` | declarations under rules that have changed |
 //! | `routers` | declarations to routers, and the ways of data and queries among them |
 
 mod barrier;
@@ -40,6 +41,7 @@ mod network;
 mod push;
 mod query;
 mod report;
+mod review;
 mod routers;
 mod routes;
 mod stats;
@@ -54,6 +56,7 @@ pub use error::FaceError;
 pub use event::NodeEvent;
 pub use ids::FaceId;
 pub use report::{Declarers, GraphReport, Topic};
+pub use review::Review;
 pub use stats::NodeStats;
 
 use super::{

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     Now,
     zenoh::{
-        Hlc, KeyExpr, Reliability,
+        Hlc, KeyExpr, Reliability, Timestamp,
         entity::EntityKind,
         wire::{NetworkMessage, PushBody, TsRecord, TsStack, WireExpr},
     },
@@ -71,11 +71,19 @@ impl Node {
         }
         let foreign = face.remote.zid != self.config.zid;
         stamp_route(now, foreign, &mut self.stamps, &mut push.ts_stack);
+        // A DEL without a timestamp crosses links as it came. The own session gets it with the time of its arrival:
+        // later, a storage there could not tell whether it came before a PUT.
+        let arrived = match (&mut self.hlc, &push.body) {
+            (Some(hlc), PushBody::Del(del)) if del.timestamp.is_none() && foreign => {
+                Some(hlc.new_timestamp(now))
+            }
+            _ => None,
+        };
         // Only routers name the tree that a message follows.
         let node_id = if face.region == Region::Routers { push.node_id } else { 0 };
         if let Some(route) = face.cache.get(self.version, node_id, &push.key) {
             self.stats.route_hits += 1;
-            hand_out(&mut self.stats, message, &route.targets, give);
+            hand_out(&mut self.stats, message, (&route.targets, arrived), give);
             return Ok(());
         }
         let wire = push.key.clone();
@@ -83,7 +91,7 @@ impl Node {
         let targets = self.work_out(from, node_id, &wire);
         self.charge_matching(now, from);
         if let Some(targets) = targets {
-            hand_out(&mut self.stats, message, &targets, give);
+            hand_out(&mut self.stats, message, (&targets, arrived), give);
             if let Some(face) = self.faces.get_mut(&from) {
                 face.cache.insert(node_id, &wire, Route { version: self.version, targets });
             }
@@ -136,19 +144,20 @@ impl Node {
         // Only a full key has the same meaning on all faces.
         let as_it_came = |out: WireExpr| if wire.scope == 0 && out == *wire { None } else { Some(out) };
         let targets = targets.into_iter().filter_map(|(id, node_id)| {
-            let key = as_it_came(self.faces.get(&id)?.wire_expr(key));
-            Some(Target { face: id, node_id, key })
+            let face = self.faces.get(&id)?;
+            let is_own = face.remote.zid == self.config.zid;
+            Some(Target { face: id, is_own, node_id, key: as_it_came(face.wire_expr(key)) })
         });
         targets.collect()
     }
 }
 
-/// Gives the message to each target, the lowest face last.
+/// Gives the message to each target, the lowest face last. The own session gets a DEL without timestamp as of `arrived`.
 #[inline]
 fn hand_out(
     stats: &mut NodeStats,
     message: &mut NetworkMessage,
-    targets: &[Target],
+    (targets, arrived): (&[Target], Option<Timestamp>),
     mut give: impl FnMut(FaceId, &mut NetworkMessage),
 ) {
     if targets.is_empty() {
@@ -169,7 +178,23 @@ fn hand_out(
         } else if let Some(came) = came.take() {
             push.key = came;
         }
+        let arrived = arrived.filter(|_| target.is_own);
+        if arrived.is_some() {
+            set_time(message, arrived);
+        }
         give(target.face, message);
+        if arrived.is_some() {
+            set_time(message, None);
+        }
+    }
+}
+
+/// Sets the timestamp of a DEL.
+fn set_time(message: &mut NetworkMessage, timestamp: Option<Timestamp>) {
+    if let NetworkMessage::Push(push) = message
+        && let PushBody::Del(del) = &mut push.body
+    {
+        del.timestamp = timestamp;
     }
 }
 
@@ -182,7 +207,7 @@ pub(super) fn stamp_route(now: Now, foreign: bool, stamps: &mut Hlc, stack: &mut
 }
 
 /// Timestamps (`zenoh-behaviour` 3.3): a PUT without one gets one; a timestamp of the future is
-/// replaced, or the message dropped; a DEL is left alone. Returns whether the message is forwarded.
+/// replaced, or the message dropped; a DEL is left alone on the wire. Returns whether the message is forwarded.
 fn stamp(
     now: Now,
     from: FaceId,

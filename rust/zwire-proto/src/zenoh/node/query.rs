@@ -70,7 +70,7 @@ impl Node {
             budget: request.budget.map(NonZeroU32::get),
             branches: BTreeSet::new(),
         };
-        for Target { face: to, node_id, key } in targets {
+        for Target { face: to, node_id, key, .. } in targets {
             let (Some(key), Some(face)) = (key, self.faces.get_mut(&to)) else { continue };
             // A link of narrow ids with all of them pending takes no further request.
             let Some(rid) = face.new_rid() else { continue };
@@ -155,6 +155,7 @@ impl Node {
         }
         let target = |(face, at, _): (FaceId, &Face, _)| Target {
             face,
+            is_own: at.remote.zid == self.config.zid,
             node_id: trees.get(&face).copied().unwrap_or(0),
             key: Some(at.wire_expr(key)),
         };

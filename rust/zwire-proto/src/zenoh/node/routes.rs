@@ -27,6 +27,8 @@ impl Equivalent<RouteKey> for RouteKeyRef<'_> {
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) face: FaceId,
+    /// Whether it is the session of this process.
+    pub(super) is_own: bool,
     /// Between routers: number of the root of the tree that the message follows.
     pub(super) node_id: u16,
     /// Wire form of the key there; `None`: unchanged.

@@ -60,7 +60,7 @@ pub use request::{QueryTarget, Request};
 pub use response::{ResponderId, Response, ResponseBody};
 pub use response_final::ResponseFinal;
 pub use scout::{Hello, Scout};
-pub use shm::{LoanDescription, NamedDescription, PayloadSlice};
+pub use shm::{NamedDescription, PayloadSlice};
 pub use wire_expr::{Mapping, WireExpr};
 
 use super::{Payload, Qos, Reliability};
@@ -69,6 +69,7 @@ use crate::{
     error::{DecodeErrorKind, Result},
 };
 use header::ID_MASK;
+use std::borrow::Cow;
 
 /// Whether `header` starts a network message: the first other header ends a FRAME.
 #[must_use]
@@ -153,6 +154,13 @@ impl NetworkMessage {
         {
             return;
         }
+        self.encode_any(sink);
+    }
+
+    /// Writes a message with all its fields. It is a function of its own since the registers it needs would have to be
+    /// saved for each [plain](Push::encode_plain) message.
+    #[inline(never)]
+    fn encode_any(&self, sink: &mut impl Sink) {
         let mut sink = Gather::new(sink);
         match self {
             Self::Push(m) => m.encode(&mut sink),
@@ -209,6 +217,25 @@ impl NetworkMessage {
             }
             _ => {}
         }
+    }
+
+    /// The message with its payload in memory that stays; `None` if its payload was taken back. Messages without a payload
+    /// in revocable memory are not copied.
+    #[must_use]
+    #[inline]
+    pub fn secured(&self) -> Option<Cow<'_, Self>> {
+        match self.shareable() {
+            Some(payload) if payload.revocable().is_some() => self.secured_copy().map(Cow::Owned),
+            _ => Some(Cow::Borrowed(self)),
+        }
+    }
+
+    #[cold]
+    fn secured_copy(&self) -> Option<Self> {
+        let mut message = self.clone();
+        let mut payload = message.shareable()?.clone();
+        payload.secure().then(|| message.replace_shareable(payload, false))?;
+        Some(message)
     }
 
     /// QoS of the message, which every network message has.

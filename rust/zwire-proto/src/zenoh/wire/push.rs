@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     Text,
-    buf::{MAX_VLE_LEN, Reader, Sink},
+    buf::{MAX_VLE_LEN, Reader, Sink, Words},
     error::{DecodeErrorKind, Result},
     zenoh::{Encoding, Ntp64, Qos, Timestamp, ZenohId},
 };
@@ -224,44 +224,8 @@ fn long(rest: &[u8]) -> Option<(u64, &[u8])> {
     Some((value | u64::from(*last) << (7 * (MAX_VLE_LEN - 1)), rest))
 }
 
-/// The longest suffix and payload that [`Push::encode_plain`] gathers.
-const PLAIN_SUFFIX: usize = 64;
-const PLAIN_PAYLOAD: usize = 32;
-
-/// Buffer of [`Push::encode_plain`].
-struct Head {
-    raw: [u8; Self::SIZE],
-    len: usize,
-}
-
-impl Head {
-    /// Header, scope, suffix, QoS, header of the PUT, timestamp, encoding, payload.
-    const SIZE: usize = 1 + 3 + 2 + PLAIN_SUFFIX + 3 + 1 + (9 + 1 + 16) + 3 + 9 + PLAIN_PAYLOAD;
-
-    #[inline]
-    fn u8(&mut self, byte: u8) {
-        self.raw[self.len] = byte;
-        self.len += 1;
-    }
-
-    #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "seven bits at a time")]
-    fn vle(&mut self, mut value: u64) {
-        let mut left = MAX_VLE_LEN - 1;
-        while value >= 0x80 && left > 0 {
-            self.u8(value as u8 | 0x80);
-            value >>= 7;
-            left -= 1;
-        }
-        self.u8(value as u8);
-    }
-
-    #[inline]
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.raw[self.len..self.len + bytes.len()].copy_from_slice(bytes);
-        self.len += bytes.len();
-    }
-}
+/// The longest suffix of a message that [`Push::encode_plain`] writes: its length is one byte.
+const PLAIN_SUFFIX: usize = 127;
 
 /// PUSH: a publication.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -307,9 +271,8 @@ impl Push {
         Ok(Self { key, qos, timestamp, node_id, ts_stack, body })
     }
 
-    /// Encoder for the messages of [`Plain`]: all small fields, the key and a small payload are
-    /// gathered in registers and on the stack. Returns `false` if the message is not plain; nothing was
-    /// written then.
+    /// Encoder for the messages of [`Plain`]: fields between key, timestamp and payload are gathered in a register.
+    /// Returns `false` if the message is not plain; nothing was written then.
     #[inline]
     pub(super) fn encode_plain(&self, sink: &mut impl Sink) -> bool {
         let PushBody::Put(put) = &self.body else { return false };
@@ -326,39 +289,33 @@ impl Push {
         if rich {
             return false;
         }
-        let mut head = Head { raw: [0; Head::SIZE], len: 0 };
+        let mut words = Words::new(sink);
         let plain_qos = self.qos == Qos::DEFAULT;
-        head.u8(ID | if plain_qos { 0 } else { Z } | self.key.flags());
-        head.vle(self.key.scope.into());
+        words.u8(ID | if plain_qos { 0 } else { Z } | self.key.flags());
+        words.vle(self.key.scope.into());
         if !suffix.is_empty() {
-            head.vle(suffix.len() as u64);
-            head.bytes(suffix);
+            words.vle(suffix.len() as u64);
+            words.sink().put(suffix);
         }
         if !plain_qos {
-            head.u8(QOS);
-            head.vle(self.qos.0.into());
+            words.u8(QOS);
+            words.vle(self.qos.0.into());
         }
         let t = if put.timestamp.is_some() { put::T } else { 0 };
         let e = if put.encoding.id == 0 { 0 } else { put::E };
-        head.u8(put::ID | t | e);
+        words.u8(put::ID | t | e);
         if let Some(Timestamp { time, id }) = &put.timestamp {
-            head.vle(time.0);
+            words.vle(time.0);
             let len = id.wire_len();
             #[allow(clippy::cast_possible_truncation, reason = "at most 16")]
-            head.u8(len as u8);
-            head.bytes(&id.to_le_bytes()[..len]);
+            words.u8(len as u8);
+            words.sink().put(&id.to_le_bytes()[..len]);
         }
         if e != 0 {
-            head.vle(u64::from(put.encoding.id) << 1);
+            words.vle(u64::from(put.encoding.id) << 1);
         }
-        head.vle(put.payload.len() as u64);
-        if put.payload.len() <= PLAIN_PAYLOAD {
-            head.bytes(&put.payload);
-            sink.put(&head.raw[..head.len]);
-        } else {
-            sink.put(&head.raw[..head.len]);
-            put.payload.encode(sink);
-        }
+        words.vle(put.payload.len() as u64);
+        put.payload.encode(words.sink());
         true
     }
 
@@ -539,7 +496,7 @@ mod tests {
             mapping: Mapping::Sender,
             suffix: "k".repeat(PLAIN_SUFFIX).as_str().into(),
         };
-        for len in [PLAIN_PAYLOAD, PLAIN_PAYLOAD + 1, 1 << 22] {
+        for len in [0, 127, 128, 16_383, 16_384, 1 << 22] {
             let timestamp = Some(Timestamp { time: Ntp64(u64::MAX), id: ZenohId::new(u128::MAX).unwrap() });
             let encoding = Encoding { id: 65_535, schema: None };
             let put = Put { timestamp, encoding, ..Put::new(vec![7; len]) };

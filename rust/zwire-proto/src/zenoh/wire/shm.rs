@@ -6,7 +6,7 @@
 //!                <u8;z>  the raw bytes, or the description
 //! ```
 //!
-//! A loan (kind 2) is sent only on a link that has agreed on lending (`link::lending`); its description is
+//! A loan (kind 2) is sent only on a link that has agreed on lending (`lending`); its description is
 //!
 //! ```text
 //! loan, segment  VLE u32 each
@@ -26,8 +26,9 @@
 //! Releases up to 1.1.1 have another one. It is decoded where the memory is read, so that a dissector keeps each.
 
 use crate::{
-    buf::{Reader, Sink, put_vle, put_zbytes, vle_len},
+    buf::{Reader, Sink, put_vle, put_zbytes},
     error::{DecodeErrorKind, Result},
+    lending::LoanDescription,
     zenoh::{Payload, PayloadParts},
 };
 use bytes::Bytes;
@@ -41,37 +42,8 @@ const RAW: u8 = 0;
 const FOREIGN: u8 = 1;
 const LOAN: u8 = 2;
 
-/// Longest slice with a loan: its kind, its length, two numbers of 32 bits and two of 64.
-const LONGEST_LOAN: usize = 1 + 1 + 5 + 5 + 9 + 9;
-
-/// Bytes in a segment of the sender, lent to the receiver of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoanDescription {
-    /// Number of the loan, by which the receiver returns it.
-    pub loan: u32,
-    /// Number of the segment, by which the sender has announced it.
-    pub segment: u32,
-    /// Offset of the first byte in the segment.
-    pub offset: u64,
-    /// Number of bytes, not 0.
-    pub len: u64,
-}
-
-impl LoanDescription {
-    fn decode(bytes: &Bytes) -> Result<Self> {
-        let mut r = Reader::new(bytes);
-        let loan = r.z32("loan number")?;
-        let segment = r.z32("loan segment")?;
-        let offset = r.vle("loan offset")?;
-        let at = r.offset();
-        let len = r.vle("loan length")?;
-        if len == 0 {
-            return Err(r.error("loan length", at, DecodeErrorKind::Illegal { value: 0 }));
-        }
-        r.finish("loan")?;
-        Ok(Self { loan, segment, offset, len })
-    }
-}
+/// Longest slice with a loan: its kind, its length, the description.
+const LONGEST_LOAN: usize = 1 + 1 + LoanDescription::LONGEST;
 
 /// Bytes in a segment of Eclipse Zenoh.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,11 +120,10 @@ impl PayloadSlice {
                     parts.push(core::mem::take(&mut head).into());
                     parts.push(bytes.clone());
                 }
-                Self::Loan(LoanDescription { loan, segment, offset, len }) => {
+                Self::Loan(description) => {
                     head.put_u8(LOAN);
-                    let values = [u64::from(*loan), u64::from(*segment), *offset, *len];
-                    put_vle(&mut head, values.map(vle_len).iter().sum::<usize>() as u64);
-                    values.iter().for_each(|value| put_vle(&mut head, *value));
+                    put_vle(&mut head, description.encoded_len() as u64);
+                    description.encode(&mut head);
                 }
                 Self::Foreign(bytes) => {
                     head.put_u8(FOREIGN);
@@ -181,7 +152,7 @@ impl PayloadSlice {
             slices.push(match kind {
                 RAW => Self::Raw(bytes),
                 FOREIGN => Self::Foreign(bytes),
-                _ => Self::Loan(LoanDescription::decode(&bytes)?),
+                _ => Self::Loan(LoanDescription::decode(&mut Reader::new(&bytes))?),
             });
         }
         r.finish("payload slices")?;

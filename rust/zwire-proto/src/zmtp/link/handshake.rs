@@ -27,6 +27,7 @@ use super::curve;
 use super::{Peer, Version, ZmtpLinkParams, curve::CurveSession};
 use crate::{
     error::{DecodeError, DecodeErrorKind},
+    lending::{LendingOffer, LendingTerms},
     zmtp::{
         limits::{MAX_HANDSHAKE_COMMAND, MAX_IDENTITY},
         wire::{
@@ -80,6 +81,8 @@ pub struct ZmtpHandshakeConfig {
     pub identity: Bytes,
     /// Further properties sent to the peer, with names that begin with `X-`.
     pub properties: Vec<Property>,
+    /// Offer to lend payloads in shared memory, if both ends are on one host.
+    pub lending: Option<LendingOffer>,
     /// Security mechanism.
     pub security: Security,
     /// The latest version that is announced: 3.1, or 3.0.
@@ -94,6 +97,7 @@ impl ZmtpHandshakeConfig {
             socket_type,
             identity: Bytes::new(),
             properties: Vec::new(),
+            lending: None,
             security: Security::Null { authenticate: false },
             version: Version::V3_1,
         }
@@ -118,6 +122,9 @@ impl ZmtpHandshakeConfig {
     pub fn metadata(&self) -> Metadata {
         let mut metadata = Metadata::of_socket(self.socket_type, &self.identity);
         metadata.0.extend(self.properties.iter().cloned());
+        if let Some(offer) = self.lending {
+            metadata.push(Metadata::LENDING, offer.encode());
+        }
         metadata
     }
 
@@ -417,7 +424,7 @@ impl Handshake {
 
     fn done(
         &mut self,
-        metadata: Metadata,
+        mut metadata: Metadata,
         answer: Option<Bytes>,
         session: Option<CurveSession>,
     ) -> Result<HandshakeStep, ZmtpHandshakeError> {
@@ -438,12 +445,14 @@ impl Handshake {
             return Err(ZmtpHandshakeError::Identity(identity.len()));
         }
         self.out.extend_from_slice(&answer.unwrap_or_default());
+        let offer = metadata.take(Metadata::LENDING);
         let (user_id, auth_metadata) = self.auth.take().unwrap_or_default();
         let peer = Peer { socket_type, identity, metadata, user_id, auth_metadata };
         Ok(HandshakeStep::Done(Box::new(ZmtpLinkParams {
             socket_type: ours,
             version: self.version,
             peer,
+            lending: LendingTerms::of(self.config.lending, offer.as_ref()),
             session,
         })))
     }

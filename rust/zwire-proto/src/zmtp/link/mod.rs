@@ -31,11 +31,15 @@ pub use handshake::{
     PlainCredentials, Security, ZmtpHandshakeConfig, ZmtpHandshakeError,
 };
 pub use message::Message;
-pub use rx::{Inbound, ZmtpRx, ZmtpRxConfig, ZmtpRxStats};
-pub use tx::{Rejected, ZmtpPushError, ZmtpTx, ZmtpTxConfig, ZmtpTxStats};
+pub use rx::{Borrow, Inbound, ZmtpRx, ZmtpRxConfig, ZmtpRxStats};
+pub use tx::{Lend, Rejected, ZmtpPushError, ZmtpTx, ZmtpTxConfig, ZmtpTxStats};
 
 use super::wire::{Metadata, SocketType};
-use crate::{error::DecodeError, named::named};
+use crate::{
+    error::DecodeError,
+    lending::{LendingTerms, LoanDescription},
+    named::named,
+};
 use bytes::Bytes;
 use core::{fmt, time::Duration};
 use thiserror::Error;
@@ -83,6 +87,8 @@ pub struct ZmtpLinkParams {
     pub version: Version,
     /// The other side.
     pub peer: Peer,
+    /// Agreement to lend payloads in shared memory.
+    pub lending: Option<LendingTerms>,
     /// Keys that seal frames, under CURVE.
     session: Option<curve::CurveSession>,
 }
@@ -138,6 +144,14 @@ pub enum ZmtpLinkError {
     /// A command from a peer of ZMTP 2.0, which has none.
     #[error("a command from a peer of ZMTP 2.0")]
     CommandOfOldPeer,
+    /// A LOAN of bytes that the peer has not lent, or with a frame behind it that has bytes itself.
+    #[error("LOAN of {} bytes: {problem}", .loan.len)]
+    Loan {
+        /// What the peer has sent.
+        loan: LoanDescription,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
     /// Under CURVE: a box made with another key, or changed on the way.
     #[error("the box of MESSAGE does not open")]
     Sealed,

@@ -3,9 +3,11 @@
 use super::{Heartbeat, Message, Version, ZmtpLinkError, ZmtpLinkParams, curve::CurveOpener, message::cost};
 use crate::{
     Now,
+    buf::Reader,
+    lending::LoanDescription,
     zmtp::{
         limits::MAX_MESSAGE_SIZE,
-        wire::{FrameHead, Ping, SocketType, Subscription, TrafficCommand},
+        wire::{Command, FrameHead, Loan, Ping, SocketType, Subscription, TrafficCommand},
     },
 };
 use bytes::{Bytes, BytesMut};
@@ -34,6 +36,8 @@ pub struct ZmtpRxStats {
     pub bytes: u64,
     /// Frames of messages.
     pub frames: u64,
+    /// Frames of them that were borrowed from the memory of the peer.
+    pub borrowed: u64,
     /// Messages handed out.
     pub messages: u64,
     /// Commands.
@@ -55,6 +59,9 @@ pub enum Inbound {
     Ping(Ping),
 }
 
+/// Finds the bytes that the peer has lent; `None` if it has not.
+pub type Borrow = Box<dyn FnMut(&LoanDescription) -> Option<Bytes> + Send>;
+
 /// The receiving half of a connection.
 pub struct ZmtpRx {
     socket_type: SocketType,
@@ -65,6 +72,10 @@ pub struct ZmtpRx {
     /// Frames of an incomplete message.
     partial: Vec<Bytes>,
     partial_cost: usize,
+    /// Set if both sides have agreed on lending.
+    borrow: Option<Borrow>,
+    /// Bytes on loan for the next frame.
+    loan: Option<(LoanDescription, Bytes)>,
     /// Number of bytes left in the buffer after the last call; a longer buffer holds new bytes.
     left: usize,
     last: Duration,
@@ -85,11 +96,18 @@ impl ZmtpRx {
             opener: params.session.as_ref().map(|session| session.opener()),
             partial: Vec::new(),
             partial_cost: 0,
+            borrow: None,
+            loan: None,
             left: 0,
             last: now.mono,
             ttl: None,
             stats: ZmtpRxStats::default(),
         }
+    }
+
+    /// Has the receiver accept payloads on loan, as both sides have agreed.
+    pub fn set_borrow(&mut self, borrow: Borrow) {
+        self.borrow = Some(borrow);
     }
 
     /// Takes whole frames off the front of `buf` and appends their contents to `out`, until that holds
@@ -207,6 +225,7 @@ impl ZmtpRx {
     /// Handles a frame of a message.
     fn part(&mut self, more: bool, body: Bytes, out: &mut Vec<Inbound>) -> Result<(), ZmtpLinkError> {
         self.stats.frames += 1;
+        let body = self.borrowed(body)?;
         if more || !self.partial.is_empty() {
             let total = self.partial_cost.saturating_add(cost(body.len()));
             // Outside its box a frame does not tell whether more follow.
@@ -227,6 +246,37 @@ impl ZmtpRx {
         } else {
             self.message(Message::single(body), out);
         }
+        Ok(())
+    }
+
+    /// The bytes of a frame: those on loan for it, if it is empty.
+    fn borrowed(&mut self, body: Bytes) -> Result<Bytes, ZmtpLinkError> {
+        match self.loan.take() {
+            None => Ok(body),
+            Some((_, bytes)) if body.is_empty() => {
+                self.stats.borrowed += 1;
+                Ok(bytes)
+            }
+            Some((loan, _)) => Err(ZmtpLinkError::Loan { loan, problem: "the frame behind it is not empty" }),
+        }
+    }
+
+    /// Handles LOAN.
+    fn handle_loan(&mut self, data: &Bytes) -> Result<(), ZmtpLinkError> {
+        let Some(borrow) = &mut self.borrow else { return Ok(()) };
+        let loan = Loan::decode_data(&mut Reader::new(data))?.description;
+        let max = self.config.max_message_size;
+        let len = usize::try_from(loan.len).ok();
+        if len.is_none_or(|len| cost(len).saturating_add(self.partial_cost) > max) {
+            let len = loan.len.saturating_add(self.partial_cost as u64);
+            return Err(ZmtpLinkError::TooLarge { len, max });
+        }
+        if self.loan.is_some() {
+            return Err(ZmtpLinkError::Loan { loan, problem: "another LOAN is before it" });
+        }
+        let bytes = borrow(&loan);
+        let bytes = bytes.ok_or(ZmtpLinkError::Loan { loan, problem: "the bytes are not on loan" })?;
+        self.loan = Some((loan, bytes));
         Ok(())
     }
 
@@ -263,6 +313,9 @@ impl ZmtpRx {
             }
             TrafficCommand::Pong(_) => {}
             TrafficCommand::Error(error) => return Err(ZmtpLinkError::Peer { reason: error.reason }),
+            TrafficCommand::Unknown { name, data } if name == Loan::NAME && self.borrow.is_some() => {
+                self.handle_loan(&data)?;
+            }
             _ => self.stats.ignored += 1,
         }
         Ok(())

@@ -4,9 +4,10 @@ use super::{Heartbeat, Message, Version, ZmtpLinkParams, curve::Sealer};
 use crate::{
     Now,
     buf::{Segments, Sink},
+    lending::LoanDescription,
     zmtp::{
         limits::{HIGH_WATER_MARK, MAX_PING_TTL, MAX_QUEUED_BYTES, MAX_WAITING_PONGS},
-        wire::{Cancel, Command, FrameHead, Ping, Pong, Subscribe, Subscription, curve, put_frame},
+        wire::{Cancel, Command, FrameHead, Loan, Ping, Pong, Subscribe, Subscription, curve, put_frame},
     },
 };
 use bytes::Bytes;
@@ -66,6 +67,8 @@ pub struct Rejected {
 /// Counters of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZmtpTxStats {
+    /// Frames lent to the peer, and not written.
+    pub lent: u64,
     /// Messages transmitted.
     pub messages: u64,
     /// Bytes transmitted.
@@ -79,6 +82,9 @@ pub struct ZmtpTxStats {
     /// Messages dropped by [`ZmtpTx::clear`].
     pub discarded: u64,
 }
+
+/// Puts the bytes of a frame on loan to the peer; `None` if they have to be written.
+pub type Lend = Box<dyn FnMut(&Bytes) -> Option<LoanDescription> + Send>;
 
 #[derive(Debug)]
 enum Item {
@@ -94,6 +100,7 @@ pub struct ZmtpTx {
     version: Version,
     config: ZmtpTxConfig,
     encoder: Encoder,
+    lend: Option<Lend>,
     queue: VecDeque<Item>,
     messages: usize,
     bytes: usize,
@@ -116,6 +123,7 @@ impl ZmtpTx {
             version: params.version,
             config: ZmtpTxConfig { heartbeat, ..config },
             encoder: Encoder(params.session.as_ref().map(|session| session.sealer())),
+            lend: None,
             queue: VecDeque::new(),
             messages: 0,
             bytes: 0,
@@ -124,6 +132,11 @@ impl ZmtpTx {
             next_ping: heartbeat.map_or(Duration::MAX, |h| now.mono.saturating_add(h.interval)),
             stats: ZmtpTxStats::default(),
         }
+    }
+
+    /// Has the sender put payloads on loan, once the peer is ready to borrow; `None` ends that.
+    pub fn set_lend(&mut self, lend: Option<Lend>) {
+        self.lend = lend;
     }
 
     /// Whether a message would be accepted.
@@ -227,7 +240,7 @@ impl ZmtpTx {
             }
             match item {
                 Item::Message(message) => {
-                    self.encoder.put_message(&mut segments, message);
+                    self.stats.lent += self.encoder.put_message(&mut segments, message, &mut self.lend);
                     self.messages -= 1;
                     self.stats.messages += 1;
                 }
@@ -326,11 +339,23 @@ impl Encoder {
         }
     }
 
-    fn put_message(&mut self, sink: &mut impl Sink, message: &Message) {
-        if let Some((last, others)) = message.frames().split_last() {
-            others.iter().for_each(|frame| self.put(sink, frame, MORE));
-            self.put(sink, last, 0);
+    /// Writes the frames of a message; before an empty one in place of each that is lent its LOAN. Returns the number
+    /// of those.
+    fn put_message(&mut self, sink: &mut impl Sink, message: &Message, lend: &mut Option<Lend>) -> u64 {
+        let mut lent = 0;
+        let frames = message.frames();
+        for (at, frame) in frames.iter().enumerate() {
+            let flags = if at + 1 < frames.len() { MORE } else { 0 };
+            match lend.as_mut().and_then(|lend| lend(frame)) {
+                None => self.put(sink, frame, flags),
+                Some(description) => {
+                    self.put(sink, &body(&Loan { description }), COMMAND);
+                    self.put(sink, &Bytes::new(), flags);
+                    lent += 1;
+                }
+            }
         }
+        lent
     }
 }
 

@@ -35,6 +35,8 @@ impl Metadata {
     pub const SOCKET_TYPE: &'static str = "Socket-Type";
     /// Name of the property by which routers know a peer.
     pub const IDENTITY: &'static str = "Identity";
+    /// Name of the property that offers to lend payloads in shared memory (`lending`), to nodes of zwire.
+    pub const LENDING: &'static str = "X-Zwire-Lending";
 
     /// Metadata of a socket of that type and identity. The identity is sent only where it has a
     /// meaning, there also if it is empty, as libzmq does.
@@ -58,6 +60,15 @@ impl Metadata {
     pub fn get(&self, name: &str) -> Option<&Bytes> {
         let is_it = |p: &&Property| p.name.eq_ignore_ascii_case(name.as_bytes());
         self.0.iter().rev().find(is_it).map(|p| &p.value)
+    }
+
+    /// Removes a property, and returns its value as [`Self::get`] does.
+    pub(crate) fn take(&mut self, name: &str) -> Option<Bytes> {
+        let value = self.get(name).cloned();
+        if value.is_some() {
+            self.0.retain(|property| !property.name.eq_ignore_ascii_case(name.as_bytes()));
+        }
+        value
     }
 
     /// Reads properties to the end.

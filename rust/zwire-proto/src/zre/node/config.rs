@@ -69,6 +69,9 @@ pub struct ZreNodeConfig {
     /// it has sent one: they would end the session with pyre. GOODBYE ends a session anyway, and needs
     /// no such check.
     pub drafts: bool,
+    /// Header of peers that get their copy of a SHOUT before the other members. If the process is killed between the
+    /// copies, such a peer then has each message that any member has, unless its connection was full.
+    pub early: Option<Text>,
     /// Number of messages after which a session is renewed. Needed with pyre, which counts to 65534.
     pub renew_after: Option<u16>,
     /// Most peers.
@@ -99,6 +102,7 @@ impl ZreNodeConfig {
             collector_everywhere: false,
             log_traffic: false,
             drafts: false,
+            early: None,
             renew_after: None,
             max_peers: limits::MAX_PEERS,
             max_unanswered: limits::MAX_UNANSWERED,

@@ -100,7 +100,8 @@ impl ZreNode {
         let mut stencils: [Option<Result<Stencil, EncodeError>>; 4] = Default::default();
         let mut shouted = Shouted { peers: Vec::with_capacity(members.len()) };
         let mut logged = Vec::new();
-        for uuid in members {
+        let early = self.early.iter().filter(|uuid| members.contains(uuid));
+        for uuid in early.chain(members.iter().filter(|uuid| !self.early.contains(uuid))) {
             let Some(peer) = self.peers.get_mut(uuid) else { continue };
             let waits = peer.may_wait();
             let Some(dealer) = &mut peer.dealer else {

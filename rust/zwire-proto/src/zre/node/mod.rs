@@ -85,6 +85,8 @@ pub struct ZreNode {
     groups: BTreeSet<Text>,
     /// Members of each group.
     members: BTreeMap<Text, BTreeSet<Uuid>>,
+    /// Peers with a session that began with the header `early` of the configuration in HELLO.
+    early: BTreeSet<Uuid>,
     status: u8,
     /// Own endpoints, by interface.
     own_endpoints: Vec<Bytes>,
@@ -155,6 +157,7 @@ impl ZreNode {
             given_up: BTreeMap::new(),
             groups: BTreeSet::new(),
             members: BTreeMap::new(),
+            early: BTreeSet::new(),
             status: 0,
             own_endpoints: Self::endpoints_of(&config),
             hellos: Vec::new(),
@@ -253,6 +256,13 @@ impl ZreNode {
     #[must_use]
     pub fn peer_name(&self, peer: &Uuid) -> Option<&Text> {
         Some(&self.peers.get(peer)?.session.as_ref()?.name)
+    }
+
+    /// Monotonic time of the last message or beacon of a peer.
+    #[must_use]
+    pub fn peer_heard(&self, peer: &Uuid) -> Option<Duration> {
+        let peer = self.peers.get(peer)?;
+        peer.beaconed.into_iter().chain([peer.heard]).max()
     }
 
     /// The DEALER to a peer, if there is one.

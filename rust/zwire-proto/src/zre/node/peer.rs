@@ -120,6 +120,10 @@ impl PeerSession {
             collector: hello.header(Hello::LOG_COLLECTOR).cloned(),
         }
     }
+
+    pub(super) fn has_header(&self, wanted: &Text) -> bool {
+        self.headers.iter().any(|(name, _)| name == wanted)
+    }
 }
 
 impl KnownPeer {

@@ -264,6 +264,10 @@ impl ZreNode {
         peer.detect_at = None;
         peer.public_key = peer.public_key.or(public_key);
         let (groups, headers) = (session.groups.clone(), session.headers.clone());
+        match self.config.early.as_ref().is_some_and(|wanted| session.has_header(wanted)) {
+            true => self.early.insert(uuid),
+            false => self.early.remove(&uuid),
+        };
         let old = peer.session.replace(session);
         // 36 and 43 decode alike, so an existing connection is kept instead of switching back and
         // forth.
@@ -430,6 +434,7 @@ impl ZreNode {
         self.disconnect_log(uuid);
         self.event(uuid, EventKind::Exit);
         let Some(session) = self.peers.get_mut(uuid).and_then(|peer| peer.session.take()) else { return };
+        self.early.remove(uuid);
         session.groups.iter().for_each(|group| self.remove_member(group, uuid));
         for group in &session.groups {
             self.member_left(now, group, uuid);

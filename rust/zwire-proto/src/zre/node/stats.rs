@@ -33,7 +33,7 @@ counters! {
     /// HELLO messages refused because the table of peers is full.
     peers_refused,
     /// Endpoints of HELLO messages that this node did not connect to, because they are of another host than the
-    /// connection, and peers whose key is not allowed.
+    /// connection, and peers with a key that is not allowed.
     endpoints_refused,
     /// Messages sent.
     messages_out,

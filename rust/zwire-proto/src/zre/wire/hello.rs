@@ -241,7 +241,7 @@ mod tests {
     fn counts_are_bounded_before_memory_is_taken() {
         for (hex, reading) in [
             ("aaa10102 0001 01 61 ffffffff", "HELLO groups"),
-            ("aaa10102 0001 01 61 00001001", "HELLO groups"),
+            ("aaa10102 0001 01 61 00004001", "HELLO groups"),
             ("aaa10102 0001 01 61 00000001 00010001", "HELLO groups"),
             ("aaa10102 0001 01 61 00000000 00 00 ffffffff", "HELLO headers"),
             ("aaa10102 0001 01 61 00000000 00 00 00000001 01 61 ffffffff", "HELLO headers"),

@@ -4,11 +4,11 @@
 use super::*;
 use crate::{
     Text,
+    lending::{ChannelSecret, LendingOffer, LendingTerms},
     zenoh::{
         link::{
             Credentials, QosLink,
             handshake::AuthFailure,
-            lending::{ChannelSecret, LendingOffer, LendingTerms},
             named::{
                 HANDSHAKE_SIZE, HandshakeSegment, HandshakeSegments, NamedGeneration, NamedOffer, NamedTerms,
                 OwnSegment,

@@ -80,7 +80,7 @@ struct Link {
     psids: BTreeMap<u64, ZenohId>,
     /// Whether the neighbour has announced its id on this link.
     introduced: bool,
-    /// Routers whose changes the neighbour is to be told.
+    /// Routers with changes that the neighbour is to be told.
     untold: BTreeMap<RouterIx, Detail>,
 }
 

@@ -111,6 +111,28 @@ fn a_put_without_timestamp_gets_that_of_the_node() {
 }
 
 #[test]
+fn the_own_session_gets_a_del_with_the_time_of_its_arrival() {
+    let mut world = stamping_world();
+    let own = Remote { zid: zid(0xf000), whatami: WhatAmI::Client };
+    world.node.handle_face_up(world.now(), FaceId(0), own, FaceKind::Unicast);
+    world.says(0, d_sub(1, "a"));
+    let mut times = Vec::new();
+    for message in [put("a", "1"), del("a"), put("a", "2"), del("a")] {
+        world.node.handle_message(world.now(), FaceId(2), message, Reliability::Reliable).unwrap();
+        for (to, message) in world.drain_raw() {
+            let NetworkMessage::Push(push) = message else { panic!("no PUSH") };
+            let is_del = matches!(push.body, PushBody::Del(_));
+            match push.body.timestamp() {
+                Some(timestamp) if to == 0 => times.push(*timestamp),
+                timestamp => assert_eq!((to, timestamp.is_none()), (1, is_del)),
+            }
+        }
+    }
+    assert_eq!(times.len(), 4);
+    assert!(times.is_sorted() && times.iter().all(|time| time.id == zid(0xf000)), "{times:?}");
+}
+
+#[test]
 fn a_timestamp_of_the_past_stays_and_one_of_the_future_is_replaced_or_dropped() {
     let mut world = stamping_world();
     let clock = |seconds: u64| Hlc::new(zid(2)).new_timestamp(Now::at(Duration::from_secs(seconds)));

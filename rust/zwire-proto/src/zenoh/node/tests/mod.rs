@@ -16,6 +16,7 @@ mod net;
 mod network;
 mod peers;
 mod queries;
+mod review;
 mod routers;
 mod sim;
 

@@ -46,7 +46,7 @@ fn client_of(config: ZmtpHandshakeConfig, server: PublicKey) -> ZmtpHandshakeCon
     ZmtpHandshakeConfig { security: Security::CurveClient(Box::new(given)), ..config }
 }
 
-fn client() -> ZmtpHandshakeConfig {
+pub(super) fn client() -> ZmtpHandshakeConfig {
     client_of(dealer(), server_keys().public)
 }
 
@@ -55,7 +55,7 @@ fn server_of(config: ZmtpHandshakeConfig, authenticate: bool) -> ZmtpHandshakeCo
     ZmtpHandshakeConfig { security: Security::CurveServer(Box::new(given)), ..config }
 }
 
-fn server() -> ZmtpHandshakeConfig {
+pub(super) fn server() -> ZmtpHandshakeConfig {
     server_of(ZmtpHandshakeConfig::new(SocketType::Router), false)
 }
 

@@ -3,6 +3,7 @@
 #[cfg(feature = "curve")]
 mod curve;
 mod handshake;
+mod lending;
 mod malformed;
 mod traffic;
 

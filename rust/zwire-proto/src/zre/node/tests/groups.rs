@@ -62,6 +62,39 @@ fn a_shout_tells_what_became_of_it_for_each_peer() {
     assert!(bench.node.shout(Now::default(), &text(""), vec![octets("x")]).is_err());
 }
 
+/// A peer with the header of the configuration gets its copy first, as long as its session has the header.
+#[test]
+fn early_peers_get_a_shout_before_the_others() {
+    let mut bench =
+        Bench::new(ZreNodeConfig { early: Some(text("X-E")), ..config(0, Generations::default()) });
+    for peer in 1..6 {
+        let mut hello = hello_of(peer, G36);
+        hello.headers = match peer {
+            3 | 5 => vec![(octets("X-A"), octets("")), (octets("X-E"), octets("1"))],
+            _ => vec![(octets("X-A"), octets("X-E"))],
+        };
+        bench.hear(peer, G36, 1, Body::Hello(hello));
+    }
+    drop(bench.actions());
+    let mut order = |group: &str| {
+        let shouted = bench.node.shout(Now::default(), &text(group), vec![octets("x")]).unwrap();
+        let sent = bench.actions().into_iter().filter_map(|action| match action {
+            Action::Send { peer, .. } => peer,
+            _ => None,
+        });
+        assert_eq!(sent.collect::<Vec<_>>(), shouted.peers.iter().map(|(peer, _)| *peer).collect::<Vec<_>>());
+        shouted.peers.into_iter().map(|(peer, _)| peer).collect::<Vec<_>>()
+    };
+    assert_eq!(order("G"), [3, 5, 1, 2, 4].map(uuid));
+    assert!(order("other").is_empty());
+    bench.hear(5, G36, 2, Body::Leave { group: octets("G"), status: 2 });
+    bench.hear(3, G36, 1, Body::Hello(hello_of(3, G36)));
+    bench.hear(5, G36, 3, Body::Join { group: octets("G"), status: 3 });
+    drop(bench.actions());
+    let shouted = bench.node.shout(Now::default(), &text("G"), vec![octets("x")]).unwrap();
+    assert_eq!(shouted.peers[0].0, uuid(5));
+}
+
 /// A content is shared by all copies of a SHOUT, not copied.
 #[test]
 fn a_shout_shares_its_content() {

@@ -28,7 +28,7 @@ impl PayloadBuffer {
     }
 
     /// `None` if the system has no memory.
-    pub(super) fn private(len: usize) -> Option<Self> {
+    pub(crate) fn private(len: usize) -> Option<Self> {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).ok()?;
         bytes.resize(len, 0);

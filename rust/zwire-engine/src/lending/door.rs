@@ -1,8 +1,7 @@
 //! [`Doors`]: where neighbours connect the channels of links that a session has accepted.
 
 use super::{LendingFailure, channel, lender::Lending};
-use crate::{net::io::Io, zenoh::shared::SessionShared};
-use core::time::Duration;
+use core::{pin::Pin, time::Duration};
 use parking_lot::Mutex;
 use std::{
     collections::HashMap,
@@ -13,7 +12,7 @@ use tokio::{
     io::unix::AsyncFd,
     sync::{Semaphore, oneshot},
 };
-use zwire_proto::zenoh::link::lending::{ChannelMessage, ChannelSecret, LendingOffer};
+use zwire_proto::lending::{ChannelMessage, ChannelSecret, LendingOffer};
 use zwire_shm::{Channel, Door};
 
 /// Time within which a process that connects has to say which link it is for: it does so at once.
@@ -40,6 +39,9 @@ pub(crate) struct Ticket {
     lending: Arc<Lending>,
 }
 
+/// Task of a door.
+pub(crate) type DoorTask = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// The name of a door in the abstract name space.
 pub(super) fn name_of(door: ChannelSecret) -> Vec<u8> {
     let mut name = b"zwire-".to_vec();
@@ -54,20 +56,15 @@ pub(super) fn random() -> Option<ChannelSecret> {
 }
 
 impl Lending {
-    /// Offer of the side that opens a session over `io`; `None` if both ends cannot share memory.
-    pub(crate) fn offer(&self, io: &Io) -> Option<LendingOffer> {
-        if !self.is_offered(io) {
-            return None;
-        }
+    /// Offer of the side that opens a link; `None` without random numbers.
+    pub(crate) fn offer_to_acceptor() -> Option<LendingOffer> {
         random().map(|secret| LendingOffer { secret, door: None })
     }
 
-    /// Offer of the side that accepts a session over `io`, with the place for its channel.
-    pub(crate) fn expect(self: &Arc<Self>, shared: &Arc<SessionShared>, io: &Io) -> Option<Ticket> {
-        if !self.is_offered(io) {
-            return None;
-        }
-        let door = self.door(shared)?;
+    /// Offer of the side that accepts a link, with the place for its channel. `spawn` starts the task of the door, which
+    /// runs until it is aborted. `None` if the system has no door.
+    pub(crate) fn ticket(self: &Arc<Self>, spawn: impl FnOnce(DoorTask)) -> Option<Ticket> {
+        let door = self.door(spawn)?;
         let secret = random()?;
         let (sender, channel) = oneshot::channel();
         self.doors.expected.lock().insert(secret, sender);
@@ -76,7 +73,7 @@ impl Lending {
     }
 
     /// The name of the door, which is opened if it is not.
-    fn door(self: &Arc<Self>, shared: &Arc<SessionShared>) -> Option<ChannelSecret> {
+    fn door(self: &Arc<Self>, spawn: impl FnOnce(DoorTask)) -> Option<ChannelSecret> {
         let mut known = self.doors.name.lock();
         if known.is_some() {
             return *known;
@@ -89,7 +86,7 @@ impl Lending {
                 return None;
             }
         };
-        shared.spawn(serve(Arc::downgrade(self), door));
+        spawn(Box::pin(serve(Arc::downgrade(self), door)));
         *known = Some(name);
         *known
     }
@@ -119,7 +116,7 @@ impl Drop for Ticket {
     }
 }
 
-/// Task of a door.
+/// Hands channels to the links that wait for them.
 async fn serve(lending: Weak<Lending>, door: AsyncFd<Door>) {
     let places = Arc::new(Semaphore::new(STRANGERS));
     loop {

@@ -10,11 +10,7 @@ use std::{
     os::fd::OwnedFd,
     sync::{Arc, OnceLock},
 };
-use zwire_proto::zenoh::{
-    Payload, PayloadParts,
-    link::lending::MAX_SEGMENTS,
-    wire::{LoanDescription, PayloadSlice},
-};
+use zwire_proto::lending::{LoanDescription, MAX_SEGMENTS};
 use zwire_shm::{Channel, Returns, SegmentError, View};
 
 /// What one link has borrowed. When the link has ended and the last payload is dropped, the lender is told.
@@ -61,34 +57,8 @@ impl Borrowed {
         let _view = self.views.lock().remove(&segment);
     }
 
-    /// The bytes that a payload in sliced form describes; `None` if a part of it is no loan of this link.
-    pub(super) fn resolve(self: &Arc<Self>, sliced: &Payload) -> Option<Payload> {
-        let slices = match PayloadSlice::decode_all(sliced) {
-            Ok(slices) => slices,
-            Err(error) => {
-                tracing::debug!(%error, "a payload in shared memory does not decode");
-                return None;
-            }
-        };
-        // All are looked at: loans of a payload that is dropped are returned.
-        let mut parts = Vec::with_capacity(slices.len());
-        for slice in slices {
-            parts.push(match slice {
-                PayloadSlice::Raw(bytes) => Some(bytes),
-                PayloadSlice::Loan(description) => self.bytes(&description),
-                PayloadSlice::Foreign(_) => None,
-            });
-        }
-        let mut whole: Vec<Bytes> = parts.into_iter().collect::<Option<_>>()?;
-        if whole.len() == 1 {
-            return whole.pop().map(Payload::from);
-        }
-        let mut parts = PayloadParts::default();
-        whole.into_iter().for_each(|part| parts.push(part));
-        Some(parts.finish())
-    }
-
-    fn bytes(self: &Arc<Self>, description: &LoanDescription) -> Option<Bytes> {
+    /// The bytes that a description stands for; `None` if they are no loan of this link.
+    pub(super) fn resolve(self: &Arc<Self>, description: &LoanDescription) -> Option<Bytes> {
         let LoanDescription { loan, segment, offset, len } = *description;
         let view = self.views.lock().get(&segment).cloned();
         let end = offset.checked_add(len).and_then(|end| usize::try_from(end).ok());

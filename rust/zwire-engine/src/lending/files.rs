@@ -21,12 +21,12 @@ const PAUSE: Duration = Duration::from_secs(10);
 const MAX_DISTRUSTED: usize = 1024;
 
 /// Shared memory with names of one session.
-pub(super) struct NamedMemory {
-    pub(super) pool: Pool,
+pub(crate) struct NamedMemory {
+    pub(crate) pool: Pool,
     /// The metadata segment that headers are taken from.
     table: Mutex<Option<Arc<HeaderTable>>>,
     /// Number of links that lend.
-    pub(super) partners: AtomicUsize,
+    pub(crate) partners: AtomicUsize,
     /// Time until which the system is not asked for memory, in milliseconds; 0 if it has given some.
     paused_ms: AtomicU64,
     /// Numbers of the handshake segments of peers whose memory could not be read: the session does not read them
@@ -35,7 +35,7 @@ pub(super) struct NamedMemory {
 }
 
 impl NamedMemory {
-    pub(super) fn new(bound: usize) -> Self {
+    pub(crate) fn new(bound: usize) -> Self {
         Self {
             pool: Pool::named(bound, random_name),
             table: Mutex::default(),
@@ -46,12 +46,12 @@ impl NamedMemory {
     }
 
     /// Whether payloads are placed there.
-    pub(super) fn is_used(&self) -> bool {
+    pub(crate) fn is_used(&self) -> bool {
         self.partners.load(Ordering::Relaxed) > 0 && !self.is_paused()
     }
 
     /// Whether the system has refused memory a moment ago.
-    pub(super) fn is_paused(&self) -> bool {
+    pub(crate) fn is_paused(&self) -> bool {
         let until = self.paused_ms.load(Ordering::Relaxed);
         if until == 0 {
             return false;
@@ -64,7 +64,7 @@ impl NamedMemory {
     }
 
     /// Places no payloads for a while: the system has refused memory.
-    pub(super) fn pause(&self, error: &io::Error) {
+    pub(crate) fn pause(&self, error: &io::Error) {
         tracing::info!(
             %error, seconds = PAUSE.as_secs(),
             "no memory in /dev/shm for eclipse-zenoh (full, read-only, or `ulimit -l` is too small): payloads cross the links"
@@ -88,7 +88,7 @@ impl NamedMemory {
     }
 
     /// Has later links with a peer, which is known by its handshake segment, use the socket alone.
-    pub(super) fn distrust(&self, segment: u32) {
+    pub(crate) fn distrust(&self, segment: u32) {
         let mut distrusted = self.distrusted.lock();
         if distrusted.len() < MAX_DISTRUSTED {
             distrusted.insert(segment);
@@ -96,13 +96,13 @@ impl NamedMemory {
     }
 
     /// Whether links with the peer of this handshake segment use the socket alone.
-    pub(super) fn is_distrusted(&self, segment: u32) -> bool {
+    pub(crate) fn is_distrusted(&self, segment: u32) -> bool {
         self.distrusted.lock().contains(&segment)
     }
 }
 
 /// A random number for a name.
-pub(super) fn random_name() -> io::Result<u32> {
+pub(crate) fn random_name() -> io::Result<u32> {
     getrandom::u32().map_err(io::Error::other)
 }
 
@@ -167,17 +167,17 @@ impl HeaderTable {
 }
 
 /// A payload that one link has on loan.
-pub(super) struct NamedLoan {
+pub(crate) struct NamedLoan {
     table: Arc<HeaderTable>,
     index: u16,
-    pub(super) bytes: Bytes,
+    pub(crate) bytes: Bytes,
     /// Signs of life of its readers.
     signs: u8,
 }
 
 impl NamedLoan {
     /// Puts bytes on loan that are at `offset` of a segment.
-    pub(super) fn begin(
+    pub(crate) fn begin(
         memory: &NamedMemory,
         bytes: Bytes,
         segment: u32,
@@ -202,13 +202,13 @@ impl NamedLoan {
         Ok((Self { table, index, bytes, signs: 0 }, description))
     }
 
-    pub(super) fn is_returned(&self) -> bool {
+    pub(crate) fn is_returned(&self) -> bool {
         self.table.is_returned(self.index)
     }
 
     /// Whether a reader has mapped it, or has had it. A reader gives its first sign of life before it opens the data
     /// segment, and one every 50 ms after that.
-    pub(super) fn is_found(&mut self) -> bool {
+    pub(crate) fn is_found(&mut self) -> bool {
         const SIGNS: u8 = 3;
         if self.table.take_sign(self.index) {
             self.signs = self.signs.saturating_add(1);
@@ -217,12 +217,12 @@ impl NamedLoan {
     }
 
     /// Ends the loan: no reader has a reference to it.
-    pub(super) fn end(self) {
+    pub(crate) fn end(self) {
         self.table.free.lock().free.push(self.index);
     }
 
     /// Ends the loan, although a reader may still have a reference to it: neither its header nor its segment is used again.
-    pub(super) fn abandon(self, memory: &NamedMemory) {
+    pub(crate) fn abandon(self, memory: &NamedMemory) {
         if let Some(place) = Place::of(&self.bytes) {
             memory.pool.retire(&place.memory);
         }
@@ -230,7 +230,7 @@ impl NamedLoan {
     }
 
     /// Whether it is that of a description.
-    pub(super) fn is_of(&self, description: &NamedDescription) -> bool {
+    pub(crate) fn is_of(&self, description: &NamedDescription) -> bool {
         self.index == description.index && self.table.file.id() == u32::from(description.metadata)
     }
 }

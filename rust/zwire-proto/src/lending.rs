@@ -1,7 +1,7 @@
 //! Lending: payloads stay in memory of their sender, which a receiver on the same host reads (design note of
 //! 2026-11-27, shared memory).
 //!
-//! Both sides offer it in INIT. Once the link is up, its opener connects to the door of its acceptor: a second
+//! Both sides offer it in their handshake. Once the link is up, its opener connects to the door of its acceptor: a second
 //! connection, the channel, which passes descriptors. The acceptor then knows by [`ChannelMessage::Hello`] which link
 //! the channel belongs to, and the opener by [`ChannelMessage::Welcome`] that it has reached the other end.
 //!
@@ -22,7 +22,7 @@
 //! the other one; the other one then ends all loans. A process that dies does the same.
 
 use crate::{
-    buf::{Reader, put_vle},
+    buf::{Reader, Sink, put_vle, vle_len},
     error::{DecodeErrorKind, Result},
 };
 use bytes::Bytes;
@@ -52,7 +52,7 @@ impl fmt::Debug for ChannelSecret {
     }
 }
 
-/// Offer of one side, in INIT.
+/// Offer of one side, in its handshake: an extension of INIT (Zenoh), a property of its metadata (ZMTP).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LendingOffer {
     /// Proves that a node has received this offer.
@@ -62,15 +62,15 @@ pub struct LendingOffer {
 }
 
 impl LendingOffer {
-    pub(super) fn encode(&self) -> Bytes {
+    pub(crate) fn encode(&self) -> Bytes {
         let mut out = vec![LENDING_VERSION];
         out.extend(self.secret.0);
         out.extend(self.door.iter().flat_map(|door| door.0));
         out.into()
     }
 
-    /// The offer in an extension of INIT; `None` for that of another version.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+    /// The offer that the other side has sent; `None` for that of another version.
+    fn decode(bytes: &[u8]) -> Option<Self> {
         let (version, rest) = bytes.split_first()?;
         let (secret, rest) = rest.split_first_chunk()?;
         let door = match rest {
@@ -94,7 +94,7 @@ pub struct LendingTerms {
 
 impl LendingTerms {
     /// Terms of both offers. An opener needs the door of the other side.
-    pub(super) fn of(ours: Option<LendingOffer>, theirs: Option<&Bytes>) -> Option<Self> {
+    pub(crate) fn of(ours: Option<LendingOffer>, theirs: Option<&Bytes>) -> Option<Self> {
         let (ours, theirs) = (ours?, LendingOffer::decode(theirs?)?);
         let is_complete = ours.door.is_some() != theirs.door.is_some();
         is_complete.then_some(Self { ours: ours.secret, theirs: theirs.secret, door: theirs.door })
@@ -191,6 +191,52 @@ impl ChannelMessage {
         };
         r.finish("channel message")?;
         Ok(message)
+    }
+}
+
+/// Bytes in a segment of the sender, lent to the receiver of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoanDescription {
+    /// Number of the loan, by which the receiver returns it.
+    pub loan: u32,
+    /// Number of the segment, by which the sender has announced it.
+    pub segment: u32,
+    /// Offset of the first byte in the segment.
+    pub offset: u64,
+    /// Number of bytes, not 0.
+    pub len: u64,
+}
+
+impl LoanDescription {
+    /// Length of the longest one: two numbers of 32 bits and two of 64.
+    pub(crate) const LONGEST: usize = 5 + 5 + 9 + 9;
+
+    const fn fields(&self) -> [u64; 4] {
+        [self.loan as u64, self.segment as u64, self.offset, self.len]
+    }
+
+    /// Number of bytes that [`Self::encode`] writes.
+    pub(crate) fn encoded_len(&self) -> usize {
+        self.fields().map(vle_len).iter().sum()
+    }
+
+    /// Writes the description: each field as a VLE integer.
+    pub(crate) fn encode(&self, sink: &mut impl Sink) {
+        self.fields().iter().for_each(|field| put_vle(sink, *field));
+    }
+
+    /// Reads a description to its end.
+    pub(crate) fn decode(r: &mut Reader<'_>) -> Result<Self> {
+        let loan = r.z32("loan number")?;
+        let segment = r.z32("loan segment")?;
+        let offset = r.vle("loan offset")?;
+        let at = r.offset();
+        let len = r.vle("loan length")?;
+        if len == 0 {
+            return Err(r.error("loan length", at, DecodeErrorKind::Illegal { value: 0 }));
+        }
+        r.finish("loan")?;
+        Ok(Self { loan, segment, offset, len })
     }
 }
 

@@ -1,14 +1,15 @@
 //! [`ChannelLending`]: the loans of both sides of a link with a node of zwire, and the task of its channel.
 
 use super::{
-    Lend, LendingFailure,
+    LendingFailure,
     borrower::Borrowed,
     door::{Ticket, name_of},
     lender::{self, Lending, LoanBook, Loans, Partner},
 };
-use crate::{rt::clock, zenoh::link::Link};
+use crate::rt::clock;
 use bytes::Bytes;
 use core::{
+    pin::Pin,
     sync::atomic::{AtomicU8, Ordering},
     time::Duration,
 };
@@ -20,15 +21,8 @@ use std::{
     sync::{Arc, Weak},
 };
 use tokio::{io::unix::AsyncFd, sync::Notify};
-use zwire_proto::zenoh::{
-    Payload,
-    link::lending::{ChannelMessage, LendingTerms, MAX_SEGMENTS},
-    wire::NetworkMessage,
-};
+use zwire_proto::lending::{ChannelMessage, LendingTerms, LoanDescription, MAX_SEGMENTS};
 use zwire_shm::{Channel, MAX_MESSAGE, Returns};
-
-/// Time within which both sides have a channel.
-const OPENING: Duration = Duration::from_secs(5);
 
 /// Pause before a door that is busy is tried again.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
@@ -67,47 +61,50 @@ impl ChannelLending {
         }
     }
 
-    pub(super) fn failure(&self) -> Option<LendingFailure> {
+    pub(crate) fn failure(&self) -> Option<LendingFailure> {
         let at = self.failure.load(Ordering::Relaxed).checked_sub(1)?;
         LendingFailure::ALL.get(usize::from(at)).copied()
     }
 
-    /// Puts the payload of a message on loan, if it can be lent.
+    /// Smallest payload that is lent.
     #[inline]
-    pub(super) fn lend(&self, message: &NetworkMessage) -> Lend {
-        let len = message.shareable().map_or(0, Payload::len);
-        if len < self.lending.threshold() {
-            return Lend::Small;
-        }
-        self.lend_large(message, len)
+    pub(crate) fn threshold(&self) -> usize {
+        self.lending.threshold()
     }
 
+    /// Puts those parts of a payload of `len` bytes on loan that can be lent, and calls `each` with every part. `None` if
+    /// nothing is lent; else whether the borrower has to hear of it before more can be.
     #[inline(never)]
-    fn lend_large(&self, message: &NetworkMessage, len: usize) -> Lend {
+    pub(crate) fn lend(
+        &self,
+        parts: &[Bytes],
+        len: usize,
+        each: impl FnMut(&Bytes, Option<LoanDescription>),
+    ) -> Option<bool> {
         let share = self.lending.share();
         let mut loans = self.loans.lock();
         let idle = loans.is_empty();
-        let lent = loans.lend(message, share, &self.channel);
-        if idle && lent.is_some() {
+        let lent = loans.lend(parts, len, share, &self.channel, each);
+        if idle && lent {
             self.begun.notify_one();
         }
         let full = loans.is_full(len, share);
         if full {
             self.lending.set_tight();
         }
-        let Some(message) = lent else { return Lend::Unlent };
-        Lend::Lent { message, urgent: loans.note_lent(len, full) }
+        lent.then(|| loans.note_lent(len, full))
     }
 
-    /// Ends the loans of a message that was not sent.
-    pub(super) fn take_back(&self, message: &NetworkMessage) {
-        self.loans.lock().take_back(message);
+    /// Ends loans with descriptions that were not sent.
+    pub(crate) fn take_back(&self, descriptions: impl IntoIterator<Item = LoanDescription>) {
+        let mut loans = self.loans.lock();
+        descriptions.into_iter().for_each(|description| loans.take_back(description.loan));
     }
 
-    /// The payload that a description in sliced form stands for.
-    pub(super) fn borrow(&self, sliced: &Payload) -> Option<Payload> {
+    /// The bytes that a description of the other side stands for; `None` if they are no loan of this link.
+    pub(crate) fn resolve(&self, description: &LoanDescription) -> Option<Bytes> {
         let borrowed = self.borrowed.lock().clone()?;
-        borrowed.resolve(sliced)
+        borrowed.resolve(description)
     }
 
     /// Handles a message of the other side.
@@ -289,23 +286,27 @@ async fn open(
 }
 
 /// Task of the channel of a link. It goes on after the link until the other side has dropped what it has borrowed.
-/// `set_lending` is called with the loans, or with the reason for which there are none.
-pub(super) async fn run(
+/// `peer` names the other side in the log, `closed` ends when the link does, and the channel is open within `limit`. `set_lending` is called with the loans,
+/// or with the reason for which there are none.
+pub(crate) async fn run(
     lending: Arc<Lending>,
-    link: Arc<Link>,
+    peer: String,
+    closed: impl Future<Output = ()> + Send + 'static,
     terms: LendingTerms,
     ticket: Option<Ticket>,
+    limit: Duration,
     set_lending: impl FnOnce(Result<Arc<ChannelLending>, LendingFailure>) + Send,
 ) {
+    let mut link: Option<Pin<Box<dyn Future<Output = ()> + Send>>> = Some(Box::pin(closed));
     let opened = tokio::select! {
-        opened = tokio::time::timeout(OPENING, open(terms, ticket, lending.users())) => opened,
-        () = link.closed() => return,
+        opened = tokio::time::timeout(limit, open(terms, ticket, lending.users())) => opened,
+        () = ended(&mut link) => return,
     };
     let channel = match opened.unwrap_or(Err(LendingFailure::TimedOut)) {
         Ok(channel) => channel,
         Err(failure) => {
             lending.note_failure(failure);
-            tracing::debug!(peer = link.peer, reason = failure.word(), "no shared memory with a peer");
+            tracing::debug!(peer, reason = failure.word(), "no shared memory with a peer");
             set_lending(Err(failure));
             return;
         }
@@ -313,8 +314,7 @@ pub(super) async fn run(
     let own = Arc::new(ChannelLending::new(lending.clone(), channel.get_ref().clone()));
     set_lending(Ok(own.clone()));
     lender::add(Arc::downgrade(&own) as Weak<dyn LoanBook>);
-    tracing::debug!(peer = link.peer, "shared memory with a peer");
-    let mut link = Some(link);
+    tracing::debug!(peer, "shared memory with a peer");
     // Time of the next turn, once there was a loan.
     let (mut next, mut failed) = (None, false);
     let sooner = |next: Option<Duration>| {
@@ -349,7 +349,7 @@ pub(super) async fn run(
                 next = Some(clock::mono() + own.sweep());
                 None
             }
-            () = closed(link.as_deref()) => {
+            () = ended(&mut link) => {
                 (link, partner) = (None, None);
                 own.loans.lock().stop();
                 own.end_borrowing();
@@ -372,7 +372,7 @@ pub(super) async fn run(
     own.loans.lock().end();
     if let Some(link) = link {
         own.fail(LendingFailure::Protocol);
-        link.closed().await;
+        link.await;
         own.end_borrowing();
     }
 }
@@ -384,9 +384,9 @@ fn is_end(error: &io::Error) -> bool {
 }
 
 /// Returns when a link is closed; never without one.
-async fn closed(link: Option<&Link>) {
+async fn ended(link: &mut Option<Pin<Box<dyn Future<Output = ()> + Send>>>) {
     match link {
-        Some(link) => link.closed().await,
+        Some(link) => link.await,
         None => core::future::pending().await,
     }
 }

@@ -3,7 +3,6 @@
 use super::{LendingFailure, LendingStats, buffer::PayloadBuffer, door::Doors, files::NamedMemory};
 use crate::{
     config::{SharedMemory, SharedMessage},
-    net::io::Io,
     rt::{
         clock,
         runtime::{Birth, PerProcess},
@@ -20,11 +19,7 @@ use std::{
     os::fd::AsFd,
     sync::{Arc, Weak},
 };
-use zwire_proto::zenoh::{
-    Payload,
-    link::lending::{ChannelMessage, Lender, MAX_LOANS, SegmentState},
-    wire::{LoanDescription, NetworkMessage, PayloadSlice, PushBody},
-};
+use zwire_proto::lending::{ChannelMessage, Lender, LoanDescription, MAX_LOANS, SegmentState};
 use zwire_shm::{Channel, Chunk, MAX_FDS, Memory, Place, Pool, ReturnRing, WeakMemory};
 
 /// Links of this process that lend. Each may have chunks of any pool on loan. A forked child does not see the links of its
@@ -35,7 +30,7 @@ static LENDING: PerProcess<Mutex<Vec<Weak<dyn LoanBook>>>> = PerProcess::new();
 static EXPLICIT: AtomicBool = AtomicBool::new(false);
 
 /// Loans of one link, as pools see them.
-pub(super) trait LoanBook: Send + Sync {
+pub(crate) trait LoanBook: Send + Sync {
     /// Ends the loans that the borrower has returned.
     fn take_returns(&self);
 
@@ -50,8 +45,8 @@ pub(super) fn set_explicit() {
 
 /// Whether a program has written a payload into shared memory.
 #[inline]
-pub(super) fn is_explicit(payload: &Payload) -> bool {
-    EXPLICIT.load(Ordering::Relaxed) && payload.parts().iter().any(|part| Place::of(part).is_some())
+pub(crate) fn is_explicit(parts: &[Bytes]) -> bool {
+    EXPLICIT.load(Ordering::Relaxed) && parts.iter().any(|part| Place::of(part).is_some())
 }
 
 /// The links of [`LENDING`] that still exist. The list is not locked while the caller works on them.
@@ -79,14 +74,14 @@ pub(crate) struct Lending {
     pool: Pool,
     pub(super) doors: Doors,
     /// That of neighbours of Eclipse Zenoh.
-    pub(super) named: NamedMemory,
+    pub(crate) named: NamedMemory,
     /// Number of links that lend by a channel; without any that lends nothing is placed in a pool.
     pub(super) partners: AtomicUsize,
     /// A link has no room for a payload like the last one.
     tight: AtomicBool,
     /// Payloads that are not to wait for room, because the last wait was in vain.
     weary: AtomicU32,
-    birth: Birth,
+    pub(crate) birth: Birth,
     pub(crate) stats: LendingStats,
 }
 
@@ -106,76 +101,45 @@ impl Lending {
         })
     }
 
-    /// Whether lending is offered on a connection: it loses nothing, and its other end is in this network namespace.
-    pub(super) fn is_offered(&self, io: &Io) -> bool {
-        if !self.settings.enabled || !io.is_reliable() {
-            return false;
-        }
-        match io.ends().map(|ends| ends.addresses) {
-            Ok(Some((local, peer))) => {
-                let (local, peer) = (local.ip().to_canonical(), peer.ip().to_canonical());
-                // That of a QUIC socket may be unspecified.
-                local == peer || peer.is_loopback()
-            }
-            Ok(None) => matches!(io, Io::Unix(_)),
-            Err(_) => false,
-        }
+    /// Whether the settings want lending at all.
+    pub(crate) const fn is_enabled(&self) -> bool {
+        self.settings.enabled
     }
 
-    /// Places the payload of a publication or reply in the pool; see [`Self::place`].
+    /// The bytes of a payload: copied into the pool if a link lends, they are many, and the pool has room.
     #[inline]
-    pub(crate) fn place_body(&self, kind: SharedMessage, body: &mut PushBody) {
-        if let PushBody::Put(put) = body {
-            self.place(kind, &mut put.payload);
+    pub(crate) fn place_bytes(&self, bytes: Bytes) -> Bytes {
+        if !self.is_wanted(bytes.len()) || self.birth.is_here() && Place::of(&bytes).is_some() {
+            return bytes;
         }
-    }
-
-    /// Copies a payload into the pool if a link lends, the payload is large, and the pool has room. Payloads that are
-    /// there already stay as they are.
-    #[inline]
-    pub(crate) fn place(&self, kind: SharedMessage, payload: &mut Payload) {
-        if self.is_wanted(kind, payload.len()) {
-            self.place_large(payload);
-        }
+        self.copy_into(self.pool(), core::slice::from_ref(&bytes)).unwrap_or(bytes)
     }
 
     /// Whether payloads of this size are to be placed in the pool.
     #[inline]
-    fn is_wanted(&self, kind: SharedMessage, len: usize) -> bool {
+    pub(crate) fn is_wanted(&self, len: usize) -> bool {
         len >= self.settings.threshold
             && (self.partners.load(Ordering::Relaxed) > 0 || self.named.is_used())
-            && self.is_implicit(kind)
+            && self.settings.implicit
     }
 
     /// Whether payloads of such messages are placed in a pool.
     #[inline]
-    pub(super) fn is_implicit(&self, kind: SharedMessage) -> bool {
+    pub(crate) fn is_implicit(&self, kind: SharedMessage) -> bool {
         self.settings.implicit && self.settings.messages.contains(&kind)
     }
 
     /// The pool that all links read which lend, if they are of one kind; else that of links with channels.
-    fn pool(&self) -> &Pool {
+    pub(crate) fn pool(&self) -> &Pool {
         let has_channels = self.partners.load(Ordering::Relaxed) > 0;
         if self.named.is_used() && !has_channels { &self.named.pool } else { &self.pool }
     }
 
-    #[inline(never)]
-    fn place_large(&self, payload: &mut Payload) {
-        let parts = payload.parts();
-        let large = || parts.iter().filter(|part| parts.len() == 1 || part.len() >= self.settings.threshold);
-        if self.birth.is_here() && large().next().is_some() && large().all(|part| Place::of(part).is_some()) {
-            return;
-        }
-        if let Some(placed) = self.copy_into(self.pool(), payload) {
-            *payload = placed.into();
-        }
-    }
-
-    /// A copy of a payload in one piece in a pool.
-    pub(super) fn copy_into(&self, pool: &Pool, payload: &Payload) -> Option<Bytes> {
-        let mut chunk = self.allocate(pool, payload.len())?;
+    /// A copy of the parts of a payload, in one piece in a pool.
+    pub(crate) fn copy_into(&self, pool: &Pool, parts: &[Bytes]) -> Option<Bytes> {
+        let mut chunk = self.allocate(pool, parts.iter().map(Bytes::len).sum())?;
         let mut room = chunk.as_mut_slice();
-        for part in payload.parts() {
+        for part in parts {
             let (own, rest) = room.split_at_mut(part.len());
             own.copy_from_slice(part);
             room = rest;
@@ -183,9 +147,9 @@ impl Lending {
         Some(chunk.freeze())
     }
 
-    /// A copy of `bytes` for such a message: in the pool, if [`Self::place`] would put it there.
-    pub(crate) fn copy(&self, kind: SharedMessage, bytes: &[u8]) -> Bytes {
-        let wanted = self.is_wanted(kind, bytes.len());
+    /// A copy of bytes: in the pool, if [`Self::place_bytes`] would put it there.
+    pub(crate) fn copy_bytes(&self, bytes: &[u8]) -> Bytes {
+        let wanted = self.is_wanted(bytes.len());
         match wanted.then(|| self.allocate(self.pool(), bytes.len())).flatten() {
             Some(mut chunk) => {
                 chunk.as_mut_slice().copy_from_slice(bytes);
@@ -204,7 +168,7 @@ impl Lending {
 
     /// Memory for a copy of a payload that was received: in the pool, from which it can be lent on, as far as it has
     /// room. `None` if the system has no memory.
-    pub(super) fn room_for_copy(&self, len: usize) -> Option<PayloadBuffer> {
+    pub(crate) fn room_for_copy(&self, len: usize) -> Option<PayloadBuffer> {
         let chunk = if self.birth.is_here() { allocate_in(self.pool(), len).ok().flatten() } else { None };
         chunk.map(PayloadBuffer::shared).or_else(|| PayloadBuffer::private(len))
     }
@@ -228,13 +192,13 @@ impl Lending {
     }
 
     /// Places nothing in memory with names for a while, and counts that: the system has refused it.
-    pub(super) fn pause_named(&self, error: &io::Error) {
+    pub(crate) fn pause_named(&self, error: &io::Error) {
         self.named.pause(error);
         self.note_failure(LendingFailure::System);
     }
 
     /// Counts a link, or a part of the memory, that cannot be used.
-    pub(super) fn note_failure(&self, failure: LendingFailure) {
+    pub(crate) fn note_failure(&self, failure: LendingFailure) {
         self.stats.failed[failure as usize].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -244,7 +208,7 @@ impl Lending {
         self.tight.load(Ordering::Relaxed) && len >= self.settings.threshold
     }
 
-    pub(super) fn set_tight(&self) {
+    pub(crate) fn set_tight(&self) {
         self.tight.store(true, Ordering::Relaxed);
     }
 
@@ -283,37 +247,37 @@ impl Lending {
     }
 
     /// Smallest payload that is lent.
-    pub(super) const fn threshold(&self) -> usize {
+    pub(crate) const fn threshold(&self) -> usize {
         self.settings.threshold
     }
 
-    /// Ids of the users of the system whose processes share memory with this one, beside its own user.
+    /// Ids of users of the system: their processes share memory with this one, beside those of its own user.
     pub(super) fn users(&self) -> &[u32] {
         &self.settings.users
     }
 
     /// Most bytes that one link has on loan: a slow receiver leaves half of the pool to the others.
-    pub(super) const fn share(&self) -> usize {
+    pub(crate) const fn share(&self) -> usize {
         self.settings.pool_size / 2
     }
 }
 
 /// Has [`collect`] look at the returns of a link.
-pub(super) fn add(link: Weak<dyn LoanBook>) {
+pub(crate) fn add(link: Weak<dyn LoanBook>) {
     let mut links = LENDING.get(Mutex::default).lock();
     links.retain(|known| known.strong_count() > 0);
     links.push(link);
 }
 
 /// A link that lends, as [`Lending`] counts them.
-pub(super) struct Partner {
+pub(crate) struct Partner {
     lending: Arc<Lending>,
     count: fn(&Lending) -> &AtomicUsize,
 }
 
 impl Partner {
     /// `count`: which links it counts with.
-    pub(super) fn new(lending: &Arc<Lending>, count: fn(&Lending) -> &AtomicUsize) -> Self {
+    pub(crate) fn new(lending: &Arc<Lending>, count: fn(&Lending) -> &AtomicUsize) -> Self {
         count(lending).fetch_add(1, Ordering::Relaxed);
         Self { lending: lending.clone(), count }
     }
@@ -340,35 +304,27 @@ pub(super) struct Loans {
 }
 
 impl Loans {
-    /// The message with its payload on loan, if a part of it can be lent. The first loan is always granted; others only
-    /// up to `share` bytes.
+    /// Puts those parts of a payload on loan that can be lent, unless one more of `len` bytes exceeds a bound, and calls
+    /// `each` with every part. Returns whether there is a loan.
     pub(super) fn lend(
         &mut self,
-        message: &NetworkMessage,
+        parts: &[Bytes],
+        len: usize,
         share: usize,
         channel: &Channel,
-    ) -> Option<NetworkMessage> {
+        mut each: impl FnMut(&Bytes, Option<LoanDescription>),
+    ) -> bool {
         self.take_returns();
-        if self.over || message.is_in_shared_memory() {
-            return None;
+        if self.over || self.is_full(len, share) {
+            return false;
         }
-        let payload = message.shareable()?;
-        let parts = payload.parts();
-        if self.is_full(payload.len(), share) || parts.len() > PayloadSlice::MOST {
-            return None;
-        }
-        let mut slices = Vec::with_capacity(parts.len());
         let mut some = false;
         for part in parts {
             let loan = self.lend_part(part, share, channel);
             some |= loan.is_some();
-            slices.push(loan.map_or_else(|| PayloadSlice::Raw(part.clone()), PayloadSlice::Loan));
+            each(part, loan);
         }
-        some.then(|| {
-            let mut message = message.clone();
-            message.replace_shareable(PayloadSlice::encode_all(&slices), true);
-            message
-        })
+        some
     }
 
     fn lend_part(&mut self, part: &Bytes, share: usize, channel: &Channel) -> Option<LoanDescription> {
@@ -438,15 +394,9 @@ impl Loans {
         self.lender.retire(WeakMemory::is_gone)
     }
 
-    /// Ends the loans of a message that was not sent.
-    #[cold]
-    pub(super) fn take_back(&mut self, message: &NetworkMessage) {
-        let slices = message.shareable().map(|payload| PayloadSlice::decode_all(payload));
-        for slice in slices.into_iter().flatten().flatten() {
-            if let PayloadSlice::Loan(description) = slice {
-                self.bytes -= self.lender.end(description.loan).map_or(0, |held| held.len());
-            }
-        }
+    /// Ends a loan after its description was not sent.
+    pub(super) fn take_back(&mut self, loan: u32) {
+        self.bytes -= self.lender.end(loan).map_or(0, |held| held.len());
     }
 
     pub(super) fn handle_mapped(&mut self, segment: u32) {
