@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-__all__ = ["Lazy", "pa", "pc", "pq"]
+__all__ = ["Lazy", "library", "pa", "pc", "pq"]
 
 
 class Lazy:
@@ -24,8 +24,18 @@ class Lazy:
         return found
 
 
+def library(name: str, extra: str) -> ModuleType:
+    """Import a library on use; without it the error names the extra."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ImportError(f"{name} is not installed: pip install 'zwire[{extra}]'", name=name) from error
+
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import ModuleType
+
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq

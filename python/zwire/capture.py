@@ -95,7 +95,17 @@ __all__ = ["Decoder", "Frame", "FrameDecoder", "decode", "decode_frames"]
 
 
 class Frame(NamedTuple):
-    """A frame of Zenoh, for :func:`decode_frames`; a plain tuple is accepted as well."""
+    """A frame of Zenoh, for :func:`decode_frames`; a plain tuple is accepted as well.
+
+    ::
+
+        import pyarrow
+
+        put = bytes.fromhex("25003d000664656d6f2f61010178")
+        frame = capture.Frame(len(put).to_bytes(2, "little") + put, "10.0.0.7:40000", "10.0.0.1:7447")
+        (row,) = pyarrow.table(capture.decode_frames([frame])).to_pylist()
+        print(row["src"], row["key"])  # 10.0.0.7:40000 demo/a
+    """
 
     data: Buffer | None
     """The bytes; None for an absent value."""

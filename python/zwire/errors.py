@@ -10,6 +10,7 @@
       KeyExprError            also ValueError; a key expression that is not legal
       RowError                also ValueError; row, key, reason
       RecordingError          also ValueError; file, rows
+      DefinitionError         also ValueError; type, field, file, line
       UnknownPeer             also LookupError; peer
       NotSupported            also NotImplementedError; what eclipse-zenoh has and this does not
       TransportError
@@ -26,16 +27,24 @@
         RemoteProtocolError   the peer did
           DecodeError         also ValueError; reading, offset
       QueryError              a queryable answered with an error; payload, encoding
+        RemoteError           an exception of its program; type, message, traceback
       PayloadError            also ValueError; key, encoding, schema, path, offset
         UnknownEncoding       no codec reads it; known
         SchemaMismatch        a value of something else; expected
+      StalePayload            also BufferError; a borrowed payload that its sender has taken back
       SpoolError              a spool that cannot be read or written; shard, offset
         SpoolCorrupt          octets that its writer did not write so, or that are missing; resumes
         OffsetOutOfRange      also LookupError; offsets that are no longer, or not yet, there
-        SpoolDenied           a commit without the secret of its consumer
+        SpoolDenied           a commit without its secret, a store without credentials
         SpoolLocked           another writer has it
         SpoolMismatch         another spool, or another one than wanted
-        SpoolUnreachable      also TimeoutError; a range server does not answer
+        SpoolUnreachable      also TimeoutError; a range server or a store does not answer
+      StorageError            a storage whose volume cannot be read or written; file, key
+        StorageCorrupt        a file, or the entry of a key, that its checksums contradict
+        StorageLocked         another storage has the folder
+        NotDurable            also TimeoutError; seconds
+      SinkError               a table of a lakehouse that cannot be read or written; table
+        SinkConflict          another writer uses the same name
 
 Every class pickles. ``zwire.zenoh.ZError`` is another name of :class:`ZwireError`.
 """
@@ -54,11 +63,13 @@ __all__ = [
     "ConfigError",
     "ConnectError",
     "DecodeError",
+    "DefinitionError",
     "HandshakeError",
     "InvalidValue",
     "KeyExprError",
     "LinkClosed",
     "LocalProtocolError",
+    "NotDurable",
     "NotSupported",
     "OffsetOutOfRange",
     "PayloadError",
@@ -66,16 +77,23 @@ __all__ = [
     "QueryError",
     "QueueFull",
     "RecordingError",
+    "RemoteError",
     "RemoteProtocolError",
     "RowError",
     "SchemaMismatch",
     "SessionClosed",
+    "SinkConflict",
+    "SinkError",
     "SpoolCorrupt",
     "SpoolDenied",
     "SpoolError",
     "SpoolLocked",
     "SpoolMismatch",
     "SpoolUnreachable",
+    "StalePayload",
+    "StorageCorrupt",
+    "StorageError",
+    "StorageLocked",
     "TimedOut",
     "TransportError",
     "Undelivered",
@@ -166,6 +184,19 @@ class RecordingError(ZwireError, ValueError):
     rows: int | None
 
 
+class DefinitionError(ZwireError, ValueError):
+    """A definition of a ROS 2 type that cannot be read, or a type without a definition.
+
+    ``type`` is the name of the type, ``field`` that of a field, ``file`` a path and ``line`` the line in the
+    text of the type, counted from 1; each is ``None`` if it is not known.
+    """
+
+    type: str | None
+    field: str | None
+    file: str | None
+    line: int | None
+
+
 class UnknownPeer(ZwireError, LookupError):
     """No node with that UUID is known, or it has not sent HELLO yet; ``peer`` is the UUID."""
 
@@ -252,6 +283,19 @@ class QueryError(ZwireError):
     encoding: str | None
 
 
+class RemoteError(QueryError):
+    """An exception that the program of a queryable raised while it answered.
+
+    ``type`` is the name of its class, such as ``ValueError`` or ``fleet.errors.NoRoute``, ``message`` is its
+    text. ``traceback`` is ``None``, unless the session of the queryable has ``traceback`` as
+    ``zwire/handler/error_reply``. ``payload`` and ``encoding`` are those of the reply.
+    """
+
+    type: str | None
+    message: str | None
+    traceback: str | None
+
+
 class PayloadError(ZwireError, ValueError):
     """A payload that is no value of its model, or a value without a form in the encoding.
 
@@ -285,6 +329,24 @@ class SchemaMismatch(PayloadError):
     expected: str | None
 
 
+class StalePayload(ZwireError, BufferError):
+    """A payload that was borrowed from eclipse-zenoh (``zwire/shared_memory/borrow``) and taken back.
+
+    Its sender has given the memory to another payload, or may do so at any moment. No bytes of it are
+    returned.
+    """
+
+
+class SinkError(ZwireError):
+    """A table of a lakehouse that cannot be read or written; ``table`` is its address."""
+
+    table: str | None
+
+
+class SinkConflict(SinkError):
+    """A batch that another writer with the same name may have written; nothing was appended to ``table``."""
+
+
 class SpoolError(ZwireError):
     """A spool that cannot be read or written: a missing folder, a full disk, an unknown name.
 
@@ -307,7 +369,7 @@ class SpoolCorrupt(SpoolError):
 
 
 class SpoolUnreachable(SpoolError, TimeoutError):
-    """A range server that did not answer, or stopped in the middle of a range, for too long.
+    """A range server or an object store that did not answer, or answered with errors, for too long.
 
     ``shard`` and ``offset`` are the place up to which rows were read, if reading had begun.
     """
@@ -323,7 +385,8 @@ class OffsetOutOfRange(SpoolError, LookupError):
 class SpoolDenied(SpoolError):
     """A commit over the network that the range server refuses: without a secret, or with the wrong one.
 
-    ``shard`` and ``offset`` are ``None``.
+    Or an object store that refuses the credentials of the process, which may have expired. ``shard`` and
+    ``offset`` are the place up to which rows were read from it, and otherwise ``None``.
     """
 
 
@@ -333,3 +396,33 @@ class SpoolLocked(SpoolError):
 
 class SpoolMismatch(SpoolError):
     """A spool other than the expected one, or of another shape; ``shard`` and ``offset`` are ``None``."""
+
+
+class StorageError(ZwireError):
+    """A volume of a storage that cannot be read or written; ``file`` is the file concerned, if there is one.
+
+    ``key`` is the key concerned, ``None`` if it is the whole volume.
+    """
+
+    file: str | None
+    key: str | None
+
+
+class StorageCorrupt(StorageError):
+    """A file of a storage that differs from what was written, or the entry of ``key`` in it."""
+
+
+class StorageLocked(StorageError):
+    """Another storage, of this process or another one, has the folder of ``file``; ``key`` is ``None``."""
+
+
+class NotDurable(StorageError, TimeoutError):
+    """Updates that are not on the disk after ``seconds``.
+
+    They may be later, unless the volume has refused them or the queue has dropped them: then the message
+    counts them.
+
+    ``file`` and ``key`` are ``None``: the message has the reason.
+    """
+
+    seconds: float | None

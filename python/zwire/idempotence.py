@@ -195,6 +195,9 @@ class Filter:
         self._counts = dict.fromkeys(("passed", "repeated", "late", "unmarked", "forgotten"), 0)
         self._last: tuple[bytes, _Rows] | None = None
 
+    def __repr__(self) -> str:
+        return f"<Filter of {self._ranges} ranges, {self._counts['passed']} samples passed>"
+
     def __getstate__(self) -> dict[str, Any]:
         """Return everything but the lock."""
         with self._lock:

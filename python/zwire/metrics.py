@@ -4,7 +4,9 @@ Names are those of :mod:`zwire.stats` with the prefix ``zwire_`` and the unit; c
 ``_total``. Labels: ``local_id`` is the session, ``peer`` and ``link`` the node and the locator at the other
 end of a link, ``priority`` a lane of it, ``key_expr`` and ``kind`` a subscriber or queryable, ``reason`` why
 something was dropped or has ended; ``node`` and ``name`` are those of a ZRE node. Consumers of one session
-on the same key are summed up.
+on the same key are summed up. ``spool`` is the id of a spool, ``path`` its place; ``consumer`` and ``shard``
+are its own. ``sink`` and ``table`` are name and table of a sink, ``bridge`` and
+``broker`` client id and address of a bridge to MQTT.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, cast
 
 from zwire._text import printable
 from zwire.errors import UsageError
-from zwire.stats import NODE, SESSION, Stat
+from zwire.stats import MQTT, NODE, SESSION, SINK, SPOOL, SPOOLER, Stat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
     from zwire._zwire import ZenohId
+    from zwire.bridge.mqtt import MqttStats
+    from zwire.sink import SinkStats, Table
+    from zwire.spool._spooler import Keeper
+    from zwire.spool._view import Spool
     from zwire.stats import NodeStats, QueueStats, SessionStats
 
 __all__ = ["CONTENT_TYPE", "OPENMETRICS_CONTENT_TYPE", "Source", "otel", "prometheus"]
@@ -39,6 +45,14 @@ class _Session(Protocol):
     def stats(self) -> SessionStats: ...
 
 
+class _Sink(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def table(self) -> Table: ...
+    def stats(self) -> SinkStats: ...
+
+
 class _Node(Protocol):
     @property
     def uuid(self) -> str: ...
@@ -48,8 +62,24 @@ class _Node(Protocol):
     def stats(self) -> NodeStats: ...
 
 
-Source: TypeAlias = _Session | _Node
-"""An object with counters: a session of :mod:`zwire.zenoh` or :mod:`zwire.aio`, or a ZRE node."""
+class _Kept(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+
+
+class _Mqtt(Protocol):
+    @property
+    def client_id(self) -> str: ...
+    @property
+    def broker(self) -> str: ...
+    def stats(self) -> MqttStats: ...
+
+
+Source: TypeAlias = _Session | _Node | _Kept | _Sink | _Mqtt
+"""An object with counters: a session of :mod:`zwire.zenoh` or :mod:`zwire.aio`, a ZRE node, a spool, a
+spooler, a sink or a bridge to MQTT."""
 
 _Labels: TypeAlias = tuple[tuple[str, str], ...]
 _Samples: TypeAlias = dict[_Labels, int | float]
@@ -150,8 +180,12 @@ def _families() -> dict[str, _Family]:
     found |= {f"lane.{name}": stat for name, stat in _LANE.items()}
     for what in ("subscriber", "queryable"):
         found |= {f"{what}.{name}": stat for name, stat in _queue(what).items()}
+    found |= {f"sink.{name}": stat for name, stat in SINK.items()}
+    found |= {f"mqtt.{name}": stat for name, stat in MQTT.items()}
     found["zre.peers"] = Stat("gauge", "peers", "Peers of a node.")
     found |= {f"zre.{name}": stat for name, stat in NODE.items()}
+    found |= {f"spool.{name}": stat for name, stat in SPOOL.items()}
+    found |= {f"spooler.{name}": stat for name, stat in SPOOLER.items()}
     return {name: _Family(name, stat) for name, stat in found.items()}
 
 
@@ -169,8 +203,14 @@ def _collect(sources: Iterable[Source], *, detail: bool) -> dict[str, _Samples]:
     for source in sources:
         if hasattr(source, "zid"):
             _collect_session(cast("_Session", source), add, detail=detail)
+        elif hasattr(source, "uuid"):
+            _collect_node(cast("_Node", source), add)
+        elif hasattr(source, "offsets"):
+            _collect_sink(cast("_Sink", source), add)
+        elif hasattr(source, "broker"):
+            _collect_mqtt(cast("_Mqtt", source), add)
         else:
-            _collect_node(source, add)
+            _collect_spool(cast("Keeper | Spool", source), add, detail=detail)
     return found
 
 
@@ -202,6 +242,34 @@ def _collect_session(session: _Session, add: Callable[[str, _Labels, float], Non
             add(f"{what}.{name}", key, int(numbers[name]))
 
 
+def _collect_spool(
+    source: Keeper | Spool, add: Callable[[str, _Labels, float], None], *, detail: bool
+) -> None:
+    from zwire.spool._metrics import collect
+
+    own: _Labels = (("spool", source.id), ("path", source.path))
+
+    def labelled(family: str, value: float, **labels: str) -> None:
+        add(family, own + tuple(labels.items()), value)
+
+    collect(source, labelled, detail=detail)
+
+
+def _collect_mqtt(bridge: _Mqtt, add: Callable[[str, _Labels, float], None]) -> None:
+    own: _Labels = (("bridge", bridge.client_id), ("broker", bridge.broker))
+    numbers = cast("dict[str, int]", bridge.stats())
+    for name in MQTT:
+        add(f"mqtt.{name}", own, int(numbers[name]))
+
+
+def _collect_sink(sink: _Sink, add: Callable[[str, _Labels, float], None]) -> None:
+    own: _Labels = (("sink", sink.name), ("table", sink.table.address))
+    stats = sink.stats()
+    numbers = {**cast("dict[str, int]", stats), "lag_seconds": stats["lag_ms"] / 1000}
+    for name in SINK:
+        add(f"sink.{name}", own, numbers[name])
+
+
 def _collect_node(node: _Node, add: Callable[[str, _Labels, float], None]) -> None:
     own: _Labels = (("node", node.uuid), ("name", node.name))
     try:
@@ -219,9 +287,13 @@ def prometheus(*sources: Source, openmetrics: bool = False, detail: bool = True)
     """Return the numbers of sources, as text for Prometheus and compatible systems.
 
     Args:
-        sources: Sessions, and ZRE nodes; a node that is not running is left out.
+        sources: Sessions, ZRE nodes, spoolers, spools, sinks and bridges; a node that is not running is left
+            out. The numbers of spools are read from their folders or stores. Gaps by reason need pyarrow.
         openmetrics: In the form of OpenMetrics 1.0 instead of that of Prometheus 0.0.4.
-        detail: Whether to include links, lanes, subscribers and queryables, besides the sums.
+        detail: Whether to include links, lanes, subscribers, queryables and shards, besides the sums.
+
+    Raises:
+        SpoolError: A spool cannot be read.
     """
     lines = []
     for name, samples in _collect(sources, detail=detail).items():
@@ -280,7 +352,8 @@ def otel(*sources: Source, meter_provider: MeterProvider | None = None, detail: 
     Needs the extra ``otel``. Units are those of UCUM; names have dots, and a sum is an observable counter.
 
     Args:
-        sources: Sessions, and ZRE nodes. The instruments do not keep them open.
+        sources: Sessions, ZRE nodes, spoolers, spools, sinks and bridges. The instruments do not keep them
+            open.
         meter_provider: The provider of the instruments; without one, that of the program.
         detail: Whether to include links, lanes, subscribers and queryables, besides the sums.
 

@@ -165,6 +165,13 @@ class Pub(ZmtpSocket):
     """Sends each message to all peers subscribed to a prefix of its first frame.
 
     Sending never waits: a peer without room misses the message.
+
+    ::
+
+        with zmtp.Pub() as pub:
+            pub.bind("tcp://127.0.0.1:*")
+            # Dropped, because no peer has subscribed yet.
+            pub.send_many([b"87", b"86"], head=b"fleet/7/battery")
     """
 
     __slots__ = ()
@@ -178,6 +185,12 @@ class Sub(ZmtpSocket):
     """Receives the messages that begin with a subscribed prefix.
 
     ``subscribe`` is a prefix, or several; ``b""`` matches everything.
+
+    ::
+
+        with zmtp.Sub(["fleet/7/", "fleet/8/"]) as sub:
+            sub.bind("tcp://127.0.0.1:*")
+            print(sub.unsubscribe("fleet/7/"), sub.unsubscribe("other"))  # True False
     """
 
     __slots__ = ()

@@ -20,6 +20,9 @@ def carried() -> None:
         assert_type(error.seconds, float | None)
     except errors.DecodeError as error:
         assert_type(error.offset, int | None)
+    except errors.RemoteError as error:
+        assert_type(error.type, str | None)
+        assert_type(error.traceback, str | None)
     except errors.QueryError as error:
         assert_type(error.payload, bytes | None)
 

@@ -30,5 +30,13 @@ def again(session: zenoh.Session) -> None:
     recording.replay(session, [], speed=2)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
+def live(session: zenoh.Session) -> None:
+    with recording.Recorder(session, ["a/**"], "a.mcap", rotate_bytes=1 << 30) as recorder:
+        assert_type(recorder.stats(), recording.Recorded)
+    assert_type(recording.losses("a.mcap"), list[recording.Loss])
+    assert_type(recording.damage("a.mcap", Path("b")), list[recording.Damage])
+    recording.Recorder(session, ["a"], "a.mcap", rotate=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
 async def on_loops(session: aio.Session) -> None:
     assert_type(await on_a_loop.replay(session, recording.read("a.mcap"), rate=2.0), Replayed)

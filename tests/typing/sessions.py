@@ -19,6 +19,22 @@ def opening() -> None:
     zenoh.open(mode="peer")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
+def judging(session: zenoh.Session) -> None:
+    def judge(request: zenoh.AccessRequest) -> bool:
+        assert_type(request.action, str)
+        assert_type(request.key_expr, zenoh.KeyExpr | None)
+        assert_type(request.zid, zenoh.ZenohId | None)
+        assert_type(request.user, str | None)
+        assert_type(request.interfaces, list[str])
+        return request.flow == "egress"
+
+    zenoh.open(authoriser=judge)
+    session.set_authoriser(judge, deadline=0.5, ttl=60, fallback=True)
+    session.set_authoriser(None)
+    session.set_authoriser(lambda _: "yes")  # type: ignore[arg-type, return-value]  # pyright: ignore[reportArgumentType]
+    session.invalidate_authoriser()
+
+
 def publishing(session: zenoh.Session) -> None:
     session.put("a", "text")
     session.put(zenoh.KeyExpr("a"), b"bytes", encoding=zenoh.Encoding.TEXT_PLAIN)
@@ -56,6 +72,7 @@ def shared_memory(session: zenoh.Session, publisher: zenoh.Publisher) -> None:
     assert_type(buffer, zenoh.shm.ZShmMut)
     session.put("a", buffer)
     assert_type(zenoh.ZBytes(b"x").as_shm(), zenoh.shm.ZShm | None)
+    assert_type(zenoh.ZBytes(b"x").is_valid(), bool)
     assert_type(
         session.stats()["per_link"][0]["lending"],
         Literal["off", "opening", "on", "eclipse", "unreachable", "user", "timed_out", "system", "protocol"],

@@ -53,19 +53,19 @@ async def subscribing(session: aio.Session) -> None:
 
 
 async def asking(session: aio.Session) -> None:
-    async def answer(query: loops.Query[int, Position]) -> None:
+    async def answer(query: loops.Query[Position, int]) -> None:
         assert_type(query.value, int)
         await query.reply(Position(1.0))
         await query.reply(1)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
     serving = loops.queryable(session, "a", Position, answer, request=int)
-    assert_type(serving, loops.Serving[int, Position])
+    assert_type(serving, loops.Serving[Position, int])
     queryable = loops.queryable(session, "a", Position)
-    assert_type(queryable, loops.Queryable[None, Position])
+    assert_type(queryable, loops.Queryable[Position])
     async with await queryable.recv(timeout=1) as query:
-        assert_type(query, loops.Query[None, Position])
+        assert_type(query, loops.Query[Position])
     querier = loops.querier(session, "a", Position, request=int, timeout=1)
-    assert_type(querier, loops.Querier[int, Position])
+    assert_type(querier, loops.Querier[Position, int])
     async for reply in querier.get(3):
         assert_type(reply.value, Position)
         assert_type(reply.error, PayloadError | QueryError | None)

@@ -95,18 +95,22 @@ def calling_back(session: zenoh.Session) -> None:
 
 
 def asking(session: zenoh.Session) -> None:
-    def answer(query: typed.Query[Note, Position]) -> None:
+    def answer(query: typed.Query[Position, Note]) -> None:
         assert_type(query.value, Note)
         query.reply(Position(1.0), priority=zenoh.Priority.DATA)
         query.reply("x")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
+    def answer_all(query: typed.Query[Position]) -> None:
+        assert_type(query.value, None)
+
     serving = typed.queryable(session, "a", Position, answer, request=Note, complete=True)
-    assert_type(serving, typed.Serving[Note, Position])
+    assert_type(typed.queryable(session, "a", Position, answer_all), typed.Serving[Position])
+    assert_type(serving, typed.Serving[Position, Note])
     waiting = typed.queryable(session, "a", Position)
-    assert_type(waiting, typed.Queryable[None, Position])
+    assert_type(waiting, typed.Queryable[Position])
     assert_type(waiting.recv().value, None)
     querier = typed.querier(session, "a", Position, request=Note, timeout=2.5)
-    assert_type(querier, typed.Querier[Note, Position])
+    assert_type(querier, typed.Querier[Position, Note])
     for reply in querier.get({"text": "x"}, parameters={"n": "1"}):
         assert_type(reply.value, Position)
         assert_type(reply.error, PayloadError | QueryError | None)

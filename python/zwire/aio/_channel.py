@@ -6,10 +6,10 @@ import contextvars
 import weakref
 
 from zwire import _zwire
-from zwire._zwire import Inbox
+from zwire._zwire import Inbox, end_turn, spend
 from zwire.aio._context import Generic, Ready, T
-from zwire.aio._loops import TURNS, Door, current, deadline, left
-from zwire.aio._query import Query, back, hand
+from zwire.aio._loops import Door, current, deadline, left
+from zwire.aio._query import Query, back, fail, hand
 from zwire.errors import TimedOut, UsageError
 
 TYPE_CHECKING = False  # as in zwire.errors
@@ -25,26 +25,33 @@ if TYPE_CHECKING:
     IntoHandler: TypeAlias = "_RustHandler[T] | IntoCallback[T] | tuple[IntoCallback[T], object]"
 
 
+def _wrapped(item: Any, wrap: Callable[[Any], T]) -> T | None:  # noqa: ANN401 - as it was received
+    return None if item is None else wrap(item)
+
+
 class Handler(Generic[T]):
     """The receiving end of a channel: an asynchronous iterator, which ends with its session.
 
     Several tasks may receive from one; each item goes to one of them. Backpressure is that of the channel:
     an item stays in the channel until a task takes it. A cancelled receive has taken no item.
+
+    ::
+
+        replies = session.get("demo/**", timeout=1)
+        async for reply in replies:
+            print(reply.result.payload.to_string())
     """
 
     def __init__(self, handler: _zwire.Handler[Any], wrap: Callable[[Any], T] | None = None) -> None:
         self._handler = handler
         self._inbox = inbox = Inbox(handler)
         self._door = Door(inbox)
-        self._turns = TURNS
         self._wrap = wrap
         self._take: Callable[[], T | None] = inbox.take
+        self._take_in_turn: Callable[[], T | None] = inbox.take_in_turn
         if wrap is not None:
-            self._take = self._take_wrapped
-
-    def _take_wrapped(self) -> T | None:
-        item = self._inbox.take()
-        return item if item is None or self._wrap is None else self._wrap(item)
+            self._take = lambda: _wrapped(inbox.take(), wrap)
+            self._take_in_turn = lambda: _wrapped(inbox.take_in_turn(), wrap)
 
     def _ended(self) -> BaseException:
         """Return the exception that says that no more items come."""
@@ -61,15 +68,11 @@ class Handler(Generic[T]):
         except StopAsyncIteration:
             raise self._ended() from None
 
-    async def _turn(self) -> None:
-        self._turns = TURNS
-        await current().turn()
-
     async def _next(self, timeout: float | None) -> T:
         """Wait for the next item. Raises ``StopAsyncIteration`` at the end."""
         end = deadline(timeout)
-        if self._turns <= 0:
-            await self._turn()
+        if end_turn():
+            await current().turn()
         waited = False
         while True:
             try:
@@ -78,12 +81,10 @@ class Handler(Generic[T]):
                 if waited:
                     self._door.pass_on()
             if item is not None:
-                self._turns -= 1
                 return item
             if not await self._door.wait(left(end)):
                 raise TimedOut(f"nothing came within {timeout} s", seconds=timeout)
             waited = True
-            self._turns = TURNS
 
     async def recv(self, timeout: float | None = None) -> T:
         """Wait for the next item.
@@ -128,7 +129,6 @@ class Handler(Generic[T]):
             if item is None:
                 break
             items.append(item)
-        self._turns -= len(items)
         return items
 
     async def batch(
@@ -140,8 +140,8 @@ class Handler(Generic[T]):
     ) -> Any:  # noqa: ANN401 - whatever `take` gives
         """Call ``take``, which does not block, until it returns something or the time is over."""
         end = deadline(timeout)
-        if self._turns <= 0:
-            await self._turn()
+        if end_turn():
+            await current().turn()
         waited = enough
         while True:
             # Taking an empty batch is not free: builds one without rows.
@@ -152,12 +152,11 @@ class Handler(Generic[T]):
                     if waited:
                         self._door.pass_on()
                 if len(taken) or enough:
-                    self._turns -= len(taken)
+                    spend(len(taken))
                     return taken
             if not await self._door.wait(left(end)):
                 return take()
             waited = True
-            self._turns = TURNS
 
     @property
     def end(self) -> str | None:
@@ -177,6 +176,9 @@ class Handler(Generic[T]):
         """Number of items replaced by newer ones of the same key, in a ``LatestChannel``."""
         return self._handler.replaced
 
+    def __repr__(self) -> str:
+        return repr(self._handler)
+
     def __len__(self) -> int:
         return len(self._handler)
 
@@ -184,33 +186,41 @@ class Handler(Generic[T]):
         return True
 
     def __aiter__(self) -> Handler[T]:
-        return self if self._wrap is None else _Loop(self)
+        return self if self._wrap is None else _Loop(self, self)
+
+    def _loop_over(self, receiver: object) -> Handler[T]:
+        """Return the iterator for one loop over its receiver, which stays declared as long as the loop."""
+        return (_Holding if self._wrap is None else _Loop)(self, receiver)
 
     async def __anext__(self) -> T:
         # Fast path for a task with queued items: no waiting, nothing to prepare.
-        if self._turns > 0:
-            item = self._take()
-            if item is not None:
-                self._turns -= 1
-                return item
-        return await self._next(None)
+        item = self._take_in_turn()
+        return await self._next(None) if item is None else item
 
 
-class _Loop(Handler[T]):
-    """A loop over queries. Ends the query it returned last if that was answered, and keeps no reference."""
+class _Holding(Handler[T]):
+    """A handler that holds the object that it iterates over."""
 
-    def __init__(self, handler: Handler[T]) -> None:
+    def __init__(self, handler: Handler[T], iterated: object) -> None:
         # Share one door: a channel has one bell.
         self.__dict__.update(handler.__dict__)
+        self._iterated = iterated
+
+    def __aiter__(self) -> Self:
+        return self
+
+
+class _Loop(_Holding[T]):
+    """A loop over queries. Ends the query it returned last if that was answered, and keeps no reference."""
+
+    def __init__(self, handler: Handler[T], iterated: object) -> None:
+        super().__init__(handler, iterated)
         self._last: weakref.ref[Query] | None = None
 
     def _end_turn(self) -> None:
         last, self._last = self._last, None
         if last is not None:
             back(last(), "went-on")
-
-    def __aiter__(self) -> Self:
-        return self
 
     async def __anext__(self) -> T:
         self._end_turn()
@@ -260,6 +270,9 @@ class Callback(Generic[T]):
 
     def __call__(self, arg: T) -> object:
         return self.callback(arg)
+
+    def __repr__(self) -> str:
+        return f"<Callback of {self.callback!r}, concurrency={self.concurrency}>"
 
 
 serving: contextvars.ContextVar[Server[Any] | None] = contextvars.ContextVar("zwire.aio", default=None)
@@ -342,9 +355,10 @@ class Server(Generic[T]):
         except BaseException as error:  # one bad call does not end the subscription
             if self._reactor.ends(error):
                 raise
-            for query in queries:
-                back(query(), "raised")
             self._report(error)
+            for query in queries:
+                await fail(query(), error)
+                back(query(), "raised")
         else:
             for query in queries:
                 back(query(), "returned")
@@ -424,6 +438,9 @@ class Receiver(Ready, Generic[T]):
                 servers.add(self._server)
             self._channel = None
 
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
     @staticmethod
     def _source(inner: Any) -> _zwire.Handler[Any]:  # noqa: ANN401
         source: _zwire.Handler[Any] = inner.handler
@@ -464,4 +481,4 @@ class Receiver(Ready, Generic[T]):
         return await self._open().recv_many(max_items, timeout)
 
     def __aiter__(self) -> Handler[T]:
-        return aiter(self._open())
+        return self._open()._loop_over(self)  # noqa: SLF001 - of the same file

@@ -28,6 +28,9 @@ class Declared(Context, Ready):
 
     _inner: Any
 
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
     async def undeclare(self) -> None:
         """Undeclare the entity. A second call raises ``UsageError``."""
         self._inner.undeclare()
@@ -114,7 +117,17 @@ class Subscriber(Samples):
 
 
 class Queryable(Inlet[Query]):
-    """A declared queryable: an asynchronous iterator over its queries, unless it has a callback."""
+    """A declared queryable: an asynchronous iterator over its queries, unless it has a callback.
+
+    ::
+
+        async def answer(query: aio.Query) -> None:
+            await query.reply(query.key_expr, "now")
+
+        async with session.declare_queryable("demo/now", answer):
+            async for reply in session.get("demo/now", timeout=5):
+                print(reply.ok.payload.to_string())  # now
+    """
 
     def __init__(
         self, declare: Callable[[Any], Any], handler: object, *, servers: weakref.WeakSet[Server[Any]]
@@ -128,22 +141,53 @@ class Queryable(Inlet[Query]):
 
 
 class LivelinessToken(Announced):
-    """A declared token."""
+    """A declared token.
+
+    ::
+
+        token = await session.liveliness().declare_token("fleet/7")
+        await token.wait_ready(timeout=5)
+        await token.undeclare()
+    """
 
     def __init__(self, inner: _zwire.LivelinessToken) -> None:
         self._inner = inner
 
 
 class MatchingListener(Listener[MatchingStatus]):
-    """A listener to changes of the matching status."""
+    """A listener to changes of the matching status.
+
+    ::
+
+        publisher = session.declare_publisher("demo/a")
+        async with publisher.declare_matching_listener() as listener:
+            subscriber = session.declare_subscriber("demo/**")
+            print((await listener.recv(timeout=5)).matching)  # True
+    """
 
 
 class TransportEventsListener(Listener[TransportEvent]):
-    """A listener to nodes that connect and disconnect."""
+    """A listener to nodes that connect and disconnect.
+
+    ::
+
+        async with session.info.declare_transport_events_listener() as listener:
+            async with aio.open({"mode": "client", "connect/endpoints": session.listening()}) as client:
+                event = await listener.recv(timeout=5)
+                print(event.kind.name, event.transport.zid == client.zid())  # PUT True
+    """
 
 
 class LinkEventsListener(Listener[LinkEvent]):
-    """A listener to links that come and go."""
+    """A listener to links that come and go.
+
+    ::
+
+        async with session.info.declare_link_events_listener() as listener:
+            async with aio.open({"mode": "client", "connect/endpoints": session.listening()}) as client:
+                event = await listener.recv(timeout=5)
+                print(event.kind.name, event.link.zid == client.zid())  # PUT True
+    """
 
 
 class Expecting(Entity):

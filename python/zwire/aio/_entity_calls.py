@@ -55,7 +55,14 @@ class Outlet(Entity, Sender):
 
 
 class Publisher(Matched, Outlet):
-    """A declared publisher."""
+    """A declared publisher.
+
+    ::
+
+        async with session.declare_publisher("demo/count", express=True) as publisher:
+            for number in range(3):
+                await publisher.put(str(number))
+    """
 
     _inner: _zwire.Publisher
 
@@ -79,15 +86,13 @@ class Publisher(Matched, Outlet):
     ) -> None:
         """Publish a value; waits for room as congestion control requires."""
         if (
-            self._turns > 1
-            and encoding is None
+            encoding is None
             and attachment is None
             and timestamp is None
             and timestamp_instrumentation is None
             and source_info is None
         ):
             # Most messages have no options; gathering them would cost a fifth of the call.
-            self._turns -= 1
             room = begin_put(self._inner, payload)
             if room is not None:
                 await finish(room, self._inner.put, payload)
@@ -121,7 +126,14 @@ class Publisher(Matched, Outlet):
 
 
 class Querier(Matched):
-    """A declared querier."""
+    """A declared querier.
+
+    ::
+
+        async with session.declare_querier("math/*", timeout=5) as querier:
+            async for reply in querier.get(parameters="n=3"):
+                print(reply.result.payload.to_string())
+    """
 
     _inner: _zwire.Querier
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from zwire._zwire import CancellationToken, Pending, without_waiting
 from zwire.aio._channel import Handler, Server, parse
 from zwire.aio._loops import current, until
@@ -20,7 +22,8 @@ class Replies(Handler["Reply"]):
 
     ``await`` it for a list of all replies, or iterate over them as they come with ``async for``. Then
     :attr:`end` is the outcome. With a callback, ``await`` waits until it was called for the last time, and
-    the list is empty. An ``await`` that is cancelled cancels the get.
+    the list is empty. An ``await`` that is cancelled cancels the get; the replies that it has taken are the
+    next ones to be received.
     """
 
     def __init__(
@@ -41,9 +44,10 @@ class Replies(Handler["Reply"]):
         super().__init__(inner)
         self._room: Pending | None = room if isinstance(room, Pending) else None
         self._shown = shown
+        self._returned: deque[Reply] | None = None
         self._server = None if callback is None else Server(Handler(inner), callback, None)
         if callback is not None:
-            self._take = self._has_callback
+            self._take = self._take_in_turn = self._has_callback
 
     def _has_callback(self) -> Reply | None:
         raise UsageError("this has a callback: items go there, not through a channel")
@@ -52,6 +56,25 @@ class Replies(Handler["Reply"]):
     def handler(self) -> Any:  # noqa: ANN401 - as in the other interface
         """The object given with the callback."""
         return self._shown
+
+    def _give_back(self, replies: list[Reply]) -> None:
+        """Make replies that were taken the next ones to be taken."""
+        if self._returned is None:
+            returned: deque[Reply] = deque()
+            self._returned = returned
+            take, take_in_turn = self._take, self._take_in_turn
+            self._take = lambda: returned.popleft() if returned else take()
+            self._take_in_turn = lambda: returned.popleft() if returned else take_in_turn()
+        self._returned.extendleft(reversed(replies))
+
+    async def recv_many(self, max_items: int, timeout: float | None = None) -> list[Reply]:
+        """As :meth:`Handler.recv_many`."""
+        if self._returned:
+            return [self._returned.popleft() for _ in range(min(max_items, len(self._returned)))]
+        return await super().recv_many(max_items, timeout)
+
+    def __len__(self) -> int:
+        return len(self._returned or ()) + super().__len__()
 
     def cancel(self) -> None:
         """End the get early. Replies received before can still be taken."""
@@ -74,6 +97,8 @@ class Replies(Handler["Reply"]):
         except BaseException:
             if self._own:
                 self._token.cancel()
+            if replies:
+                self._give_back(replies)
             raise
         return replies
 

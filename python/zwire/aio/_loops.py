@@ -17,12 +17,9 @@ TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine, Generator
-    from typing import Any, Final
+    from typing import Any
 
     from zwire._zwire import Inbox, Pending
-
-TURNS: Final = 256
-"""Number of items that a task takes before it lets other tasks run."""
 
 
 class Reactor(ABC):

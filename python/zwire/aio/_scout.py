@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 
 class Scout(Receiver["Hello"], Context):
-    """A search for nodes: an asynchronous iterator over the answers, unless it has a callback."""
+    """A search for nodes: an asynchronous iterator over the answers, unless it has a callback.
+
+    ::
+
+        async with aio.scout(what="router|peer") as scout:
+            seen = scout.try_recv()  # the first answer, if it is there already
+    """
 
     @property
     def dropped(self) -> int:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from zwire._zwire import Pending, without_waiting
+from zwire._zwire import Pending, end_turn, spend, without_waiting
 from zwire.aio import _threads
-from zwire.aio._loops import TURNS, current, until
+from zwire.aio._loops import current, until
 
 TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Literal
+    from typing import Any
 
 
-async def finish(
-    room: Pending | Literal[False], send: Callable[..., object], *args: object, **kwargs: object
-) -> None:
-    """Wait for room after a message was queued, or send it in a thread that may block."""
+async def finish(room: Pending | bool, send: Callable[..., object], *args: object, **kwargs: object) -> None:
+    """Wait for room after a message was queued, let others run, or send it in a thread that may block."""
     if isinstance(room, Pending):
         await until(room)
+    elif room:
+        await current().turn()
     else:
         await _threads.run(send, *args, **kwargs)
 
@@ -26,18 +26,16 @@ class Sender:
     """Base of objects that send through a blocking one: without blocking where possible, else in a thread."""
 
     _inner: Any
-    _turns = TURNS
 
     def _sent(self) -> None:
         """Note that a message was sent."""
 
     async def _send(self, send: Callable[..., object], *args: object, **kwargs: object) -> None:
         """Send; then wait for room, if the queue is full. Cancelled meanwhile, the message is sent anyway."""
-        self._turns -= 1
-        if self._turns <= 0:
+        if end_turn():
             # A task that sends in an endless loop must let other tasks run.
-            self._turns = TURNS
             await current().turn()
+        spend(1)
         _, room = without_waiting(send, *args, **kwargs)
         if room is not None:
             await finish(room, send, *args, **kwargs)

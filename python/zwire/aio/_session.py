@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final
 
-    from zwire._zwire import KeyExpr, TimestampContext, _IntoConfig
+    from zwire._zwire import AccessRequest, KeyExpr, TimestampContext, _IntoConfig
     from zwire.aio._channel import Server
     from zwire.aio._entities import Declared
 
@@ -44,6 +44,11 @@ class Session(SessionCalls, Context):
 
     def __repr__(self) -> str:
         return repr(self._session)
+
+    def _repr_html_(self) -> str:
+        from zwire import _html
+
+        return _html.session(self._session)
 
     @property
     def info(self) -> SessionInfo:
@@ -105,6 +110,7 @@ def open(
     config: _IntoConfig | None = None,
     *,
     timestamp_callback: Callable[[TimestampContext], bytes] | None = None,
+    authoriser: Callable[[AccessRequest], bool] | None = None,
 ) -> Beginning[Session]:
     """Open a session; ``await`` it, or enter it with ``async with``, which closes it.
 
@@ -115,7 +121,11 @@ def open(
 
     async def begin() -> Session:
         session = await _threads.make(
-            _zwire.Session.close, _zwire.open, config, timestamp_callback=timestamp_callback
+            _zwire.Session.close,
+            _zwire.open,
+            config,
+            timestamp_callback=timestamp_callback,
+            authoriser=authoriser,
         )
         return Session(session)
 

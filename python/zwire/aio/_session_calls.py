@@ -19,12 +19,14 @@ from zwire.aio._sender import Sender, finish
 TYPE_CHECKING = False  # as in zwire.errors
 if TYPE_CHECKING:
     import weakref
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from zwire import _zwire
     from zwire._zwire import (
+        AccessRequest,
         CancellationToken,
+        Config,
         EntityGlobalId,
         KeyExpr,
         Link,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
         TransportEvent,
         ZenohId,
         _ArrowArray,
+        _IntoConfig,
         _IntoEncoding,
         _IntoKeyExpr,
         _IntoZBytes,
@@ -88,6 +91,10 @@ class SessionCalls(Sender):
         """Return counters by name: messages, bytes, and drops by reason."""
         return self._inner.stats()
 
+    def config(self) -> Config:
+        """Return a copy of the configuration as it is now."""
+        return self._inner.config()
+
     def listening(self) -> list[str]:
         """Return the endpoints on which this node listens."""
         return self._inner.listening()
@@ -99,6 +106,27 @@ class SessionCalls(Sender):
     async def declare_keyexpr(self, key_expr: _IntoKeyExpr) -> KeyExpr:
         """Declare a key expression, so that publications on it are shorter on the wire."""
         return self._inner.declare_keyexpr(key_expr)
+
+    async def reconfigure(self, config: _IntoConfig) -> list[str]:
+        """Apply a configuration, as far as an open session can change."""
+        return await _threads.run(self._inner.reconfigure, config)
+
+    async def set_authoriser(
+        self,
+        authoriser: Callable[[AccessRequest], bool] | None,
+        *,
+        deadline: float = 0.1,
+        ttl: float = 10.0,
+        fallback: bool = False,
+    ) -> None:
+        """Set the function that decides about messages which no rule of access control is about."""
+        await _threads.run(
+            self._inner.set_authoriser, authoriser, deadline=deadline, ttl=ttl, fallback=fallback
+        )
+
+    async def invalidate_authoriser(self) -> None:
+        """Forget the answers of the authoriser, so that it is asked again."""
+        await _threads.run(self._inner.invalidate_authoriser)
 
     async def put(
         self,
@@ -117,8 +145,7 @@ class SessionCalls(Sender):
     ) -> None:
         """Publish a value; waits for room as congestion control requires."""
         if (
-            self._turns > 1
-            and encoding is None
+            encoding is None
             and congestion_control is None
             and priority is None
             and express is None
@@ -129,7 +156,6 @@ class SessionCalls(Sender):
             and source_info is None
         ):
             # Most messages have no options; gathering them would cost a fifth of the call.
-            self._turns -= 1
             room = begin_put(self._inner, payload, key_expr)
             if room is not None:
                 await finish(room, self._inner.put, key_expr, payload)
@@ -327,13 +353,23 @@ class SessionCalls(Sender):
 
 
 class Liveliness:
-    """Tokens of this session and of others."""
+    """Tokens of this session and of others.
+
+    ::
+
+        async with session.liveliness().declare_token("fleet/7"):
+            replies = session.liveliness().get("fleet/*", timeout=5)
+            print([str(reply.ok.key_expr) async for reply in replies])  # ['fleet/7']
+    """
 
     _inner: _zwire.Liveliness
 
     def __init__(self, inner: _zwire.Liveliness, servers: weakref.WeakSet[Server[Any]]) -> None:
         self._inner = inner
         self._servers = servers
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
     def declare_token(self, key_expr: _IntoKeyExpr) -> LivelinessToken:
         """Declare that a key is alive as long as the token and the session are."""
@@ -366,13 +402,22 @@ class Liveliness:
 
 
 class SessionInfo:
-    """Information about links and neighbours."""
+    """Information about links and neighbours.
+
+    ::
+
+        async with aio.open({"mode": "client", "connect/endpoints": session.listening()}) as client:
+            print(client.info.peers_zid() == [session.zid()])  # True
+    """
 
     _inner: _zwire.SessionInfo
 
     def __init__(self, inner: _zwire.SessionInfo, servers: weakref.WeakSet[Server[Any]]) -> None:
         self._inner = inner
         self._servers = servers
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
     def zid(self) -> ZenohId:
         """Return the id of this node."""

@@ -37,7 +37,17 @@ __all__ = [
 
 
 class AdvancedPublisher(Outlet, Expecting):
-    """A publisher that numbers its publications and keeps the newest."""
+    """A publisher that numbers its publications and keeps the newest.
+
+    ::
+
+        cache = zenoh.ext.CacheConfig(10)
+        numbered = zenoh.ext.MissDetectionConfig(heartbeat=0.5)
+        publisher = await ext.declare_advanced_publisher(
+            session, "demo/state", cache=cache, sample_miss_detection=numbered
+        )
+        await publisher.put("running")
+    """
 
     _inner: _zwire.AdvancedPublisher
 
@@ -80,11 +90,33 @@ class AdvancedPublisher(Outlet, Expecting):
 
 
 class SampleMissListener(Listener[Miss]):
-    """A listener to what an advanced subscriber misses."""
+    """A listener to what an advanced subscriber misses.
+
+    ::
+
+        recovery = zenoh.ext.RecoveryConfig(heartbeat=True)
+        subscriber = await ext.declare_advanced_subscriber(session, "demo/state", recovery=recovery)
+        async with subscriber.sample_miss_listener() as listener:
+            print(listener.try_recv())  # None
+    """
 
 
 class AdvancedSubscriber(Samples):
-    """A subscriber that orders samples, asks for missing ones, and reports lost ones."""
+    """A subscriber that orders samples, asks for missing ones, and reports lost ones.
+
+    ::
+
+        publisher = await ext.declare_advanced_publisher(
+            session,
+            "demo/state",
+            cache=zenoh.ext.CacheConfig(1),
+            sample_miss_detection=zenoh.ext.MissDetectionConfig(),
+        )
+        await publisher.put("running")
+        history = zenoh.ext.HistoryConfig(max_samples=1)
+        late = await ext.declare_advanced_subscriber(session, "demo/state", history=history)
+        print((await late.recv(timeout=5)).payload.to_string())  # running
+    """
 
     _inner: _zwire.AdvancedSubscriber[Any]
 

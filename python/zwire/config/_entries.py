@@ -33,7 +33,14 @@ Message: TypeAlias = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublicationQos(Entry):
-    """QoS of publications on some keys, overriding their publisher; ``None`` keeps the publisher's value."""
+    """QoS of publications on some keys, overriding their publisher; ``None`` keeps the publisher's value.
+
+    ::
+
+        # Whatever a program declares, poses leave at once and are not queued.
+        poses = config.PublicationQos(key_exprs=["fleet/*/pose"], priority="real_time", express=True)
+        robot = config.SessionConfig(publication_qos=[poses])
+    """
 
     key_exprs: Sequence[str]
     """Key expressions; the entry applies to keys that one of them includes."""
@@ -64,7 +71,14 @@ class PublicationQos(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkWeight(Entry):
-    """The cost of the link to another router; of the values of the two ends the greater counts."""
+    """The cost of the link to another router; of the values of the two ends the greater counts.
+
+    ::
+
+        # A slow link, which traffic takes if there is no other way.
+        slow = config.LinkWeight(dst_zid="a1b2", weight=500)
+        router = config.SessionConfig(mode="router", transport_weights=[slow])
+    """
 
     dst_zid: str
     """Id of the other router."""
@@ -75,7 +89,19 @@ class LinkWeight(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessRule(Entry):
-    """A permission or denial on some keys."""
+    """A permission or denial on some keys.
+
+    ::
+
+        secrets = config.AccessRule(
+            id="secrets",
+            permission="deny",
+            messages=["put", "query"],
+            key_exprs=["fleet/*/secret/**"],
+            flows=["ingress"],
+        )
+        print(secrets.to_json()["flows"])  # ['ingress']
+    """
 
     id: str
     """Name by which policies refer to the rule."""
@@ -100,7 +126,15 @@ class AccessRule(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessSubject(Entry):
-    """Links that match every field; ``None`` matches any link."""
+    """Links that match every field; ``None`` matches any link.
+
+    ::
+
+        robots = config.AccessSubject(
+            id="robots", cert_common_names=["robot-7"], link_protocols=["tls", "quic"]
+        )
+        every = config.AccessSubject(id="all")  # no field: each link
+    """
 
     id: str
     """Name by which policies refer to the subject."""
@@ -123,7 +157,13 @@ class AccessSubject(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessPolicy(Entry):
-    """Assignment of rules to subjects."""
+    """Assignment of rules to subjects.
+
+    ::
+
+        policy = config.AccessPolicy(rules=["read", "write"], subjects=["operators"])
+        print(policy.to_json())  # {'rules': ['read', 'write'], 'subjects': ['operators']}
+    """
 
     rules: Sequence[str]
     """Ids of rules."""
@@ -140,6 +180,11 @@ class AuthBinding(Entry):
     """Ids, or roles, that only nodes with certain users or certificates may claim; one of both is required.
 
     A node that proves its id takes the place of an older session under it.
+
+    ::
+
+        routers = config.AuthBinding(roles=["router"], cert_common_names=["hub-1", "hub-2"])
+        node = config.SessionConfig(mode="router", auth_bindings=[routers])
     """
 
     zids: Sequence[str] | None = None
@@ -157,7 +202,13 @@ class AuthBinding(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rate(Entry):
-    """A limit on the rate of messages."""
+    """A limit on the rate of messages.
+
+    ::
+
+        twice = config.Rate(key_expr="fleet/*/pose", freq=2)  # messages per second
+        print(twice.to_json())  # {'key_expr': 'fleet/*/pose', 'freq': 2}
+    """
 
     key_expr: str
     """The limit applies to keys that intersect it."""
@@ -168,7 +219,19 @@ class Rate(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Downsampling(Entry):
-    """Limits on messages per second."""
+    """Limits on messages per second.
+
+    ::
+
+        # One image per second leaves over the mobile link.
+        images = config.Downsampling(
+            rules=[config.Rate(key_expr="*/camera", freq=1)],
+            messages=["put"],
+            flows=["egress"],
+            interfaces=["wwan0"],
+        )
+        robot = config.SessionConfig(downsampling=[images])
+    """
 
     rules: Sequence[Rate]
     """Rates by key. The first rule that intersects a message's key applies; all its keys share one clock."""
@@ -191,7 +254,13 @@ class Downsampling(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LowPass(Entry):
-    """A limit on the size of messages."""
+    """A limit on the size of messages.
+
+    ::
+
+        small = config.LowPass(key_exprs=["fleet/**"], size_limit=64 << 10, flows=["ingress"])
+        router = config.SessionConfig(mode="router", low_pass_filter=[small])
+    """
 
     key_exprs: Sequence[str]
     """Key expressions; the entry applies to keys that one of them includes."""
@@ -217,7 +286,13 @@ class LowPass(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Qos(Entry):
-    """A quality of service, or changes to one."""
+    """A quality of service, or changes to one.
+
+    ::
+
+        reliable = config.Qos(reliability="reliable", congestion_control="block")
+        print(reliable.to_json())  # {'congestion_control': 'block', 'reliability': 'reliable'}
+    """
 
     priority: Priority | None = None
     """The priority in queues. Default ``None``."""
@@ -234,7 +309,16 @@ class Qos(Entry):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NetworkQos(Entry):
-    """Another QoS for messages that pass a link."""
+    """Another QoS for messages that pass a link.
+
+    ::
+
+        # Logs of robots pass a router with the lowest priority.
+        logs = config.NetworkQos(
+            messages=["put"], key_exprs=["fleet/*/log/**"], overwrite=config.Qos(priority="background")
+        )
+        router = config.SessionConfig(mode="router", network_qos=[logs])
+    """
 
     messages: Sequence[Data]
     """Kinds of messages."""

@@ -13,7 +13,14 @@ from zwire.config._keys import freeze, key
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueSizes:
-    """Sizes of the queues of batches on a link, by priority."""
+    """Sizes of the queues of batches on a link, by priority.
+
+    ::
+
+        # Four batches of data wait on a link, and one of background data.
+        queues = config.QueueSizes(data=4, background=1)
+        hub = config.SessionConfig(mode="router", link=config.Link(queue_sizes=queues))
+    """
 
     control: int = key("control", 2)
     """Priority control. 1 to 16 batches; default 2. A batch is up to ``Limits.batch_size`` bytes of
@@ -43,7 +50,14 @@ class QueueSizes:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Congestion:
-    """Times that messages wait for room in a full queue."""
+    """Times that messages wait for room in a full queue.
+
+    ::
+
+        # A message that may be dropped waits for 5 ms first.
+        waiting = config.Link(congestion=config.Congestion(wait_before_drop_us=5000))
+        session_config = config.SessionConfig(link=waiting)
+    """
 
     wait_before_drop_us: int = key("drop/wait_before_drop", 1000)
     """Wait of a droppable message before it is dropped. Microseconds, 0 to 3600000000; default 1000. Each
@@ -60,7 +74,14 @@ class Congestion:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batching:
-    """Batching of messages."""
+    """Batching of messages.
+
+    ::
+
+        # Each message leaves at once.
+        fast = config.SessionConfig(link=config.Link(batching=config.Batching(enabled=False)))
+        print(fast.link.batching.enabled)  # False
+    """
 
     enabled: bool = key("enabled", default=True)
     """Whether messages are batched. Default true. Without it, each small message costs a system call."""
@@ -74,6 +95,15 @@ class Tls:
     """Certificates and keys of links over TLS and QUIC, as PEM.
 
     An endpoint may have its own: ``tls/robot.local:7447#root_ca_certificate_file=/etc/fleet/ca.pem``.
+
+    ::
+
+        hub = config.Tls(listen_certificate="/etc/zwire/hub.pem", listen_private_key="/etc/zwire/hub.key")
+        robot = config.Tls(root_ca_certificate="/etc/zwire/ca.pem")
+        router = config.SessionConfig(mode="router", listen="tls/[::]:7447", link=config.Link(tls=hub))
+        client = config.SessionConfig(
+            mode="client", connect="tls/hub.local:7447", link=config.Link(tls=robot)
+        )
     """
 
     root_ca_certificate: str | None = key("root_ca_certificate", None)
@@ -128,7 +158,14 @@ class Tls:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SharedMemory:
-    """Payloads that nodes of zwire on one host read in the memory of their sender."""
+    """Payloads that nodes of zwire on one host read in the memory of their sender.
+
+    ::
+
+        cameras = config.SharedMemory(pool_size=256 << 20, threshold=64 << 10)
+        robot = config.SessionConfig(shared_memory=cameras)
+        none = config.SessionConfig(shared_memory=config.SharedMemory(enabled=False))
+    """
 
     enabled: bool = key("enabled", default=True)
     """Whether it is offered to nodes on this host. Default true. Both sides need it."""
@@ -151,7 +188,13 @@ class SharedMemory:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Multicast:
-    """Groups of nodes that send by UDP multicast. All members of a group need the same settings."""
+    """Groups of nodes that send by UDP multicast. All members of a group need the same settings.
+
+    ::
+
+        group = config.Link(multicast=config.Multicast(join_interval_ms=500, max_sessions=50))
+        peer = config.SessionConfig(link=group, listen="udp/224.0.0.225:7447")
+    """
 
     join_interval_ms: int = key("join_interval", 2500)
     """Pause between JOIN messages, which announce a member. Milliseconds, 1 to 4294967295; default 2500. A
@@ -166,7 +209,14 @@ class Multicast:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Link:
-    """The settings of links."""
+    """The settings of links.
+
+    ::
+
+        metered = config.Link(compression=True, protocols=["tls", "quic"])
+        robot = config.SessionConfig(mode="client", connect="tls/hub.local:7447", link=metered)
+        print(robot.to_json()["transport"]["unicast"]["compression"])  # {'enabled': True}
+    """
 
     qos: bool = key("unicast/qos/enabled", default=True)
     """Whether priorities are offered. Default true. Without them a bulk transfer delays all messages behind

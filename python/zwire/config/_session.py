@@ -29,7 +29,15 @@ Strategy: TypeAlias = Literal["always", "greater-zid"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retry:
-    """Pauses between attempts: the first one, then each times the factor, up to the longest."""
+    """Pauses between attempts: the first one, then each times the factor, up to the longest.
+
+    ::
+
+        retry = config.Retry(period_init_ms=100, period_max_ms=10_000, period_increase_factor=3)
+        robot = config.SessionConfig(
+            mode="client", connect="tcp/hub.local:7447", connecting=config.Attempts(retry=retry)
+        )  # attempts after 0.1, 0.3, 0.9, 2.7, 8.1, 10, 10, ... seconds
+    """
 
     period_init_ms: int = key("period_init_ms", 1000)
     """First pause. Milliseconds, 1 to 4294967295; default 1000. A low value finds a returned hub early, with
@@ -45,7 +53,13 @@ class Retry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempts:
-    """Limits on attempts to connect, or to bind a listener."""
+    """Limits on attempts to connect, or to bind a listener.
+
+    ::
+
+        patient = config.Attempts(timeout_ms=60_000, exit_on_failure=False)
+        robot = config.SessionConfig(mode="client", connect="tcp/hub.local:7447", connecting=patient)
+    """
 
     timeout_ms: int | None = key("timeout_ms", None)
     """How long to try. Milliseconds, -1 to 4294967295; 0 tries each endpoint once, or for a second where the
@@ -62,7 +76,14 @@ class Attempts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeouts:
-    """Time limits of operations."""
+    """Time limits of operations.
+
+    ::
+
+        # The other end is given up after 3 s of silence.
+        times = config.Timeouts(query_ms=2000, lease_ms=3000)
+        robot = config.SessionConfig(mode="client", connect="tcp/hub.local:7447", timeouts=times)
+    """
 
     query_ms: int = key("queries_default_timeout", 10000)
     """Timeout of a query without one of its own. Milliseconds, 1 to 4294967295; default 10000. A queryable
@@ -90,7 +111,13 @@ class Timeouts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """Resource limits of a session."""
+    """Resource limits of a session.
+
+    ::
+
+        gateway = config.Limits(max_sessions=20, max_message_size=1 << 20)  # messages of 1 MiB at most
+        router = config.SessionConfig(mode="router", listen="tcp/127.0.0.1:0", limits=gateway)
+    """
 
     batch_size: int = key("transport/link/tx/batch_size", 65535)
     """Largest batch on a link. Bytes, 64 to 65535; default 65535. The smaller of both sides counts; small
@@ -121,7 +148,13 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Handler:
-    """The queue between a session and a subscriber without a handler of its own."""
+    """The queue between a session and a subscriber without a handler of its own.
+
+    ::
+
+        small = config.SessionConfig(handler=config.Handler(capacity_messages=100, error_reply="traceback"))
+        peer = zenoh.open(small)
+    """
 
     capacity_messages: int = key("zwire/handler/capacity_messages", 65536)
     """Most messages in the queue. 1 to 4294967296 messages; default 65536. A full queue holds up the whole
@@ -134,10 +167,21 @@ class Handler:
     """How long a full handler may hold up the receiving of its session. Milliseconds, 0 to 4294967295;
     default 1000. After it messages for this handler are dropped and counted."""
 
+    error_reply: Literal["none", "message", "traceback"] = key("zwire/handler/error_reply", "message")
+    """Content of the error reply when the callback of a queryable raises an exception. Default ``message``:
+    its type and message. ``traceback`` adds the traceback, which shows parts of the program; with ``none``
+    there is no error reply, and the asker cannot tell the exception from a queryable without an answer."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AdminSpace:
-    """Answers about the node itself, on keys below ``@/<id>/<role>``."""
+    """Answers about the node itself, on keys below ``@/<id>/<role>``.
+
+    ::
+
+        private = config.SessionConfig(mode="router", admin_space=config.AdminSpace(enabled=True, read=False))
+        print(private.to_json()["adminspace"])  # {'enabled': True, 'permissions': {'read': False}}
+    """
 
     enabled: bool = key("enabled", default=False)
     """Whether the node answers queries about itself. Default false."""
@@ -145,10 +189,22 @@ class AdminSpace:
     read: bool = key("permissions/read", default=True)
     """Whether such queries are allowed. Default true."""
 
+    write: bool = key("permissions/write", default=False)
+    """Whether the configuration may be changed by puts and deletes below ``config``. Default false."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timestamping:
-    """Time stamps of publications."""
+    """Time stamps of publications.
+
+    ::
+
+        stamping = config.SessionConfig(timestamping=config.Timestamping(enabled=True))
+        with zenoh.open(stamping) as peer:
+            subscriber = peer.declare_subscriber("demo/a")
+            peer.put("demo/a", "x")
+            print(subscriber.recv(timeout=5).timestamp is not None)  # True
+    """
 
     enabled: bool | None = key("enabled", None)
     """Whether publications without a time stamp get one. Default ``None``: true for a router, false for
@@ -161,7 +217,14 @@ class Timestamping:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scouting:
-    """Discovery of other nodes: by multicast, and by gossip, in which neighbours announce nodes they know."""
+    """Discovery of other nodes: by multicast, and by gossip, in which neighbours announce nodes they know.
+
+    ::
+
+        wired = config.Scouting(interface="eth0", autoconnect=["router"], gossip=False)
+        peer = config.SessionConfig(scouting=wired)
+        print(peer.to_json()["scouting"]["multicast"]["interface"])  # eth0
+    """
 
     timeout_ms: int = key("timeout", 3000)
     """How long a client without endpoints searches for a node before opening fails. Milliseconds, 0 to
@@ -219,7 +282,14 @@ class Scouting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Opening:
-    """Conditions for the end of opening a peer or router, within ``Scouting.delay_ms``."""
+    """Conditions for the end of opening a peer or router, within ``Scouting.delay_ms``.
+
+    ::
+
+        # `zenoh.open` does not wait for other nodes and their declarations.
+        quick = config.SessionConfig(opening=config.Opening(connect_scouted=False, declares=False))
+        print(quick.to_json()["open"]["return_conditions"])  # {'connect_scouted': False, 'declares': False}
+    """
 
     connect_scouted: bool = key("connect_scouted", default=True)
     """Connections to nodes that were found. Default true. Those to configured endpoints are always waited
@@ -231,7 +301,17 @@ class Opening:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Credentials:
-    """User and password, of this node and of the nodes that connect to it."""
+    """User and password, of this node and of the nodes that connect to it.
+
+    ::
+
+        robot = config.SessionConfig(
+            mode="client", credentials=config.Credentials(user="robot-7", password="secret")
+        )
+        hub = config.SessionConfig(
+            mode="router", credentials=config.Credentials(dictionary_file="/etc/zwire/users")
+        )
+    """
 
     user: str | None = key("user", None)
     """Name that this node gives when it connects. Default ``None``. If set, it connects only to nodes that
@@ -246,7 +326,23 @@ class Credentials:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessControl:
-    """Permissions for messages by link; if enabled, none of rules, subjects and policies may be missing."""
+    """Permissions for messages by link; if enabled, none of rules, subjects and policies may be missing.
+
+    ::
+
+        dashboards = config.AccessSubject(id="dashboards", usernames=["dashboard"])
+        read = config.AccessRule(
+            id="read", permission="allow", messages=["declare_subscriber", "query"], key_exprs=["fleet/**"]
+        )
+        rules = config.AccessControl(
+            enabled=True,
+            rules=[read],
+            subjects=[dashboards],
+            policies=[config.AccessPolicy(rules=["read"], subjects=["dashboards"])],
+        )
+        router = config.SessionConfig(mode="router", access_control=rules)
+        print(router.to_json()["access_control"]["enabled"])  # True
+    """
 
     enabled: bool = key("enabled", default=False)
     """Whether access control is enabled. Default false."""
@@ -270,7 +366,16 @@ class AccessControl:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionConfig:
-    """The settings of a session."""
+    """The settings of a session.
+
+    ::
+
+        settings = config.SessionConfig(
+            mode="client", connect=session.listening(), timeouts=config.Timeouts(query_ms=2000)
+        )
+        with zenoh.open(settings) as client:
+            client.put("demo/a", "x")
+    """
 
     mode: Literal["router", "peer", "client"] = key("mode", "peer")
     """Role of the node. Default peer. A client relies on one router for everything; a router forwards."""
@@ -355,6 +460,10 @@ class SessionConfig:
     """Capture file (pcap) for all traffic of the session. Default ``None``. An existing file is
     replaced; two sessions must not share one."""
 
+    log_level: str | None = key("zwire/log/level", None)
+    """Level of the log of the command ``zwire router``: ``off``, ``error``, ``warn``, ``info``, ``debug`` or
+    ``trace``. Default ``None``: that of its options."""
+
     ws_origins: Sequence[str] = key("zwire/ws/origins", ())
     """Origins of web pages that may connect to WebSocket listeners, such as ``https://dash.example``; ``*``
     allows all. Default none: requests of browsers are refused, those of programs have no origin."""
@@ -366,6 +475,11 @@ class SessionConfig:
     """Ids of users of the system (``id -u``) whose nodes of zwire on this host share memory with this one,
     beside its own user; both sides have to allow the other. Each 0 to 4294967294. Default none. Processes of
     eclipse-zenoh share memory with their own user alone."""
+
+    shared_memory_borrow: bool = key("zwire/shared_memory/borrow", False)
+    """Whether samples, queries and replies of eclipse-zenoh are delivered in the memory of their sender,
+    without a copy. Default ``False``. The sender takes the memory back when this process is stopped:
+    ``payload.is_valid()`` tells, and copies of what was taken back raise ``StalePayload``."""
 
     memory_limit: int = key("zwire/memory/limit", 0)
     """Memory from which the bounds of declarations (an eighth) and of incomplete messages (a quarter) are

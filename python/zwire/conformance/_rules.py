@@ -16,7 +16,13 @@ _ID = re.compile(r"(zenoh-wire|zenoh-behaviour|zmtp|zre)-[0-9A-C][0-9.]*/[a-z0-9
 
 
 class Level(enum.Enum):
-    """Weight of a rule, in the words of RFC 2119."""
+    """Weight of a rule, in the words of RFC 2119.
+
+    ::
+
+        musts = [rule for rule in conformance.rules("zenoh") if rule.level is conformance.Level.MUST]
+        print(len(musts) > 50)  # True
+    """
 
     MUST = "MUST"
     """Nodes that deviate do not interoperate, or lose messages."""
@@ -42,7 +48,13 @@ def expect(condition: object, seen: str) -> None:
 
 @dataclass(frozen=True)
 class Rule:
-    """Sentence of a protocol document, and the check of it."""
+    """Sentence of a protocol document, and the check of it.
+
+    ::
+
+        rule = conformance.rules("zmtp")[0]
+        print(rule.section, rule.level.value, rule.sentence)
+    """
 
     id: str
     """Section of the document and a name within it, such as ``zenoh-wire-3.3/version-8``."""

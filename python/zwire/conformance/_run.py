@@ -37,7 +37,15 @@ class Judged(Protocol):
 
 @dataclass(frozen=True)
 class Verdict:
-    """Outcome of one rule for one node."""
+    """Outcome of one rule for one node.
+
+    ::
+
+        def show(verdict: conformance.Verdict) -> None:
+            print(verdict.rule.id, verdict.outcome)  # zenoh-wire-3.3/version-8 conforms
+
+        report = conformance.run(session.listening()[0], only="version-8", heard=show)
+    """
 
     rule: Rule
     outcome: str
@@ -58,7 +66,13 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Report:
-    """Verdicts of all rules for one node."""
+    """Verdicts of all rules for one node.
+
+    ::
+
+        report = conformance.run(session.listening()[0], only="version-8")
+        print(report.conforms, len(report.of("conforms")))  # True 1
+    """
 
     protocol: str
     node: str

@@ -1,4 +1,4 @@
-"""The Spark job: decode the capture of the hub, query the fleet, publish the results."""
+"""The Spark job: read the tier, decode the capture of the hub, query the fleet, publish the results."""
 
 from __future__ import annotations
 
@@ -97,8 +97,19 @@ class Job:
         self._starting.stop()
         _check(error, self._log)
 
-    def decode(self, capture: Path) -> Decoded:
-        """Decode the capture, and count the fleet's messages into the hub and out of it."""
+    def tier(self, folder: Path) -> Tallies:
+        """Count the fleet's messages that the tier of a spool has."""
+        rows = self.spark.read.format("zwire").option("columns", "key,attachment").load(f"file://{folder}")
+        parts = f.split("key", "/")
+        counted = (
+            rows.groupBy(parts[1].cast("int").alias("process"), parts[3].alias("kind"))
+            .agg(f.count("*").alias("messages"), f.countDistinct("attachment").alias("different"))
+            .collect()
+        )
+        return {(row.process, row.kind): Tally(row.messages, row.different) for row in counted}
+
+    def decode(self, capture: Path, receivers: int = 1) -> Decoded:
+        """Decode the capture, and count the fleet's messages into the hub, and out of it to each receiver."""
         columns = ["ts", "src", "dst", "message", "key", "payload", "attachment", "error"]
         hub = self.endpoint.removeprefix("tcp/")
         # mapInArrow; everything behind it is plain Spark.
@@ -124,7 +135,9 @@ class Job:
         )
         fleet = self._messages.where("error is null")
         counted = (
-            fleet.groupBy("way", "process", "kind")
+            fleet.groupBy(
+                "way", f.when(f.col("way") == "out of", f.col("dst")).alias("to"), "process", "kind"
+            )
             .agg(f.count("*").alias("messages"), f.countDistinct("number").alias("different"))
             .collect()
         )
@@ -133,7 +146,16 @@ class Job:
         errors = self._messages.where("error is not null").join(links, ["src", "dst"], "left_semi").collect()
         problems = [f"the capture, {row.src} > {row.dst}: {row.error}" for row in errors]
         messages = sum(row.messages for row in counted)
-        return Decoded(messages, _tallies(counted, "into"), _tallies(counted, "out of"), problems)
+        ends = {row.to for row in counted if row.way == "out of"}
+        if len(ends) != receivers:
+            problems.append(f"the hub has sent to {len(ends)} subscribers, and there are {receivers}")
+        # Of the receiver that got least: the same as of the others, if nothing was lost.
+        out = min(
+            (_tallies([row for row in counted if row.to == end], "out of") for end in sorted(ends)),
+            key=lambda tallies: sum(tally.messages for tally in tallies.values()),
+            default={},
+        )
+        return Decoded(messages, _tallies(counted, "into"), out, problems)
 
     def ask(self, processes: int, robots: int) -> Answers:
         """Query each robot for its status, from the partitions of an RDD."""

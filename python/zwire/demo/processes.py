@@ -6,13 +6,13 @@ import contextlib
 import json
 import queue
 import subprocess
-import sys
 import threading
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from zwire._closing import Closing
+from zwire.demo import child
 from zwire.demo.fleet import Settings
 from zwire.errors import TimedOut, TransportError
 from zwire.spool._append import undone
@@ -37,12 +37,7 @@ class Fleet(Closing):
                 self._start(Settings(endpoint, number, robots, seconds, answers=number % 2 == 0))
 
     def _start(self, settings: Settings) -> None:
-        command = [sys.executable, "-m", "zwire.demo.fleet", json.dumps(asdict(settings))]
-        with self._errors.open("ab") as errors:
-            # A group of their own: Ctrl-C is for the demo, which then ends them.
-            process = subprocess.Popen(  # noqa: S603 - our own module
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, process_group=0
-            )
+        process = child.start("fleet", json.dumps(asdict(settings)), self._errors)
         self._processes.append(process)
         listener = threading.Thread(target=self._listen, args=(settings.process, process), daemon=True)
         listener.start()
@@ -74,8 +69,7 @@ class Fleet(Closing):
                 problem = f"process {missing} of the fleet was not {word} within {seconds:g} s"
                 raise TimedOut(problem, seconds=seconds) from None
             if line is None:
-                last = self._errors.read_text(errors="replace").strip().rpartition("\n")[2]
-                raise TransportError(f"process {number} of the fleet has ended: {last or 'no reason given'}")
+                raise TransportError(f"process {number} of the fleet has ended: {child.reason(self._errors)}")
             if line["word"] == word:
                 said[number] = line
         return said

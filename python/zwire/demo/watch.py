@@ -13,6 +13,7 @@ from zwire._closing import Closing
 from zwire.demo.counts import KINDS, Tally
 from zwire.demo.fleet import NUMBER
 from zwire.demo.hub import CONFIRM_TIMEOUT, client
+from zwire.demo.kept import Value
 
 if TYPE_CHECKING:
     from zwire.demo.counts import Tallies
@@ -34,6 +35,7 @@ class _Taker(Closing, ABC):
         self._changed = threading.Condition()
         self._count = 0
         self._stop = False
+        self._latest: dict[str, Value] = {}
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -44,6 +46,7 @@ class _Taker(Closing, ABC):
                 with self._changed:
                     for sample in samples:
                         self._take(sample)
+                        self._latest[str(sample.key_expr)] = Value.of(sample)
                     self._count += len(samples)
                     self._changed.notify_all()
 
@@ -57,6 +60,11 @@ class _Taker(Closing, ABC):
         with self._changed:
             while self._count < count and (left := end - time.monotonic()) > 0:
                 self._changed.wait(left)
+
+    def latest(self) -> dict[str, Value]:
+        """Return the last value of each key."""
+        with self._changed:
+            return dict(self._latest)
 
     @property
     def dropped(self) -> int:

@@ -14,8 +14,8 @@ Position(x=1.5, y=-2.0)
 
 :func:`publisher`, :func:`subscriber`, :func:`queryable` and :func:`querier` do the same over a session of
 ``zwire.zenoh``. A codec per encoding writes and reads: ``json``, ``cbor``, ``msgpack``, ``protobuf``,
-``arrow``, ``zenoh``, ``text``, ``cdr``, ``bytes``, and those that a program registers. Pickles are not read:
-reading one runs arbitrary code of its sender.
+``arrow``, ``numpy``, ``zenoh``, ``text``, ``cdr``, ``bytes``, and those that a program registers. Pickles are
+not read: reading one runs arbitrary code of its sender.
 """
 
 from zwire.typed._arrow import ArrowCodec

@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
-from zwire.typed._codec import Codec, library, name_of
+from zwire._lazy import library
+from zwire.typed._codec import Codec, name_of
 from zwire.typed._shape import is_model_of
 from zwire.typed._tree import Misfit, instance
 
@@ -31,6 +32,15 @@ def is_arrow(model: Any) -> bool:  # noqa: ANN401
 
 class ArrowCodec(Codec):
     """Streams of Arrow IPC, which hold their schema; tables refer to the payload, not to a copy.
+
+    ::
+
+        import pyarrow
+
+        subscriber = typed.subscriber(session, "demo/table", pyarrow.Table)
+        table = pyarrow.table({"x": [1, 2]})
+        typed.put(session, "demo/table", table, codec=typed.ArrowCodec(max_bytes=1 << 20))
+        print(subscriber.recv(timeout=5).value.to_pylist())  # [{'x': 1}, {'x': 2}]
 
     Args:
         validate: Check every offset and text before a table is handed out. Without it, a forged payload can

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from zwire.typed._shape import is_model_of
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from typing_extensions import Buffer
 
     from zwire.zenoh import ZBytes
@@ -41,10 +38,26 @@ def schema_name(model: Any) -> str | None:  # noqa: ANN401 - any model
 
 
 class Codec(ABC):
-    """Conversion between values and payloads of one encoding.
+    r"""Conversion between values and payloads of one encoding.
 
     A codec of a program derives from this, sets ``name`` and ``encoding`` and has ``encode`` and ``decode``;
     :func:`register` makes it known.
+
+    ::
+
+        class Hex(typed.Codec):
+            name = "hex"
+            encoding = "text/x-hex"
+
+            def encode(self, value, model):
+                return bytes(value).hex()
+
+            def decode(self, payload, model):
+                return bytes.fromhex(payload.to_string())
+
+        subscriber = typed.subscriber(session, "demo/hex", bytes, codec=Hex())
+        typed.put(session, "demo/hex", b"\x01\xff", codec=Hex())
+        print(subscriber.recv(timeout=5).sample.payload.to_string())  # 01ff
     """
 
     name: str
@@ -53,6 +66,9 @@ class Codec(ABC):
     """The encoding that it writes, without a schema: ``application/json``."""
     also: tuple[str, ...] = ()
     """Further encodings that it reads."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.encoding}>"
 
     def check(self, model: Any) -> None:  # noqa: ANN401, B027 - most codecs of programs take what they get
         """Refuse a model that has no form in this codec, at the declaration.
@@ -82,14 +98,6 @@ class Codec(ABC):
 
 
 # ---- For codecs -------------------------------------------------------------------------------------
-
-
-def library(name: str, extra: str) -> ModuleType:
-    """Import a library on use; without it the error names the extra."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ImportError(f"{name} is not installed: pip install 'zwire[{extra}]'", name=name) from error
 
 
 def name_of(model: Any) -> str:  # noqa: ANN401

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeVar, cast
 
+from zwire.errors import UsageError
 from zwire.zenoh.handlers import BatchCallback, Callback
 
 if TYPE_CHECKING:
@@ -37,6 +40,9 @@ class Keyed:
     def key_expr(self) -> zenoh.KeyExpr:
         """The key expression."""
         return cast("zenoh.KeyExpr", self._declared.key_expr)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of values by {self._declared!r}>"
 
 
 class Counting(Keyed):
@@ -100,10 +106,16 @@ def remaining(timeout: float | None) -> Iterator[float | None]:
         timeout = None if end is None else max(0.0, end - time.monotonic())
 
 
-def only_blocking(session: object) -> None:
-    """Refuse sessions of event loops, which have functions of their own."""
+def only_blocking(session: object, handler: object = None) -> None:
+    """Refuse sessions of event loops, which have functions of their own, and coroutine functions."""
     if type(session).__module__.startswith("zwire.aio"):
         raise TypeError("a session of zwire.aio: use zwire.aio.typed, which has functions of the same names")
+    call = handler.callback if isinstance(handler, Callback | BatchCallback) else handler
+    if inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__):
+        raise UsageError(
+            "the handler is an `async def` function, which would never be awaited here: "
+            "use `zwire.aio.typed`, or a function that is not async"
+        )
 
 
 def wrap(handler: Any, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - a channel or a callback
@@ -116,10 +128,13 @@ def wrap(handler: Any, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - a c
     # Wrap inside of a Callback, so that its settings for threads, errors and the end apply.
     call = handler.callback if isinstance(handler, Callback | BatchCallback) else handler
 
+    # Reports of exceptions name the function of the program.
+    @functools.wraps(call)
     def deliver(item: Any) -> Any:  # noqa: ANN401
         value = read(item)
         return None if value is LEFT_OUT else call(value)
 
+    @functools.wraps(call)
     def deliver_many(items: list[Any]) -> Any:  # noqa: ANN401
         values = [value for item in items if (value := read(item)) is not LEFT_OUT]
         return call(values) if values else None

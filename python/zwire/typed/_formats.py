@@ -12,9 +12,11 @@ from abc import abstractmethod
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from zwire._lazy import library
 from zwire.typed import _shape
 from zwire.typed._arrow import ArrowCodec, is_arrow
-from zwire.typed._codec import Codec, library, name_of
+from zwire.typed._codec import Codec, name_of
+from zwire.typed._numpy import NumpyCodec, is_ndarray
 from zwire.typed._serialized import form
 from zwire.typed._tree import CBOR, JSON, MAX_DEPTH, MSGPACK, Misfit, Wire, check_tree, instance
 from zwire.zenoh import ZBytes, ext
@@ -51,6 +53,8 @@ def default_codec(model: Any) -> str:  # noqa: ANN401
         return "protobuf"
     if is_arrow(model):
         return "arrow"
+    if is_ndarray(model):
+        return "numpy"
     return "json"
 
 
@@ -94,8 +98,8 @@ class _TreeCodec(Codec):
     wire: Wire
 
     def check(self, model: Any) -> None:  # noqa: ANN401
-        if is_raw(model) or is_arrow(model) or _is_message(model):
-            raise TypeError(f"{model.__name__} has no form in {self.wire.name}")
+        if is_raw(model) or is_arrow(model) or is_ndarray(model) or _is_message(model):
+            raise TypeError(f"{name_of(model)} has no form in {self.wire.name}")
         _shape.converter(model, self.wire)
 
     def encode(self, value: Any, model: Any) -> Buffer:  # noqa: ANN401
@@ -344,6 +348,7 @@ CODECS: tuple[Codec, ...] = (
     MsgpackCodec(),
     ProtobufCodec(),
     ArrowCodec(),
+    NumpyCodec(),
     SerializedCodec(),
     TextCodec(),
     CdrCodec(),

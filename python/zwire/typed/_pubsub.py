@@ -48,7 +48,14 @@ class Publishing(Keyed, Generic[T]):
 
 
 class Publisher(Declared, Publishing[T]):
-    """Publishes values of one model on one key; made by :func:`publisher`. A context manager."""
+    """Publishes values of one model on one key; made by :func:`publisher`. A context manager.
+
+    ::
+
+        with typed.publisher(session, "demo/pose", dict[str, float]) as publisher:
+            publisher.put({"x": 1.5})
+            print(publisher.encoding)  # application/json
+    """
 
     _declared: AnyPublisher
 
@@ -227,7 +234,17 @@ class Taking(Reading[T]):
 
 
 class Subscription(Declared, Reading[T]):
-    """A declared subscriber that passes values to a callback; made by :func:`subscriber`."""
+    """A declared subscriber that passes values to a callback; made by :func:`subscriber`.
+
+    ::
+
+        import queue
+
+        seen = queue.SimpleQueue()
+        with typed.subscriber(session, "demo/count", int, seen.put) as subscription:
+            typed.put(session, "demo/count", 7)
+            print(seen.get(timeout=5).value, subscription.failed)  # 7 0
+    """
 
     _declared: AnySubscriber
 
@@ -245,6 +262,13 @@ class Subscriber(Subscription[T], Taking[T]):
     """A declared subscriber that queues values; made by :func:`subscriber`.
 
     Iterating gives messages until it is undeclared or its session closes.
+
+    ::
+
+        subscriber = typed.subscriber(session, "demo/count", int)
+        for number in range(3):
+            typed.put(session, "demo/count", number)
+        print([message.value for message in subscriber.recv_many(9, timeout=5)])  # [0, 1, 2]
     """
 
     @staticmethod
@@ -439,7 +463,7 @@ def subscriber(
         TypeError: The model, or a part of it, has no form under that codec.
         ValueError: No codec has that name.
     """
-    only_blocking(session)
+    only_blocking(session, handler)
     reader = Reader(model, codec, schema, registry)
     made: Subscription[T] = (Subscription if callable(handler) else Subscriber)(reader, on_error)
     made._declared = session.declare_subscriber(key_expr, wrap(handler, made._message), **options)  # noqa: SLF001

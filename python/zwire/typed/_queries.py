@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
+from zwire._failure import restore
 from zwire.errors import PayloadError, QueryError, UsageError
 from zwire.typed._entities import LEFT_OUT, Counting, Declared, Items, Keyed, only_blocking, remaining, wrap
 from zwire.typed._values import Reader, Writer
@@ -29,11 +30,30 @@ if TYPE_CHECKING:
     from zwire.typed._registry import Registry
     from zwire.zenoh import handlers
 
-Q = TypeVar("Q")
 R = TypeVar("R")
+if TYPE_CHECKING:
+    import typing_extensions
+
+    Q = typing_extensions.TypeVar("Q", default=None)
+else:
+    Q = TypeVar("Q")
 
 
-class Asked(Generic[Q, R]):
+class Exchange(Generic[R, Q]):
+    """Base of classes with a type of replies and a type of requests, in the order of :func:`queryable`.
+
+    Without the second, as in ``Query[Position]``, it is ``None``: queries have no values.
+    """
+
+    __slots__ = ()
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, types: object) -> type:
+            return super().__class_getitem__(types if isinstance(types, tuple) else (types, None))
+
+
+class Asked(Exchange[R, Q]):
     """A query with its value."""
 
     __slots__ = ("_answering", "_error", "_value", "raw")
@@ -44,7 +64,7 @@ class Asked(Generic[Q, R]):
     def __init__(
         self,
         raw: Any,  # noqa: ANN401 - that of either interface
-        answering: Answering[Q, R],
+        answering: Answering[R, Q],
         value: Q | None,
         error: PayloadError | None,
     ) -> None:
@@ -87,8 +107,8 @@ class Asked(Generic[Q, R]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.drop()
+    def __exit__(self, *error: object) -> None:
+        self.raw.__exit__(*error)
 
     def _key(self, key_expr: zenoh.KeyExpr | str | None) -> zenoh.KeyExpr | str:
         if key_expr is not None:
@@ -102,8 +122,21 @@ class Asked(Generic[Q, R]):
         return f"Query({self.raw.selector}, {self._error or self._value!r})"
 
 
-class Query(Asked[Q, R]):
-    """A query to answer, any number of times. A context manager, which ends it."""
+class Query(Asked[R, Q]):
+    """A query to answer, any number of times. A context manager, which ends it.
+
+    The type of the replies comes first, as in :func:`queryable`: a handler is annotated with
+    ``Query[Position, Area]``, or with ``Query[Position]`` if queries have no values.
+
+    ::
+
+        def area(query: typed.Query[float, tuple[float, float]]) -> None:
+            width, height = query.value
+            query.reply(width * height)
+
+        serving = typed.queryable(session, "math/area", float, area, request=tuple[float, float])
+        print([reply.value for reply in typed.get(session, "math/area", float, (2.0, 1.5))])  # [3.0]
+    """
 
     __slots__ = ()
 
@@ -137,7 +170,7 @@ class Query(Asked[Q, R]):
         self.raw.reply_err(text, encoding="text/plain")
 
 
-class Answering(Counting, Generic[Q, R]):
+class Answering(Counting, Exchange[R, Q]):
     """Decodes the values of queries, and counts payloads that are no values."""
 
     def __init__(
@@ -166,8 +199,17 @@ class Answering(Counting, Generic[Q, R]):
         return None, problem
 
 
-class Serving(Declared, Answering[Q, R]):
-    """A declared queryable that answers by a callback; made by :func:`queryable`. A context manager."""
+class Serving(Declared, Answering[R, Q]):
+    """A declared queryable that answers by a callback; made by :func:`queryable`. A context manager.
+
+    ::
+
+        serving = typed.queryable(
+            session, "math/double", int, lambda query: query.reply(2 * query.value), request=int
+        )
+        replies = list(session.get("math/double", payload="no number", timeout=5))
+        print(serving.failed, replies[0].err is not None)  # 1 True
+    """
 
     _declared: zenoh.Queryable[Any]
 
@@ -180,9 +222,9 @@ class Serving(Declared, Answering[Q, R]):
         """Wait until all neighbours know of it, as ``zenoh.Queryable``; ``timeout`` in seconds."""
         self._declared.wait_ready(timeout)
 
-    def _query(self, raw: zenoh.Query) -> Query[Q, R]:
+    def _query(self, raw: zenoh.Query) -> Query[R, Q]:
         """Read a query; ``LEFT_OUT`` if it was answered or handed on already."""
-        query: Query[Q, R] = Query(raw, self, *self._read(raw))
+        query: Query[R, Q] = Query(raw, self, *self._read(raw))
         if query.error is None:
             return query
         if self._on_error is not None:
@@ -190,16 +232,24 @@ class Serving(Declared, Answering[Q, R]):
         else:
             with query:
                 query.reply_err(str(query.error))
-        return cast("Query[Q, R]", LEFT_OUT)
+        return cast("Query[R, Q]", LEFT_OUT)
 
 
-class Queryable(Serving[Q, R]):
+class Queryable(Serving[R, Q]):
     """A declared queryable that queues queries; made by :func:`queryable`.
 
     Iterating gives queries until it is undeclared or its session closes.
+
+    ::
+
+        queryable = typed.queryable(session, "demo/limits", dict[str, int])
+        replies = typed.get(session, "demo/limits", dict[str, int], timeout=5)
+        with queryable.recv(timeout=5) as query:
+            query.reply({"speed": 3})
+        print(next(replies).value)  # {'speed': 3}
     """
 
-    def recv(self, timeout: float | None = None) -> Query[Q, R]:
+    def recv(self, timeout: float | None = None) -> Query[R, Q]:
         """Wait for a query.
 
         Args:
@@ -215,7 +265,7 @@ class Queryable(Serving[Q, R]):
             if query is not LEFT_OUT:
                 return query
 
-    def try_recv(self) -> Query[Q, R] | None:
+    def try_recv(self) -> Query[R, Q] | None:
         """Take a query if one is queued."""
         while (raw := self._declared.try_recv()) is not None:
             query = self._query(raw)
@@ -223,13 +273,20 @@ class Queryable(Serving[Q, R]):
                 return query
         return None
 
-    def __iter__(self) -> Iterator[Query[Q, R]]:
+    def __iter__(self) -> Iterator[Query[R, Q]]:
         # No generator: its frame would keep a reference to the last query.
         return Items(iter(self._declared), self._query)
 
 
 class Reply(Generic[R]):
-    """A reply: a value, or the reason why there is none."""
+    """A reply: a value, or the reason why there is none.
+
+    ::
+
+        serving = typed.queryable(session, "demo/name", str, lambda query: query.reply_err("no name yet"))
+        for reply in typed.get(session, "demo/name", str, timeout=5):
+            print(reply.error)  # no name yet
+    """
 
     __slots__ = ("_error", "_value", "raw")
 
@@ -251,7 +308,8 @@ class Reply(Generic[R]):
         """The value.
 
         Raises:
-            QueryError: The queryable has answered with an error.
+            RemoteError: The program of the queryable has raised an exception.
+            QueryError: The queryable has answered with another error.
             PayloadError: The payload is no value of the model; or the reply is a deletion.
         """
         if self._error is not None:
@@ -291,9 +349,7 @@ def _query_error(raw: zenoh.Reply) -> QueryError:
     error = raw.err
     if error is None:
         return QueryError("an answer without a sample")
-    payload = bytes(error.payload)
-    text = payload[:300].decode(errors="replace")
-    return QueryError(text, payload=payload, encoding=str(error.encoding))
+    return restore(bytes(error.payload), str(error.encoding))
 
 
 def question(
@@ -314,7 +370,7 @@ def question(
     return writer.write(value, selector), writer.encoding
 
 
-class Asking(Keyed, Generic[Q, R]):
+class Asking(Keyed, Exchange[R, Q]):
     """Base of queriers: sends values of one model, receives values of another."""
 
     def __init__(self, raw: Any, writer: Writer[Q] | None, reader: Reader[R]) -> None:  # noqa: ANN401
@@ -337,10 +393,19 @@ class Asking(Keyed, Generic[Q, R]):
         return self._writer.write(value, self.key_expr), self._writer.encoding
 
 
-class Querier(Declared, Asking[Q, R]):
+class Querier(Declared, Asking[R, Q]):
     """Sends values of one model on a key expression, receives values of another; made by :func:`querier`.
 
     A context manager.
+
+    ::
+
+        def double(query: typed.Query[int, int]) -> None:
+            query.reply(2 * query.value)
+
+        serving = typed.queryable(session, "math/double", int, double, request=int)
+        with typed.querier(session, "math/double", int, request=int, timeout=5) as querier:
+            print([reply.value for reply in querier.get(21)])  # [42]
     """
 
     _declared: zenoh.Querier
@@ -377,33 +442,33 @@ def queryable(
     handler: AnyChannel | None = None,
     *,
     request: type[A] | None = None,
-    **options: Unpack[QueryableKeywords[Query[A, R]]],
-) -> Queryable[A, R]: ...
+    **options: Unpack[QueryableKeywords[Query[R, A]]],
+) -> Queryable[R, A]: ...
 @overload
 def queryable(
     session: zenoh.Session,
     key_expr: zenoh.KeyExpr | str,
     reply: type[R],
-    handler: Callable[[Query[A, R]], object] | handlers.BatchCallback[Query[A, R]],
+    handler: Callable[[Query[R, A]], object] | handlers.BatchCallback[Query[R, A]],
     *,
     request: type[A] | None = None,
-    **options: Unpack[QueryableKeywords[Query[A, R]]],
-) -> Serving[A, R]: ...
+    **options: Unpack[QueryableKeywords[Query[R, A]]],
+) -> Serving[R, A]: ...
 def queryable(
     session: zenoh.Session,
     key_expr: zenoh.KeyExpr | str,
     reply: type[R],
     handler: AnyChannel
-    | Callable[[Query[Any, R]], object]
-    | handlers.BatchCallback[Query[Any, R]]
+    | Callable[[Query[R, Any]], object]
+    | handlers.BatchCallback[Query[R, Any]]
     | None = None,
     *,
     request: type[Any] | None = None,
     codec: Codec | str | None = None,
-    on_error: Callable[[Query[Any, R]], object] | None = None,
+    on_error: Callable[[Query[R, Any]], object] | None = None,
     registry: Registry | None = None,
     **options: Unpack[QueryableOptions],
-) -> Serving[Any, R]:
+) -> Serving[R, Any]:
     """Declare a queryable with values as payloads of queries and replies.
 
     A query with a payload that is no value of ``request`` is counted in ``failed`` and answered with an error
@@ -424,10 +489,10 @@ def queryable(
         TypeError: A model, or a part of it, has no form under that codec.
         ValueError: No codec has that name.
     """
-    only_blocking(session)
+    only_blocking(session, handler)
     writer = Writer(reply, codec, None, registry)
     reader = None if request is None else Reader(request, codec, None, registry)
-    made: Serving[Any, R] = (Serving if callable(handler) else Queryable)(reader, writer, on_error)
+    made: Serving[R, Any] = (Serving if callable(handler) else Queryable)(reader, writer, on_error)
     made._declared = session.declare_queryable(key_expr, wrap(handler, made._query), **options)  # noqa: SLF001
     return made
 
@@ -441,7 +506,7 @@ def querier(
     codec: Codec | str | None = None,
     registry: Registry | None = None,
     **options: Unpack[QuerierOptions],
-) -> Querier[A, R]:
+) -> Querier[R, A]:
     """Declare a querier, for repeated queries on a key expression.
 
     Args:

@@ -25,6 +25,14 @@ _ADVICE = {
 class Registry:
     """Codecs by encoding, with or without a schema. The last registration wins.
 
+    ::
+
+        registry = typed.Registry(typed.registry)
+        registry.register("text/plain;json", typed.registry.named("json"))
+        subscriber = typed.subscriber(session, "demo/a", list[int], registry=registry)
+        session.put("demo/a", "[1, 2]", encoding="text/plain;json")
+        print(subscriber.recv(timeout=5).value)  # [1, 2]
+
     Args:
         parent: Registry that is searched next; without one only own codecs are known.
     """
@@ -35,6 +43,9 @@ class Registry:
         self._lock = threading.Lock()
         self._by_encoding: dict[str, Codec] = {}
         self._changes = 0
+
+    def __repr__(self) -> str:
+        return f"<Registry of {', '.join(self._by_encoding) or 'no encodings'}, parent {self._parent!r}>"
 
     @property
     def version(self) -> int:

@@ -96,8 +96,12 @@ class Reader(Generic[T]):
         Raises:
             PayloadError: The payload is no value of the model.
             SchemaMismatch: The payload has another schema.
+            StalePayload: The payload was borrowed, and its sender has taken it back.
             UnknownEncoding: No codec reads its encoding.
         """
+        if self.model is not ZBytes:
+            # Codecs read bytes that nothing takes back.
+            payload = ZBytes(payload)
         if self._version != self._registry.version:
             self._known.clear()
             self._version = self._registry.version

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import os
 
 from zwire._zwire import (
     NTP64,
+    AccessRequest,
     CancellationToken,
     Config,
     Encoding,
@@ -55,31 +57,33 @@ from zwire._zwire import (
 )
 from zwire.errors import ZwireError as ZError
 from zwire.zenoh import handlers
-from zwire.zenoh._enums import (
-    CongestionControl,
-    ConsolidationMode,
-    InterceptionPoint,
-    Locality,
-    Priority,
-    QueryTarget,
-    Reliability,
-    ReplyKeyExpr,
-    SampleKind,
-    SetIntersectionLevel,
-    WhatAmI,
-)
 from zwire.zenoh.handlers import Handler
 
 # Type checkers go by this name; importing it from typing would take half the time of our import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     from zwire.zenoh import ext as ext
     from zwire.zenoh import shm as shm
+    from zwire.zenoh._enums import (
+        CongestionControl,
+        ConsolidationMode,
+        InterceptionPoint,
+        Locality,
+        Priority,
+        QueryTarget,
+        Reliability,
+        ReplyKeyExpr,
+        SampleKind,
+        SetIntersectionLevel,
+        WhatAmI,
+    )
 
 __all__ = [
     "NTP64",
+    "AccessRequest",
     "CancellationToken",
     "Config",
     "CongestionControl",
@@ -142,14 +146,50 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> ModuleType:
-    """Import ``ext`` and ``shm`` on first use."""
+def __getattr__(name: str) -> ModuleType | type:
+    """Import ``ext``, ``shm`` and the enumerations on first use; the module ``enum`` is half of an import."""
+    from importlib import import_module
+
     if name in ("ext", "shm"):
-        from importlib import import_module
-
         return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: type = getattr(import_module(f"{__name__}._enums"), name)
+    globals()[name] = found
+    return found
 
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return [*globals(), *(name for name in __all__ if name not in globals())]
+
+
+def _in_notebooks() -> None:
+    """Let notebooks show sessions, samples and replies as tables; the module for that is loaded then."""
+
+    def shown(name: str) -> Callable[[object], str]:
+        def _repr_html_(self: object) -> str:
+            from importlib import import_module
+
+            text: str = getattr(import_module("zwire._html"), name)(self)
+            return text
+
+        return _repr_html_
+
+    for cls in (Session, Sample, Reply):
+        setattr(cls, "_repr_html_", shown(cls.__name__.lower()))  # noqa: B010 - the stub has no such name
+
+
+_in_notebooks()
+
+
+def _before_fork() -> None:
+    """Import the enumerations: if another thread has begun that, a child would wait for its end for ever."""
+    __getattr__("SampleKind")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork)
 
 # Objects left open are closed when the interpreter ends, each session within its own time limit.
 atexit.register(close_all)

@@ -56,7 +56,14 @@ class ConsolidationMode(_Enum):
 
 
 class Locality(_Enum):
-    """The sessions at the other end that are allowed."""
+    """The sessions at the other end that are allowed.
+
+    ::
+
+        here = session.declare_subscriber("demo/**", allowed_origin=zenoh.Locality.SESSION_LOCAL)
+        session.put("demo/a", "x", allowed_destination=zenoh.Locality.REMOTE)
+        print(here.try_recv())  # None
+    """
 
     SESSION_LOCAL = 0
     """Only the same session."""
@@ -85,7 +92,16 @@ class Priority(_Enum):
 
 
 class QueryTarget(_Enum):
-    """The matching queryables to ask."""
+    """The matching queryables to ask.
+
+    ::
+
+        one, two = (
+            session.declare_queryable("demo/*", lambda query: query.reply("demo/a", "here")) for _ in range(2)
+        )
+        every = {"target": zenoh.QueryTarget.ALL, "consolidation": zenoh.ConsolidationMode.NONE}
+        print(len(list(session.get("demo/a", **every))))  # 2
+    """
 
     BEST_MATCHING = 0
     """The nearest complete queryable, or all if none is complete."""
@@ -97,7 +113,13 @@ class QueryTarget(_Enum):
 
 
 class Reliability(_Enum):
-    """The channel of the link for a message."""
+    """The channel of the link for a message.
+
+    ::
+
+        publisher = session.declare_publisher("demo/video", reliability=zenoh.Reliability.BEST_EFFORT)
+        print(publisher.reliability.name)  # BEST_EFFORT
+    """
 
     BEST_EFFORT = 0
     """Messages may be lost."""
@@ -108,7 +130,14 @@ class Reliability(_Enum):
 
 
 class ReplyKeyExpr(_Enum):
-    """The replies that a query accepts."""
+    """The replies that a query accepts.
+
+    ::
+
+        queryable = session.declare_queryable("demo/a", lambda query: query.reply("other/b", "moved"))
+        replies = session.get("demo/a", accept_replies=zenoh.ReplyKeyExpr.ANY, timeout=5)
+        print([str(reply.ok.key_expr) for reply in replies])  # ['other/b']
+    """
 
     ANY = 0
     """Replies on any key."""
@@ -118,7 +147,15 @@ class ReplyKeyExpr(_Enum):
 
 
 class SampleKind(_Enum):
-    """Whether a sample is a value or a deletion."""
+    """Whether a sample is a value or a deletion.
+
+    ::
+
+        subscriber = session.declare_subscriber("demo/**")
+        session.delete("demo/a")
+        sample = subscriber.recv(timeout=5)
+        print(sample.kind is zenoh.SampleKind.DELETE)  # True
+    """
 
     PUT = 0
     """A value."""
@@ -140,7 +177,14 @@ class SetIntersectionLevel(_Enum):
 
 
 class WhatAmI(_Enum):
-    """The role of a node."""
+    """The role of a node.
+
+    ::
+
+        client = zenoh.open({"mode": "client", "connect/endpoints": session.listening()})
+        clients = [each for each in session.info.transports() if each.whatami == zenoh.WhatAmI.CLIENT]
+        print(len(clients))  # 1
+    """
 
     ROUTER = 1
     """A node that forwards for others."""
@@ -173,7 +217,14 @@ class WhatAmI(_Enum):
 
 
 class InterceptionPoint(_Enum):
-    """The point at which a message is stamped."""
+    """The point at which a message is stamped.
+
+    ::
+
+        stamped = zenoh.TimestampInstrumentationBuilder().set_receive(True).build()
+        print(stamped.is_instrumented(zenoh.InterceptionPoint.RECEIVE))  # True
+        print(stamped.is_instrumented(zenoh.InterceptionPoint.SEND))  # False
+    """
 
     SEND = 0
     """The message leaves its sender."""

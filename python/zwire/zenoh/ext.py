@@ -107,51 +107,124 @@ class _Fixed(int):
 
 
 class Int8(_Fixed, width_bytes=1, signed=True):
-    """A signed integer of 8 bits."""
+    r"""A signed integer of 8 bits.
+
+    ::
+
+        print(bytes(ext.z_serialize(ext.Int8(-1))))  # b'\xff'
+    """
 
 
 class Int16(_Fixed, width_bytes=2, signed=True):
-    """A signed integer of 16 bits."""
+    """A signed integer of 16 bits.
+
+    ::
+
+        payload = ext.z_serialize([ext.Int16(300), ext.Int16(-300)])
+        print(ext.z_deserialize(list[ext.Int16], payload))  # [300, -300]
+    """
 
 
 class Int32(_Fixed, width_bytes=4, signed=True):
-    """A signed integer of 32 bits; also the form of a plain ``int``."""
+    """A signed integer of 32 bits; also the form of a plain ``int``.
+
+    ::
+
+        print(ext.z_serialize(ext.Int32(7)) == ext.z_serialize(7))  # True
+    """
 
 
 class Int64(_Fixed, width_bytes=8, signed=True):
-    """A signed integer of 64 bits."""
+    """A signed integer of 64 bits.
+
+    ::
+
+        nanoseconds = ext.Int64(1_700_000_000_000_000_000)  # too large for a plain int, which is an Int32
+        print(len(ext.z_serialize(nanoseconds)))  # 8
+    """
 
 
 class Int128(_Fixed, width_bytes=16, signed=True):
-    """A signed integer of 128 bits."""
+    """A signed integer of 128 bits.
+
+    ::
+
+        payload = ext.z_serialize(ext.Int128(-(2**100)))
+        print(ext.z_deserialize(ext.Int128, payload) == -(2**100))  # True
+    """
 
 
 class UInt8(_Fixed, width_bytes=1, signed=False):
-    """An unsigned integer of 8 bits."""
+    """An unsigned integer of 8 bits.
+
+    ::
+
+        payload = ext.z_serialize((ext.UInt8(255), ext.UInt8(0), ext.UInt8(128)))
+        print(ext.z_deserialize(tuple[ext.UInt8, ext.UInt8, ext.UInt8], payload))  # (255, 0, 128)
+    """
 
 
 class UInt16(_Fixed, width_bytes=2, signed=False):
-    """An unsigned integer of 16 bits."""
+    """An unsigned integer of 16 bits.
+
+    ::
+
+        ports = {"hub": ext.UInt16(7447)}
+        print(ext.z_deserialize(dict[str, ext.UInt16], ext.z_serialize(ports)))  # {'hub': 7447}
+    """
 
 
 class UInt32(_Fixed, width_bytes=4, signed=False):
-    """An unsigned integer of 32 bits."""
+    """An unsigned integer of 32 bits.
+
+    ::
+
+        print(bytes(ext.z_serialize(ext.UInt32(0xC0FFEE))).hex())  # eeffc000
+    """
 
 
 class UInt64(_Fixed, width_bytes=8, signed=False):
-    """An unsigned integer of 64 bits."""
+    """An unsigned integer of 64 bits.
+
+    ::
+
+        try:
+            ext.UInt64(-1)
+        except ValueError as error:
+            print(error)  # -1 does not fit into UInt64
+    """
 
 
 class UInt128(_Fixed, width_bytes=16, signed=False):
-    """An unsigned integer of 128 bits."""
+    """An unsigned integer of 128 bits.
+
+    ::
+
+        import uuid
+
+        robot = uuid.UUID("0189f7e5-3f5b-7c4e-8f0a-1b2c3d4e5f60")
+        payload = ext.z_serialize(ext.UInt128(robot.int))
+        print(uuid.UUID(int=ext.z_deserialize(ext.UInt128, payload)) == robot)  # True
+    """
 
 
 class Float32(float):
-    """A floating-point number of 32 bits."""
+    """A floating-point number of 32 bits.
+
+    ::
+
+        payload = ext.z_serialize(ext.Float32(0.1))
+        print(len(payload), ext.z_deserialize(ext.Float32, payload))  # 4 0.10000000149011612
+    """
 
 
 class Float64(float):
-    """A floating-point number of 64 bits; also the form of a plain ``float``."""
+    """A floating-point number of 64 bits; also the form of a plain ``float``.
+
+    ::
+
+        print(ext.z_serialize(ext.Float64(0.1)) == ext.z_serialize(0.1))  # True
+    """
 
 
 def z_serialize(obj: Any) -> ZBytes:  # noqa: ANN401 - the table above says which types
@@ -225,8 +298,9 @@ def z_deserialize(tp: type[_T], zbytes: ZBytes) -> _T:
         ZDeserializeError: The bytes are not a value of that type.
         TypeError: The type, or a part of it, has no form.
         ValueError: A collection type does not name the type of its items.
+        StalePayload: The payload was borrowed, and its sender has taken it back.
     """
-    value: _T = _read(_Reader(memoryview(zbytes)), tp)
+    value: _T = _read(_Reader(memoryview(ZBytes(zbytes))), tp)
     return value
 
 

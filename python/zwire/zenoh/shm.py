@@ -43,6 +43,11 @@ _MAX_POW = 63
 class AllocAlignment:
     """An alignment of ``2 ** pow`` bytes.
 
+    ::
+
+        print(shm.AllocAlignment(6).get_alignment_value())  # 64
+        print(shm.AllocAlignment.ALIGN_8_BYTE.align_size(13))  # 16
+
     Raises:
         InvalidValue: ``pow`` is not 0 to 63.
     """
@@ -116,7 +121,17 @@ def _checked(*policies: _Policy) -> bool:
 
 @final
 class JustAlloc(_Policy):
-    """Only try to allocate."""
+    """Only try to allocate.
+
+    ::
+
+        provider = shm.ShmProvider.default_backend(4096)
+        frame = provider.alloc(4096)
+        try:
+            provider.alloc(4096, shm.JustAlloc())  # the default
+        except zenoh.ZError as error:
+            print(error)  # no shared memory for 4096 bytes: 0 of 4096 are left
+    """
 
 
 # One default instance for all: it has no state.
@@ -125,7 +140,15 @@ _JUST_ALLOC = JustAlloc()
 
 @final
 class BlockOn(_Policy):
-    """Retry the inner policy until it succeeds."""
+    """Retry the inner policy until it succeeds.
+
+    ::
+
+        provider = shm.ShmProvider.default_backend(1 << 20)
+        frame = provider.alloc(
+            4096, shm.BlockOn(shm.GarbageCollect())
+        )  # waits while receivers hold all memory
+    """
 
     def __new__(cls, inner_policy: _AllocPolicy = _JUST_ALLOC) -> Self:
         """Check the policy."""
@@ -141,6 +164,11 @@ class Deallocate(_Policy):
 
     The stubs of eclipse-zenoh have ``Deallocate(inner_policy, alt_policy)``, its module
     ``Deallocate(limit, inner_policy, alt_policy)``; both are accepted.
+
+    ::
+
+        provider = shm.ShmProvider.default_backend(1 << 20)
+        frame = provider.alloc(4096, shm.Deallocate(shm.JustAlloc(), shm.BlockOn()))
     """
 
     def __new__(
@@ -161,7 +189,13 @@ class Deallocate(_Policy):
 
 @final
 class Defragment(_Policy):
-    """Where the inner policy fails: defragment, then use the other policy."""
+    """Where the inner policy fails: defragment, then use the other policy.
+
+    ::
+
+        provider = shm.ShmProvider.default_backend(1 << 20)
+        print(len(provider.alloc(4096, shm.Defragment())))  # 4096
+    """
 
     def __new__(
         cls, inner_policy: _AllocPolicy = _JUST_ALLOC, alt_policy: _AllocPolicy = _JUST_ALLOC
@@ -175,7 +209,15 @@ class Defragment(_Policy):
 
 @final
 class GarbageCollect(_Policy):
-    """Where the inner policy fails: collect returned buffers, then use the other policy."""
+    """Where the inner policy fails: collect returned buffers, then use the other policy.
+
+    ::
+
+        provider = shm.ShmProvider.default_backend(1 << 20)
+        frames = [provider.alloc(1 << 19) for _ in range(2)]
+        frames.clear()
+        print(len(provider.alloc(1 << 19, shm.GarbageCollect())))  # 524288
+    """
 
     def __new__(
         cls,
@@ -194,6 +236,12 @@ class GarbageCollect(_Policy):
 @final
 class MemoryLayout:
     """A size in bytes that is a multiple of an alignment.
+
+    ::
+
+        layout = shm.MemoryLayout(64, shm.AllocAlignment.ALIGN_8_BYTE)
+        provider = shm.ShmProvider.default_backend(1 << 20)
+        print(len(provider.alloc(layout)))  # 64
 
     Raises:
         InvalidValue: The size is not positive, or no multiple of the alignment.
@@ -247,6 +295,13 @@ class ShmProvider:
 
     Made by :meth:`default_backend`. Sessions have memory of their own, which ``publisher.loan()`` and
     ``session.loan()`` give without a provider.
+
+    ::
+
+        provider = shm.ShmProvider.default_backend(1 << 20)
+        frame = provider.alloc(4096)
+        frame[0:5] = b"hello"
+        session.put("demo/frame", frame)
     """
 
     _pool: SharedPool

@@ -19,6 +19,14 @@ class Config:
 
     Values are checked when a node is made of it; an invalid one raises :class:`~zwire.errors.ConfigError`
     with the name of the field as ``path``.
+
+    ::
+
+        local = zre.Config(
+            name="camera", beacons=False, bind="127.0.0.1", mailbox=0, headers={"X-ROLE": "edge"}
+        )
+        with zre.Node(config=local) as node:
+            print(node.name)  # camera
     """
 
     name: str | None = None
@@ -137,6 +145,19 @@ class Config:
     """Policy when the program does not take its events: ``block`` stops reading from peers for up to 2 s and
     then drops the newest, ``drop_newest`` drops it at once, ``drop_oldest`` drops the oldest. Dropped events
     are counted."""
+
+    shared_memory: bool = True
+    """Whether peers of zwire on this host read large frames in the memory of this process, without a copy
+    through a socket; also under CURVE. Linux only."""
+
+    shared_memory_size: int = 64 << 20
+    """Most bytes of shared memory for frames. Those that find no room cross the socket."""
+
+    shared_memory_threshold: int = 16 << 10
+    """Size in bytes of the smallest frame that is placed in shared memory."""
+
+    shared_memory_users: Sequence[int] = ()
+    """Ids of users of the system, beside that of this process: their nodes share memory with this one."""
 
     def settings(self) -> dict[str, Any]:
         """Return the fields by name."""

@@ -4,7 +4,16 @@ import enum
 
 
 class Delivery(enum.StrEnum):
-    """The outcome of a message for one peer."""
+    """The outcome of a message for one peer.
+
+    ::
+
+        local = {"beacons": False, "bind": "127.0.0.1", "mailbox": 0}
+        with zre.Node("one", local) as one, zre.Node("two", local, peers=[one.endpoint]) as two:
+            two.wait_for_peers(1, timeout=5)
+            outcome = two.whisper(one.uuid, "for you")
+            print(outcome is zre.Delivery.QUEUED)  # True
+    """
 
     QUEUED = "queued"
     """Queued for sending. Arrival shows only in the peer's own answers."""

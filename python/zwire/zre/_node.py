@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from typing import Protocol
 
-    from typing_extensions import Buffer
+    from zwire._zwire import _Frames
 
     class ArrowArray(Protocol):
         """An object that offers the Arrow C interface."""
@@ -24,7 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The result of a batch: its number of messages, and the number of copies with each outcome."""
+    """The result of a batch: its number of messages, and the number of copies with each outcome.
+
+    ::
+
+        local = {"beacons": False, "bind": "127.0.0.1", "mailbox": 0}
+        with zre.Node("one", local) as one, zre.Node("two", local, peers=[one.endpoint]) as two:
+            two.wait_for_peers(1, timeout=5)
+            sent = two.whisper_many(one.uuid, [b"1", b"2", b"3"])
+            print(sent.messages, sent.queued)  # 3 3
+    """
 
     messages: int
     """Messages of the batch."""
@@ -89,7 +98,7 @@ class Node(ZreNode):
     def whisper_many(
         self,
         peer: str | uuids.UUID,
-        contents: Iterable[str | Buffer | Iterable[str | Buffer]] | ArrowArray,
+        contents: Iterable[_Frames] | ArrowArray,
         *,
         patience: float = 10.0,
     ) -> Sent:
@@ -114,7 +123,7 @@ class Node(ZreNode):
     def shout_many(
         self,
         group: str,
-        contents: Iterable[str | Buffer | Iterable[str | Buffer]] | ArrowArray,
+        contents: Iterable[_Frames] | ArrowArray,
         *,
         patience: float = 10.0,
     ) -> Sent:

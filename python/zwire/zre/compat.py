@@ -152,6 +152,9 @@ class Pyre:
         self.verbose: bool = False
         self.inbox: _Inbox = _Inbox()
 
+    def __repr__(self) -> str:
+        return f"<Pyre {self._name} {self._uuid}>"
+
     def __bool__(self) -> bool:
         return True
 
@@ -402,3 +405,5 @@ class PyreEvent:
 
     def __str__(self) -> str:
         return f"<{__name__} {self.type} from {self.peer_uuid.hex}>"
+
+    __repr__ = __str__

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from zwire import aio
 from zwire.aio._context import Context, Ready
 from zwire.typed import _entities, _queries
 from zwire.typed._entities import LEFT_OUT
-from zwire.typed._queries import Reply
+from zwire.typed._queries import Q, R, Reply
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from zwire.typed._values import Reader
 
 T = TypeVar("T")
-Q = TypeVar("Q")
-R = TypeVar("R")
 
 
 class Declared(Context, Ready):
@@ -33,13 +32,16 @@ class Declared(Context, Ready):
         await self._declared.__aexit__(None, None, None)
 
 
-class Asked(_queries.Asked[Q, R], Context):
+class Asked(_queries.Asked[R, Q], Context):
     """A query with its value."""
 
     __slots__ = ()
 
     async def _leave(self) -> None:
         self.drop()
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.raw.__aexit__(*error)
 
 
 class Items(Generic[T]):
@@ -92,6 +94,9 @@ class Replies(Generic[R]):
         """End the query early."""
         self._raw.cancel()
 
+    def __repr__(self) -> str:
+        return f"<Replies {self._raw!r}>"
+
     async def _all(self) -> list[Reply[R]]:
         return [Reply(raw, self._reader) for raw in await self._raw]
 
@@ -115,6 +120,7 @@ def answering(handler: Any, read: Callable[[Any], Awaitable[Any]]) -> Any:  # no
         return handler
     call = handler.callback if isinstance(handler, aio.Callback) else handler
 
+    @functools.wraps(call)
     async def answer(raw: aio.Query) -> None:
         query = await read(raw)
         result = None if query is LEFT_OUT else call(query)

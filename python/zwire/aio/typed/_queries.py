@@ -30,13 +30,22 @@ if TYPE_CHECKING:
     )
     from zwire.typed._registry import Registry
 
-Q = TypeVar("Q")
-
 R = TypeVar("R")
 
+if TYPE_CHECKING:
+    import typing_extensions
 
-class Query(Asked[Q, R]):
-    """A query to answer, any number of times. A context manager, ``async`` or not, which ends it."""
+    Q = typing_extensions.TypeVar("Q", default=None)
+else:
+    Q = TypeVar("Q")
+
+
+class Query(Asked[R, Q]):
+    """A query to answer, any number of times. A context manager, ``async`` or not, which ends it.
+
+    The type of the replies comes first, as in :func:`queryable`: a handler is annotated with
+    ``Query[Position, Area]``, or with ``Query[Position]`` if queries have no values.
+    """
 
     __slots__ = ()
 
@@ -72,7 +81,7 @@ class Query(Asked[Q, R]):
         await self.raw.reply_err(text, encoding="text/plain")
 
 
-class Serving(Declared, Answering[Q, R]):
+class Serving(Declared, Answering[R, Q]):
     """A declared queryable that answers by a callback; made by :func:`queryable`."""
 
     _declared: aio.Queryable
@@ -86,9 +95,9 @@ class Serving(Declared, Answering[Q, R]):
         """Wait until all neighbours know of it, as ``aio.Queryable``; ``timeout`` in seconds."""
         await self._declared.wait_ready(timeout)
 
-    async def _query(self, raw: aio.Query) -> Query[Q, R]:
+    async def _query(self, raw: aio.Query) -> Query[R, Q]:
         """Read a query; ``LEFT_OUT`` if it was answered or handed on already."""
-        query: Query[Q, R] = Query(raw, self, *self._read(raw))
+        query: Query[R, Q] = Query(raw, self, *self._read(raw))
         if query.error is None:
             return query
         if self._on_error is not None:
@@ -96,16 +105,16 @@ class Serving(Declared, Answering[Q, R]):
         else:
             with query:
                 await query.reply_err(str(query.error))
-        return cast("Query[Q, R]", LEFT_OUT)
+        return cast("Query[R, Q]", LEFT_OUT)
 
 
-class Queryable(Serving[Q, R]):
+class Queryable(Serving[R, Q]):
     """A declared queryable that queues queries; made by :func:`queryable`.
 
     Iterating gives queries until it is undeclared or its session closes.
     """
 
-    async def recv(self, timeout: float | None = None) -> Query[Q, R]:
+    async def recv(self, timeout: float | None = None) -> Query[R, Q]:
         """Wait for a query.
 
         Args:
@@ -121,12 +130,12 @@ class Queryable(Serving[Q, R]):
             if query is not LEFT_OUT:
                 return query
 
-    def __aiter__(self) -> AsyncIterator[Query[Q, R]]:
+    def __aiter__(self) -> AsyncIterator[Query[R, Q]]:
         # No generator: its frame would keep a reference to the last query.
         return Queries(aiter(self._declared), self._query)
 
 
-class Querier(Declared, Asking[Q, R]):
+class Querier(Declared, Asking[R, Q]):
     """Sends values of one model on a key expression, receives values of another; made by :func:`querier`."""
 
     _declared: aio.Querier
@@ -163,8 +172,8 @@ def queryable(
     handler: AnyChannel | None = None,
     *,
     request: type[A] | None = None,
-    **options: Unpack[QueryableKeywords[Query[A, R]]],
-) -> Queryable[A, R]: ...
+    **options: Unpack[QueryableKeywords[Query[R, A]]],
+) -> Queryable[R, A]: ...
 
 
 @overload
@@ -172,25 +181,25 @@ def queryable(
     session: aio.Session,
     key_expr: zenoh.KeyExpr | str,
     reply: type[R],
-    handler: Callable[[Query[A, R]], object],
+    handler: Callable[[Query[R, A]], object],
     *,
     request: type[A] | None = None,
-    **options: Unpack[QueryableKeywords[Query[A, R]]],
-) -> Serving[A, R]: ...
+    **options: Unpack[QueryableKeywords[Query[R, A]]],
+) -> Serving[R, A]: ...
 
 
 def queryable(
     session: aio.Session,
     key_expr: zenoh.KeyExpr | str,
     reply: type[R],
-    handler: AnyChannel | Callable[[Query[Any, R]], object] | None = None,
+    handler: AnyChannel | Callable[[Query[R, Any]], object] | None = None,
     *,
     request: type[Any] | None = None,
     codec: Codec | str | None = None,
-    on_error: Callable[[Query[Any, R]], object] | None = None,
+    on_error: Callable[[Query[R, Any]], object] | None = None,
     registry: Registry | None = None,
     **options: Unpack[QueryableOptions],
-) -> Serving[Any, R]:
+) -> Serving[R, Any]:
     """Declare a queryable with values as payloads of queries and replies.
 
     A query with a payload that is no value of ``request`` is counted in ``failed`` and answered with an error
@@ -214,7 +223,7 @@ def queryable(
     """
     writer = Writer(reply, codec, None, registry)
     reader = None if request is None else Reader(request, codec, None, registry)
-    made: Serving[Any, R] = (Serving if callable(handler) else Queryable)(reader, writer, on_error)
+    made: Serving[R, Any] = (Serving if callable(handler) else Queryable)(reader, writer, on_error)
     made._declared = session.declare_queryable(key_expr, answering(handler, made._query), **options)  # noqa: SLF001
     return made
 
@@ -228,7 +237,7 @@ def querier(
     codec: Codec | str | None = None,
     registry: Registry | None = None,
     **options: Unpack[QuerierOptions],
-) -> Querier[A, R]:
+) -> Querier[R, A]:
     """Declare a querier, for repeated queries on a key expression.
 
     Args:

@@ -340,6 +340,13 @@ class Target:
     ``scouting`` is the multicast group in which the node answers SCOUT, such as ``224.0.0.224:7446``, and
     ``interface`` the address of the interface that reaches it. Without a group, the rules of scouting do not
     apply.
+
+    ::
+
+        from zwire.conformance.zenoh import Target
+
+        with Target(session.listening()[0]) as target:
+            print(target.name)
     """
 
     def __init__(self, endpoint: str, *, scouting: str | None = None, interface: str = "127.0.0.1") -> None:

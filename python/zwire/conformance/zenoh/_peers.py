@@ -387,6 +387,8 @@ def _(target: Target) -> None:
 def _(target: Target) -> None:
     key = target.unique_key()
     with target.link() as client, target.link(role=PEER) as peer:
+        # The first message says that the target knows the peer; the end of the handshake does not.
+        peer.until(lambda _: True)
         id = get(client, key)
         asked = peer.next("REQUEST")
         respond(peer, asked, b"blind")

@@ -247,8 +247,9 @@ def _(target: Target) -> None:
     target.needs_commands()
     with target.link() as link:
         link.alive()
-        link.send(_wire.ping(b"ttl", ttl=5))
-        for _ in range(6):
+        # A second: on a busy machine a pause may take half of that.
+        link.send(_wire.ping(b"ttl", ttl=10))
+        for _ in range(8):
             link.frames(within=0.15)
             link.send(_wire.command(b"X-LIFE"))
         link.alive()

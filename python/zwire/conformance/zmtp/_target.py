@@ -293,6 +293,15 @@ class Target:
     ``username`` and ``password`` are those that a PLAIN server lets in. ``server_key`` is the public key of a
     CURVE server in Z85; ``handshake_timeout`` is the time in seconds after which the target gives up silent
     peers.
+
+    ::
+
+        from zwire.conformance.zmtp import Target
+
+        with zmtp.Router() as router:
+            endpoint = router.bind("tcp://127.0.0.1:*")
+            with Target(endpoint.replace("://", "/")) as target:
+                print(sorted(target.roles))  # ['NULL', 'ROUTER']
     """
 
     def __init__(

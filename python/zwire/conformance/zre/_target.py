@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import itertools
 import secrets
 import select
 import socket
 import struct
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, NamedTuple
@@ -300,6 +300,12 @@ class Target:
     group), ``stop`` (ends the node with a goodbye), and ``restart``, which starts a node that has ended
     again and returns its endpoint, or None if it beacons. ``make_socket`` makes sockets elsewhere, such as
     in another network namespace.
+
+    ::
+
+        def judge(node: str) -> conformance.Report:
+            # The options are those of the target.
+            return conformance.run(node, protocol="zre", generation=43, interface="eth0", expired=10.0)
     """
 
     def __init__(
@@ -610,6 +616,9 @@ def split(endpoint: str) -> tuple[str, int]:
 
 def broadcast_of(stream: socket.socket, interface: str) -> str:
     """Broadcast address of the first IPv4 address of an interface."""
+    if not sys.platform.startswith("linux"):
+        raise NotApplicable("the addresses of an interface are read on Linux only")
+    import fcntl
 
     def ask(request: int) -> int:
         answer = fcntl.ioctl(stream.fileno(), request, struct.pack("256s", interface.encode()[:15]))
