@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import socket
+import threading
 import time
 from pathlib import Path
 
@@ -54,6 +55,19 @@ def eventually(condition, what="it", *, within=10.0):
         time.sleep(0.005)
 
 
+def all_counted(session, hub):
+    """Wait until the only link of a session has counted what it has sent.
+
+    Writes and octets are counted when the write has returned, and the hub may answer before that.
+    """
+
+    def counted():
+        (here,), (there,) = session.stats()["per_link"], hub.stats()["per_link"]
+        return here["tx_bytes"] == there["rx_bytes"]
+
+    eventually(counted, "octets are counted")
+
+
 def _ports():
     """Ports, repeating without end.
 
@@ -89,3 +103,23 @@ def event_of(node, kind, seconds=10):
     while not isinstance(event := node.recv(seconds), kind):
         pass
     return event
+
+
+@contextlib.contextmanager
+def publishing(session, key, payload="x", **options):
+    """Publish again and again; a payload may be a function of the number."""
+    ended = threading.Event()
+
+    def publish():
+        number = 0
+        while not ended.wait(0.01):
+            session.put(key, payload(number) if callable(payload) else payload, **options)
+            number += 1
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -101,6 +101,16 @@ def to_run(page, by=None):
     return [b for b in found if (b.detail if b.mark == "run by" else None) == by]
 
 
+def module(page, first=""):
+    """The Python blocks of a page as one module, each line at its place; ``first`` is the first line."""
+    lines = [first]
+    for block in blocks(page):
+        if block.language == "python" and block.mark != "not run":
+            lines += [""] * (block.line - 1 - len(lines))
+            lines += block.text.splitlines()
+    return "\n".join(lines) + "\n"
+
+
 def same(expected, got):
     """Whether the output equals the one shown."""
     return doctest.OutputChecker().check_output(

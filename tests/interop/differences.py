@@ -63,11 +63,18 @@ VALUES = {
                 "<QueryConsolidation object>",
                 "QueryConsolidation(ConsolidationMode.AUTO)",
             ),
-            ("handlers.Callback(print)", "Callback { callback: , drop: None, …", "<Callback object>"),
+            (
+                "handlers.Callback(print)",
+                "Callback { callback: , drop: None, …",
+                "<Callback of <built-in function print>>",
+            ),
+            ("handlers.FifoChannel(3)", "<FifoChannel object>", "FifoChannel(3)"),
+            ("handlers.RingChannel(3)", "<RingChannel object>", "RingChannel(3)"),
+            ("handlers.DefaultHandler()", "<DefaultHandler object>", "DefaultHandler()"),
             (
                 "zenoh.CancellationToken()",
                 "CancellationTokenInner { on_cancel_handlers: 0, …",
-                "<CancellationToken object>",
+                "<CancellationToken not cancelled>",
             ),
             ("Config()", "Config(Config { id: None, metadata: Null, …", "<Config mode=peer connect=[] …"),
             ('zenoh.ZError("x")', "ZError('x')", "ZwireError('x')"),
@@ -225,6 +232,11 @@ SCENES = {
 
 # Differences that one comparison of both modules cannot show, or that take longer: each has tests of its own.
 ON_PURPOSE = [
+    (
+        "a callback of a queryable that raises an exception",
+        "the get ends without a reply",
+        "the get has an error reply with type and message of the exception",
+    ),
     (
         "an unread channel",
         "blocks its publisher without limit",

@@ -234,6 +234,19 @@ class Net:
         assert not problems, "\n".join(problems)
 
 
+def started_at_once(seconds, start, *nodes):
+    """Start nodes until one is open within that time, and return all of them.
+
+    A node that waits for more nodes than it has found takes half a second each time. Beside other work one
+    start may take longer.
+    """
+    nodes = [*nodes]
+    while not nodes or nodes[-1].opened["seconds"] >= seconds:
+        assert len(nodes) < 6, [node.opened["seconds"] for node in nodes]
+        nodes.append(start())
+    return nodes
+
+
 class LossyWorld:
     """A router, and a way to it on which datagrams are lost: ``relay.loss`` says how many."""
 

@@ -12,6 +12,7 @@ import importlib
 import itertools
 import json
 import os
+import pickle
 import random
 import socket
 import sys
@@ -638,9 +639,74 @@ class Node:
         buffer[0 : len(made)] = made
         self.session.put(key, buffer, congestion_control=self.z.CongestionControl.BLOCK)
 
+    def channel(self, name, key):
+        """Subscribe without a callback."""
+        self.things[name] = self.session.declare_subscriber(key)
+
+    def rows(self, name, seconds):
+        """The payloads of a batch of a subscriber of ours."""
+        batch = self.things[name].recv_batch(timeout=seconds)
+        column = importlib.import_module("pyarrow").record_batch(batch)["payload"]
+        return [show(self.z.ZBytes(payload.as_buffer())) for payload in column]
+
+    def seize(self, key, payload, pool):
+        """Put a payload in memory of a provider of that size, which frees buffers that are in use."""
+        made, shm = data(payload), self.z.shm
+        if "seizer" not in self.things:
+            self.things["seizer"] = shm.ShmProvider.default_backend(pool)
+        policy = shm.Deallocate(1, shm.GarbageCollect(), shm.GarbageCollect(safe=False))
+        buffer = self.things["seizer"].alloc(len(made), policy)
+        buffer[0 : len(made)] = made
+        self.session.put(key, buffer, congestion_control=self.z.CongestionControl.BLOCK)
+
     def kept(self, name):
         """The payloads of :meth:`hold`, as they are now."""
         return [show(payload) for payload in self.things[f"kept {name}"]]
+
+    def views(self, name):
+        """The kept payloads of a node of ours as they are in memory, and errors of reading them otherwise."""
+        numpy, kept = importlib.import_module("numpy"), self.things[f"kept {name}"]
+        views = self.things.setdefault(f"views {name}", [])
+        views += [numpy.frombuffer(payload, "u1") for payload in kept[len(views) :]]
+        ways = {
+            "bytes": bytes,
+            "to_bytes": lambda payload: payload.to_bytes(),
+            "to_string": lambda payload: payload.to_string(),
+            "shm": lambda payload: bytes(payload.as_shm()),
+            "slice": lambda payload: payload[1:5],
+            "step": lambda payload: payload[1:5:2],
+            "index": lambda payload: payload[-1],
+            "iter": lambda payload: next(iter(payload)),
+            "hash": hash,
+            "equal": lambda payload: payload == b"other",
+            "pickle": pickle.dumps,
+            "ZBytes": self.z.ZBytes,
+            "put": lambda payload: self.session.put("to/nobody", payload),
+            "put parts": lambda payload: self.session.put("to/nobody", [b"head", payload]),
+            "typed": lambda payload: importlib.import_module("zwire.typed").decode(payload, "a", memoryview),
+        }
+        shown = []
+        for payload, view in zip(kept, views, strict=True):
+            errors = {}
+            for way, read in ways.items():
+                try:
+                    read(payload)
+                except Exception as error:  # noqa: BLE001 - the test decides what an error means
+                    errors[way] = type(error).__name__
+            shown.append(
+                {
+                    "address": view.ctypes.data,
+                    "view": {"size": len(view), "sha256": hashlib.sha256(view).hexdigest()},
+                    "valid": payload.is_valid() and payload.as_shm().is_valid(),
+                    "errors": errors,
+                }
+            )
+        return shown
+
+    def drop_kept(self, name):
+        """Drop the payloads of :meth:`hold`."""
+        for thing in ("kept", "views"):
+            self.things.get(f"{thing} {name}", []).clear()
 
     def token(self, name, key):
         self.things[name] = self.session.liveliness().declare_token(key)

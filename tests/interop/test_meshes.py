@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from interop.harness import ECLIPSE, ZWIRE, eventually, free_port, reached
+from interop.harness import ECLIPSE, ZWIRE, eventually, free_port
 from interop.matrix import GROUP, LINKS, Pool, each
 from network.namespaces import Network, missing
 
@@ -42,22 +42,45 @@ def subscribe(nodes):
 def ready(nodes):
     """Waits until a put of each node reaches each other."""
     subscribe(nodes)
-    for near, far in itertools.permutations(nodes, 2):
-        reached(near, far, "sub", f"mesh/{near.word}/probe")
-    # Probes of others than the last pair may still be on their way.
+
+    def all_reached():
+        publish(nodes, "probe")
+        return not absent(nodes, "probe")
+
+    came(nodes, "probe", all_reached)
+    # Probes may still be on their way.
     barrier(nodes, "ready")
     each(nodes, "forget", name="sub")
 
 
-def barrier(nodes, word):
-    """Waits until a message of each has come to each: what was sent before it has come as well."""
+def publish(nodes, word):
+    """Puts a message of each node."""
     each(nodes, "put", key=lambda n: f"mesh/{n.word}/{word}", payload=word, **BLOCK)
 
-    def came():
-        got = each(nodes, "received", name="sub", count=1, seconds=0)
-        return all({f"mesh/{n.word}/{word}" for n in nodes} <= {s["key"] for s in samples} for samples in got)
 
-    eventually(f"{word} from each at each", came, within=10)
+def absent(nodes, word):
+    """The messages that are not at each node."""
+    got = each(nodes, "received", name="sub", count=1, seconds=0)
+    return [
+        f"{far.word} has none of {near.word}"
+        for far, samples in zip(nodes, got, strict=True)
+        for near in nodes
+        if f"mesh/{near.word}/{word}" not in {s["key"] for s in samples}
+    ]
+
+
+def came(nodes, word, condition):
+    """Waits for the condition; an error names the messages that are absent."""
+    try:
+        eventually(f"{word} from each at each", condition, within=10, period=0.05)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {', '.join(absent(nodes, word))}") from None
+
+
+def barrier(nodes, word):
+    """Waits until a message of each has come to each: what was sent before it has come as well."""
+    publish(nodes, word)
+    came(nodes, word, lambda: not absent(nodes, word))
 
 
 def exactly_once(nodes):

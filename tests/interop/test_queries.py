@@ -239,7 +239,8 @@ def test_replies_on_other_keys_need_leave(nodes):
     assert replies(answer) == [("other/key", "PUT", shown(b"x"))]
     # Without leave the answer is refused where it is given.
     answer = asker.get(selector="any/a")
-    assert answer["replies"] == []
+    # The error of the callback is an error reply of zwire.
+    assert [kind for kind, *_ in replies(answer)] == ["error"] * (answerer.implementation == ZWIRE)
     assert answer["seconds"] < 2
     assert "other/key" in answerer.complaints()
 
@@ -289,9 +290,10 @@ def test_replies_do_not_wait_for_the_end(nodes):
     answering(asker, answerer, "live/*", script)
     answer = asker.get(selector="live/*", consolidation="NONE")
     first, second = answer["replies"]
-    assert first["after"] < 0.4
-    assert 0.6 <= second["after"] < 1.0
-    assert 1.2 <= answer["seconds"] < 2.0
+    # Each comes when it is given: what waited for the end would come with it.
+    assert second["after"] - first["after"] > 0.3
+    assert answer["seconds"] - second["after"] > 0.3
+    assert answer["seconds"] >= 1.2
 
 
 def test_a_failing_callback_ends_its_query(nodes):
@@ -299,9 +301,10 @@ def test_a_failing_callback_ends_its_query(nodes):
     if answerer.implementation == ECLIPSE:
         pytest.skip("how the other implementation treats its own failing callbacks is its business")
     answering(asker, answerer, "fail/*", [{"do": "reply", "key": "fail/a", "payload": "x"}, {"do": "raise"}])
+    failure = b'{"type": "RuntimeError", "message": "the callback of a test fails on purpose"}'
     for _ in range(2):
         answer = asker.get(selector="fail/a")
-        assert replies(answer) == [("fail/a", "PUT", shown(b"x"))]
+        assert replies(answer) == [("error", shown(failure)), ("fail/a", "PUT", shown(b"x"))]
         assert answer["seconds"] < 2
     assert "on purpose" in answerer.complaints()
 

@@ -145,6 +145,13 @@ def pair(request, net):
     return hub, net.client(client, hub)
 
 
+def asked_and_seen(sender, receiver, selector, payload):
+    """Replies to a query and what its receiver has seen of it, or nothing if either is missing."""
+    replies = sender.ask(selector=selector, payload=payload)
+    seen = replies and receiver.received(name="echo", count=1, seconds=5)
+    return seen and (replies, seen)
+
+
 def test_each_message_both_ways(pair):
     for sender, receiver in (pair, pair[::-1]):
         watched(sender, receiver)
@@ -158,9 +165,8 @@ def test_each_message_both_ways(pair):
         for seed, size in enumerate(SIZES):
             for selector in ("q", "q?err"):
                 receiver.forget(name="echo")
-                ask = functools.partial(sender.ask, selector=selector, payload=made(size, seed))
-                [reply] = attempts((sender, receiver), f"{size} bytes are answered", ask)
-                *_, query = receiver.received(name="echo", count=1, seconds=5)
+                asked = functools.partial(asked_and_seen, sender, receiver, selector, made(size, seed))
+                [reply], [*_, query] = attempts((sender, receiver), f"{size} bytes are answered", asked)
                 assert reply["payload"] == query["payload"] == shown(random_bytes(size, seed))
                 assert is_placed(sender, size, query["shm"])
                 if selector == "q":
@@ -379,6 +385,214 @@ def test_the_memory_of_a_killed_reader_comes_back(net, peer):
     assert keeper.kept(name="held") == kept
 
 
+BORROW = {"zwire/shared_memory/borrow": True}
+# Random bytes are no text.
+READABLE = {"to_string": "UnicodeDecodeError"}
+
+
+def segments_of(peer):
+    """The ranges of addresses at which a process maps files of shared memory, with their paths."""
+    lines = re.findall(
+        r"^(\w+)-(\w+) .*(/dev/shm/\d+\.zenoh)",
+        Path(f"/proc/{peer.process.pid}/maps").read_text(),
+        re.MULTILINE,
+    )
+    return [(int(start, 16), int(end, 16), Path(path)) for start, end, path in lines]
+
+
+@pytest.fixture(params=[(ZWIRE, peer) for peer in PEERS] + [(peer, ZWIRE) for peer in PEERS], ids="-".join)
+def borrowing(request, net):
+    """A node of ours that borrows, and one of theirs; the first payloads have come in shared memory."""
+    hub, client = ((name, BORROW if name == ZWIRE else {}) for name in request.param)
+    hub = net.hub(hub[0], **hub[1])
+    client = net.client(client[0], hub, **client[1])
+    ours, theirs = (hub, client) if request.param[0] == ZWIRE else (client, hub)
+    ours.watch(name="warm", key="warm")
+    ours.hold(name="held", key="h", count=3)
+    warm(theirs, ours, "warm", "warm")
+    reached(theirs, ours, "held", "h")
+    ours.drop_kept(name="held")
+    before = files_of(theirs)
+    yield ours, theirs
+    # What was counted is given back, and nothing of a process that has ended is mapped.
+    ours.drop_kept(name="held")
+    eventually("nothing is held", lambda: not ours.stats()["lending.held"])
+    if theirs.process.poll() is None:
+        eventually("references are given back", lambda: not references(theirs), within=10)
+    else:
+        eventually("their memory is unmapped", lambda: not before & files_of(ours))
+
+
+def held(ours, theirs, size=MIB):
+    """Payloads of theirs that we hold in their memory, and what was sent."""
+    borrowed = ours.stats()["lending.borrowed"]
+
+    def attempt():
+        ours.drop_kept(name="held")
+        ours.forget(name="held")
+        for seed in range(3):
+            theirs.put(key="h", payload=made(size, seed), congestion_control="BLOCK")
+        return len(ours.received(name="held", count=3, seconds=5)) == 3
+
+    attempts((ours, theirs), "payloads are held", attempt)
+    assert ours.stats()["lending.borrowed"] >= borrowed + 3
+    assert ours.stats()["lending.held"] == 3
+    return sent(size, size, size)
+
+
+def test_borrowed_payloads_stay_while_they_are_held(borrowing):
+    ours, theirs = borrowing
+    expected = held(ours, theirs)
+    views = ours.views(name="held")
+    shared = files_of(theirs)
+    for view in views:
+        assert any(
+            start <= view["address"] < end and path in shared for start, end, path in segments_of(ours)
+        ), "the view is memory of the sender"
+    # Its pool goes round many times, and its watchdog looks twenty times.
+    for seed in range(100):
+        theirs.put(key="warm", payload=made(MIB, seed % 5), congestion_control="BLOCK")
+    time.sleep(2)
+    assert ours.views(name="held") == views
+    assert [view["view"] for view in views] == expected
+    assert [(view["valid"], view["errors"]) for view in views] == 3 * [(True, READABLE)]
+    assert ours.kept(name="held") == expected
+
+
+def test_borrowed_payloads_of_a_process_that_was_stopped_are_taken_back(borrowing):
+    ours, theirs = borrowing
+    held(ours, theirs)
+    views = ours.views(name="held")
+    with stopped(ours):
+        time.sleep(0.5)
+        # The implicit pool gives the memory to other payloads.
+        for seed in range(40):
+            theirs.put(key="h", payload=made(MIB, seed % 5))
+    after = ours.views(name="held")
+    every_way = dict.fromkeys([*READABLE, *(set(after[0]["errors"]) - set(READABLE))], "StalePayload")
+    assert len(every_way) == 15
+    assert [(view["valid"], view["errors"]) for view in after] == 3 * [(False, every_way)]
+    assert [view["address"] for view in after] == [view["address"] for view in views]
+    # The next ones come as before.
+    reached(theirs, ours, "held", "h")
+    held(ours, theirs)
+
+
+def test_batches_leave_out_what_was_taken_back(borrowing):
+    ours, theirs = borrowing
+    held(ours, theirs)
+    ours.drop_kept(name="held")
+    ours.undeclare(name="held")
+    ours.channel(name="rows", key="h")
+    eventually(
+        "it is known", lambda: theirs.put(key="h", payload="probe") or ours.rows(name="rows", seconds=0.1)
+    )
+
+    def rows(count):
+        """Put so many payloads, and take them."""
+        for seed in range(count):
+            theirs.put(key="h", payload=made(200_000, seed), congestion_control="BLOCK")
+        came = []
+        while len(came) < count and (more := ours.rows(name="rows", seconds=2)):
+            came += [row for row in more if row != shown(b"probe")]
+        return came == sent(*count * [200_000])
+
+    attempts((ours, theirs), "rows come", lambda: rows(3))
+
+    def attempt():
+        for seed in range(3):
+            theirs.put(key="h", payload=made(200_000, seed), congestion_control="BLOCK")
+        return eventually("payloads are held", lambda: ours.stats()["lending.held"] == 3)
+
+    attempts((ours, theirs), "payloads wait in the queue", attempt)
+    with stopped(ours):
+        time.sleep(0.5)
+    theirs.put(key="h", payload="last", congestion_control="BLOCK")
+    assert ours.rows(name="rows", seconds=5) == [shown(b"last")]
+    assert ours.stats()["lending.stale"] == 3
+    assert ours.stats()["drops"] >= 3
+
+
+def test_borrowed_payloads_that_their_sender_frees_are_taken_back(borrowing):
+    ours, theirs = borrowing
+
+    def attempt():
+        ours.drop_kept(name="held")
+        ours.forget(name="held")
+        theirs.seize(key="h", payload=made(MIB, 7), pool=3 * MIB // 2)
+        return ours.received(name="held", count=1, seconds=5)
+
+    attempts((ours, theirs), "a payload is held", attempt)
+    [view] = ours.views(name="held")
+    assert (view["view"], view["valid"]) == (shown(random_bytes(MIB, 7)), True)
+    # There is no room for another one.
+    theirs.seize(key="h", payload=made(MIB, 8), pool=0)
+    [_, sample] = ours.received(name="held", count=2, seconds=5)
+    assert sample["payload"] == shown(random_bytes(MIB, 8))
+    view, _ = ours.views(name="held")
+    assert (view["valid"], set(view["errors"].values())) == (False, {"StalePayload"})
+
+
+def test_borrowed_payloads_of_a_process_that_was_killed_stay(borrowing):
+    """No process is left that could give their memory to other payloads."""
+    ours, theirs = borrowing
+    expected = held(ours, theirs)
+    views = ours.views(name="held")
+    theirs.kill()
+    eventually("the link has ended", lambda: not ours.stats()["per_link"])
+    time.sleep(0.3)
+    assert ours.views(name="held") == views
+    assert ours.kept(name="held") == expected
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_a_router_that_borrows_passes_on_copies(net, peer):
+    hub = net.hub(ZWIRE, **BORROW)
+    sender, theirs, ours = net.client(peer, hub), net.client(peer, hub), net.client(ZWIRE, hub, **BORROW)
+    for receiver in (hub, theirs, ours):
+        watched(sender, receiver)
+    for seed in range(20):
+        put = functools.partial(sender.put, key="k", payload=made(MIB, seed), congestion_control="BLOCK")
+        expected = shown(random_bytes(MIB, seed))
+
+        def came(receiver, expected=expected):
+            within = time.monotonic() + 5
+            while time.monotonic() < within:
+                if expected in payloads(receiver.received(name="sub", count=1, seconds=1)):
+                    return True
+            return False
+
+        attempts((hub, ours), "all get it", lambda put=put: put() or all(map(came, (hub, theirs, ours))))
+    for receiver in (theirs, ours):
+        receiver.echo(name="echo", key="q")
+        eventually("the queryable is known", lambda: sender.ask(selector="q", payload="probe"))
+        for seed in range(3):
+            ask = functools.partial(sender.ask, selector="q", payload=made(MIB, seed))
+            [reply] = attempts((hub, ours), "a query is answered", ask)
+            assert reply["payload"] == shown(random_bytes(MIB, seed))
+        receiver.undeclare(name="echo")
+    stats = hub.stats()
+    assert stats["lending.borrowed"] >= 20
+    eventually("nothing is held", lambda: not hub.stats()["lending.held"])
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_queries_and_replies_are_borrowed(net, peer):
+    hub = net.hub(peer)
+    ours = net.client(ZWIRE, hub, **BORROW)
+    for asker, answerer in ((ours, hub), (hub, ours)):
+        answerer.echo(name="echo", key="q")
+        eventually("the queryable is known", lambda a=asker: a.ask(selector="q", payload="probe"))
+        before = ours.stats()["lending.borrowed"]
+        for seed in range(5):
+            ask = functools.partial(asker.ask, selector="q", payload=made(MIB, seed))
+            [reply] = attempts((ours, hub), "a query is answered", ask)
+            assert reply["payload"] == shown(random_bytes(MIB, seed))
+        assert ours.stats()["lending.borrowed"] > before
+        answerer.undeclare(name="echo")
+    eventually("nothing is held", lambda: not ours.stats()["lending.held"])
+
+
 @pytest.mark.parametrize("peer", PEERS)
 def test_a_pool_that_is_full_loses_nothing(net, peer):
     """A router of ours places what it passes on, and its neighbours keep more than there is room for."""
@@ -406,6 +620,8 @@ def test_frames_of_8_mib_all_go_by_memory(net):
     client = net.client(ECLIPSE, hub)
     watched(hub, client)
     for seed in range(40):
+        # A receiver that is further behind holds more than the pool has.
+        client.received(name="sub", count=seed - 3, seconds=60)
         hub.put(key="k", payload=made(8 * MIB, seed % 3), congestion_control="BLOCK")
     came = client.received(name="sub", count=40, seconds=60)
     assert len(came) == 40
@@ -603,13 +819,14 @@ def test_segments_of_unknown_layouts_get_no_answer(net):
         words(1, 5, 1),
     ]
     number = int.from_bytes(os.urandom(3), "little") + 1
-    path = Path(f"/dev/shm/{number}.zenoh")
+    path, new = Path(f"/dev/shm/{number}.zenoh"), Path(f"/dev/shm/{number}.new")
     for content, expected in [*((content, True) for content in good), *((content, False) for content in bad)]:
-        path.write_bytes(content)
-        path.chmod(0o600)
-        with path.open("rb") as file:
-            # As an owner that lives; without the lock any process of eclipse-zenoh removes it.
+        with new.open("wb") as file:
+            # As an owner that lives: eclipse-zenoh removes one without the lock, so it gets its name last.
             fcntl.flock(file, fcntl.LOCK_SH)
+            new.write_bytes(content)
+            new.chmod(0o600)
+            new.rename(path)
             assert answered(hub.endpoint, number) == expected, (len(content), content[:32])
             path.chmod(0o622)
             assert not answered(hub.endpoint, number), "others may write to it"

@@ -116,9 +116,9 @@ class Host:
         self.processes.append(process)
         return process
 
-    def popen(self, *arguments):
+    def popen(self, *arguments, **kwargs):
         """Starts the Python interpreter on this host."""
-        process = subprocess.Popen(self.command(sys.executable, *arguments))
+        process = subprocess.Popen(self.command(sys.executable, *arguments), **kwargs)
         self.processes.append(process)
         return process
 

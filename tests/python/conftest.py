@@ -1,5 +1,6 @@
 """Fixtures of tests that need a router or a program in a process of its own."""
 
+import contextlib
 import subprocess
 import sys
 
@@ -55,6 +56,25 @@ def session(hub):
     """A client of the hub."""
     with nodes.client(hub) as session:
         yield session
+
+
+@pytest.fixture
+def start(endpoint):
+    """Starts `zwire` with arguments and the endpoint of the hub; what still runs at the end is killed."""
+    with contextlib.ExitStack() as stack:
+
+        def begin(*arguments):
+            process = subprocess.Popen(
+                [sys.executable, "-m", "zwire", *arguments, "-e", endpoint],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            return process
+
+        yield begin
 
 
 @pytest.fixture

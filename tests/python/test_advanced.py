@@ -161,7 +161,8 @@ def test_undeclaring_takes_everything_back(hub, client):
     ):
         for matching in (samples, heartbeats, querier):
             matching.wait_matching(timeout=5)
-        assert len(list(hub.liveliness().get("a/@adv/**"))) == 2
+        # The tokens come behind the rest.
+        eventually(lambda: len(list(hub.liveliness().get("a/@adv/**"))) == 2)
         publisher.put("1")
         assert numbers(take(subscriber, 1)) == [1]
         publisher.undeclare()
@@ -202,13 +203,14 @@ def test_the_end_of_the_session_ends_them(hub):
 
 def test_they_take_no_threads(hub):
     def threads():
-        return len(list(Path("/proc/self/task").iterdir()))
+        return {task.name for task in Path("/proc/self/task").iterdir()}
 
     with zenoh.open({"mode": "client", "connect/endpoints": hub.listening()}) as session:
         before = threads()
         made = [numbered(session, f"a/{i}") for i in range(50)]
         made += [ext.declare_advanced_subscriber(session, f"a/{i}") for i in range(50)]
-        assert threads() == before
+        # Threads of earlier tests may end meanwhile.
+        assert threads() <= before
         for one in made:
             one.undeclare()
 

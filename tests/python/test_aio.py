@@ -14,6 +14,7 @@ import pytest
 
 from loops import ALONE, PATIENCE, everywhere, pair, text
 from zwire import aio, zenoh
+from zwire.aio import ext, typed
 from zwire.errors import ConfigError, ConnectError, TimedOut, UsageError
 
 
@@ -52,6 +53,32 @@ async def test_samples_come_in_order_by_every_way_of_receiving():
         assert raised.value.seconds == 0.01
         with pytest.raises(ValueError, match="timeout"):
             await subscriber.recv(timeout=-1)
+
+
+KEPT = {
+    "subscriber": lambda session: session.declare_subscriber("k"),
+    "advanced subscriber": lambda session: ext.declare_advanced_subscriber(session, "k"),
+    "typed subscriber": lambda session: typed.subscriber(session, "k", str),
+    "queryable": lambda session: session.declare_queryable("k"),
+    "typed queryable": lambda session: typed.queryable(session, "k", str),
+    "liveliness": lambda session: session.liveliness().declare_subscriber("k"),
+}
+
+
+@everywhere
+async def test_an_iterator_keeps_what_it_iterates_over_declared():
+    """No other reference is left: what an `async for` loop over a call has."""
+    async with aio.open(ALONE) as session:
+        for kind, declare in KEPT.items():
+            iterator = aiter(declare(session))
+            gc.collect()
+            await session.put("k", '"x"', encoding="application/json")
+            replies = session.get("k", timeout=0.1)
+            token = session.liveliness().declare_token("k")
+            with anyio.fail_after(PATIENCE):
+                assert await anext(iterator), kind
+            del iterator, token
+            assert await replies == []
 
 
 @everywhere
@@ -138,9 +165,11 @@ async def test_a_query_ends_when_its_callback_has_failed():
         callback = aio.Callback(fail, on_error=errors.append)
         session.declare_queryable("q", callback)
         begin = time.monotonic()
-        assert await session.get("q", timeout=PATIENCE) == []
+        told = '{"type": "LookupError", "message": "q"}'
+        assert [text(reply.err) for reply in await session.get("q", timeout=PATIENCE)] == [told]
         assert time.monotonic() - begin < PATIENCE
-        assert await session.get("q", timeout=PATIENCE) == [], "it goes on after an error"
+        goes_on = await session.get("q", timeout=PATIENCE)
+        assert [text(reply.err) for reply in goes_on] == [told]
     assert [str(error) for error in errors] == ["q", "q"]
 
 

@@ -136,6 +136,37 @@ def test_two_thousand_cancelled_gets(loop):
     anyio.run(main, **LOOPS[loop])
 
 
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_cancelled_await_of_a_get_gives_back_what_it_took(loop):
+    async def main():
+        async with aio.open(ALONE) as session:
+
+            async def answer(query):
+                for i in range(4):
+                    await query.reply(f"q/{i}", str(i))
+                answered.set()
+                await asyncio.sleep(PATIENCE)
+
+            answered = asyncio.Event()
+            async with session.declare_queryable("q/*", answer):
+                get = session.get("q/*", consolidation=zenoh.ConsolidationMode.NONE)
+                whole = asyncio.ensure_future(get)
+                with anyio.fail_after(PATIENCE):
+                    await answered.wait()
+                    # The task takes the replies and waits for more.
+                    await asyncio.sleep(0.2)
+                    assert len(get) == 0
+                    whole.cancel()
+                    await asyncio.wait([whole])
+                assert len(get) == 4
+                assert text_of(await get.recv()) == "0"
+                assert list(map(text_of, await get.recv_many(2))) == ["1", "2"]
+                assert [text_of(reply) async for reply in get] == ["3"]
+                assert get.end == "cancelled"
+
+    anyio.run(main, **LOOPS[loop])
+
+
 def text_of(reply):
     return text(reply.ok)
 

@@ -208,6 +208,39 @@ async def test_questions_and_answers_are_values(near, far):
 
 
 @with_sessions
+async def test_an_exception_of_a_service_reaches_the_asker(near, far):
+    reported = []
+
+    async def fail(query):
+        raise LookupError(query.value)
+
+    for handler in (fail, lambda query: 1 // query.value):
+        callback = aio.Callback(handler, on_error=reported.append)
+        async with loops.queryable(far, "fail", int, callback, request=int) as serving:
+            await serving.wait_ready(timeout=PATIENCE)
+            (reply,) = await loops.get(near, "fail", int, 0, timeout=PATIENCE)
+        assert isinstance(reply.error, errors.RemoteError)
+        assert reply.error.type == type(reported[-1]).__name__
+        assert reply.error.message == str(reported[-1])
+    assert len(reported) == 2
+
+
+@with_sessions
+async def test_an_exception_that_ends_the_block_of_a_query_reaches_the_asker(near, far):
+    queryable = loops.queryable(far, "block", int)
+    await queryable.wait_ready(timeout=PATIENCE)
+    replies = loops.get(near, "block", int, timeout=PATIENCE)
+    with pytest.raises(KeyError):
+        async with await queryable.recv(timeout=PATIENCE):
+            raise KeyError("async with")
+    assert [reply.error.message async for reply in replies] == ["'async with'"]
+    replies = loops.get(near, "block", int, timeout=PATIENCE)
+    with pytest.raises(KeyError), await queryable.recv(timeout=PATIENCE):
+        raise KeyError("with")
+    assert [reply.error.message async for reply in replies] == ["'with'"]
+
+
+@with_sessions
 async def test_queries_that_wait_to_be_taken(near, far):
     seen = []
 

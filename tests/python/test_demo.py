@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -13,7 +14,10 @@ from zwire.cli import main
 from zwire.demo import road
 from zwire.demo.counts import Counts, Tally
 from zwire.demo.fleet import NUMBER
+from zwire.demo.hub import Hub, client
+from zwire.demo.kept import Value, lines, missing, stored
 from zwire.demo.processes import Fleet
+from zwire.demo.talk import talk
 from zwire.errors import TimedOut, TransportError
 
 
@@ -45,7 +49,14 @@ def test_a_missing_jdk_is_one_line(monkeypatch, capsys, tmp_path):
 def test_wrong_numbers_are_refused(capsys):
     assert main(["demo", "--processes", "0"]) == 2
     assert main(["demo", "--seconds", "-1"]) == 2
+    assert "--seconds: expected a number of seconds" in capsys.readouterr().err
+    assert main(["demo", "--seconds", "0"]) == 2
     assert "positive" in capsys.readouterr().err
+
+
+def test_a_zre_node_and_a_session_talk(tmp_path):
+    with Hub(tmp_path / "hub.pcap") as hub:
+        assert talk(hub.endpoint, 10.0) == ("hello from ZRE", "hello from Zenoh")
 
 
 def counted(**stations):
@@ -166,3 +177,49 @@ def sleep_without_missing_files():
 def test_the_end_of_time_is_no_missing_file():
     with pytest.raises(TimedOut, match=r"not done within 0\.1 s"), road._give_up_after(0.1):
         sleep_without_missing_files()
+
+
+def test_a_killed_hub_has_each_value_afterwards(tmp_path):
+    published = {f"fleet/0/robot-{robot}/position": Value(b"%d" % robot, b"\0" * 8) for robot in range(3)}
+    published["result/0/robot-0"] = Value(b"{}", None)
+    (tmp_path / "store" / "fleet").mkdir(parents=True)
+    (tmp_path / "store" / "fleet" / "of a former demo").touch()
+    with Hub(tmp_path / "hub.pcap", tmp_path / "store", errors=tmp_path / "errors") as hub:
+        with client(hub.endpoint) as session:
+            for key, value in published.items():
+                session.put(key, b"an earlier value")
+                session.put(key, value.payload, attachment=value.attachment)
+            session.flush(timeout=20)
+            assert missing(published, stored(hub.endpoint)) == []
+        hub.kill()
+        captured = hub.capture.stat().st_size
+        hub.restart()
+        assert missing(published, stored(hub.endpoint)) == []
+        assert hub.capture.stat().st_size == captured > 0
+        # The check notices a storage that has lost its folder.
+        hub.kill()
+        shutil.rmtree(hub.store)
+        hub.restart()
+        assert missing(published, stored(hub.endpoint)) == [
+            f"the storage has lost {key}" for key in published
+        ]
+    assert (tmp_path / "errors").read_text() == ""
+
+
+def test_a_hub_that_does_not_start_is_named(tmp_path):
+    (tmp_path / "hub.pcap").mkdir()
+    with pytest.raises(TransportError, match="the hub has ended: "):
+        Hub(tmp_path / "hub.pcap", tmp_path / "store", errors=tmp_path / "errors")
+
+
+def test_each_value_that_the_storage_has_not_is_named():
+    old, new = Value(b"old", None), Value(b"new", None)
+    assert missing({"a": new, "b": new, "c": new}, {"b": old, "c": new, "d": new}) == [
+        "the storage has lost a",
+        "the storage has another value of b than was published last",
+        "the storage has d, which was never published",
+    ]
+    assert [line.split() for line in lines({"fleet/0/robot-1/image": new, "result/0/robot-1": old})] == [
+        ["image", "1", "values", "3", "bytes"],
+        ["result", "1", "values", "3", "bytes"],
+    ]

@@ -88,6 +88,29 @@ LEFT_OPEN = {
         ),
         0,
     ),
+    # The first one imports modules: a thread that is ended there has frames of Rust below those of Python.
+    "a daemon thread in the imports of open": (
+        (
+            "begun = threading.Event()\n"
+            "class Endless:\n"
+            "    def find_spec(self, name, *_):\n"
+            "        while name == 'zwire.log':\n"
+            "            begun.set(); time.sleep(0.001)\n"
+            "sys.meta_path.insert(0, Endless())\n"
+            "thread(client); begun.wait(5)"
+        ),
+        0,
+    ),
+    "a daemon thread in json for a configuration": (
+        (
+            "import json; begun = threading.Event()\n"
+            "def endless(*_, **__):\n"
+            "    while True: begun.set(); time.sleep(0.001)\n"
+            "json.dumps = endless\n"
+            "thread(lambda: zenoh.Config().insert_json5('metadata', {})); begun.wait(5)"
+        ),
+        0,
+    ),
     "a daemon thread in open, at an end that takes long": (
         (
             "import ctypes, socket; mute = socket.create_server(('127.0.0.1', 0))\n"

@@ -304,7 +304,7 @@ def test_errors_and_verdicts(monkeypatch, capsys):
 
 
 def test_the_log_of_a_command(monkeypatch, capsys):
-    """Also that of modules in Python, whose records no Rust has escaped."""
+    """Also that of modules in Python: no Rust has escaped their records."""
     monkeypatch.setattr(
         put, "run", lambda _args: logging.getLogger("zwire.spool").warning("x %s", HOSTILE) or 0
     )

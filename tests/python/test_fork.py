@@ -97,6 +97,7 @@ def test_a_child_after_use_opens_its_own_session_and_the_parent_goes_on(hub):
         """
         session = client(endpoint)
         subscriber = session.declare_subscriber("*")
+        subscriber.wait_ready(5)
         session.put("before", "x")
         assert received(subscriber, 1) == ["before"]
         for _ in range(20):
@@ -232,6 +233,7 @@ def test_a_child_that_drops_everything_does_not_touch_the_links_of_the_parent(hu
         alive = other.liveliness().declare_subscriber("t", history=True)
         session = client(endpoint)
         subscriber = session.declare_subscriber("*")
+        subscriber.wait_ready(5)
         queryable = session.declare_queryable("q")
         token = session.liveliness().declare_token("t")
         assert alive.recv(timeout=5).kind == zenoh.SampleKind.PUT
@@ -269,6 +271,29 @@ def test_a_child_that_drops_everything_does_not_touch_the_links_of_the_parent(hu
         other.put("after", b"x")
         assert received(subscriber, 1) == ["after"]
         assert alive.try_recv() is None, "the token is still alive"
+        """,
+        hub,
+    )
+
+
+def test_a_fork_within_the_first_use_of_an_enumeration_by_another_thread(hub):
+    """A child inherits the lock of an import that is under way, and no thread of it releases the lock."""
+    run(
+        """
+        begun = threading.Event()
+
+        class Slow:
+            def find_spec(self, name, path=None, target=None):
+                if name == "zwire.zenoh._enums":
+                    begun.set()
+                    time.sleep(0.2)
+
+        sys.meta_path.insert(0, Slow())
+        thread = threading.Thread(target=lambda: zenoh.SampleKind)
+        thread.start()
+        assert begun.wait(5)
+        assert in_child(lambda: put_in_fresh_session("child")) == 0
+        thread.join()
         """,
         hub,
     )
@@ -329,7 +354,9 @@ def test_a_hundred_children_put_and_get_while_the_parent_goes_on(hub):
         """
         session = client(endpoint)
         subscriber = session.declare_subscriber("told/*")
+        subscriber.wait_ready(5)
         queryable = session.declare_queryable("asked", lambda query: query.reply("asked", query.payload))
+        queryable.wait_ready(5)
 
         def child():
             for use in (lambda: session.put("told/wrong", ""), subscriber.try_recv, queryable.undeclare):
@@ -367,7 +394,9 @@ def main(method):
 
     session = client(endpoint)
     subscriber = session.declare_subscriber("pool/*")
+    subscriber.wait_ready(5)
     queryable = session.declare_queryable("asked", lambda query: query.reply("asked", query.payload))
+    queryable.wait_ready(5)
     with multiprocessing.get_context(method).Pool(2) as pool:
         assert pool.map(work, range(8), chunksize=1) == [[b"%d" % number] for number in range(8)]
         session.put("pool/parent", "x")
@@ -396,6 +425,7 @@ def test_a_child_of_a_child(hub):
         """
         session = client(endpoint)
         subscriber = session.declare_subscriber("*")
+        subscriber.wait_ready(5)
 
         def child():
             own = client(endpoint)

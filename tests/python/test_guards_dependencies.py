@@ -23,7 +23,13 @@ PRODUCT = (
     "zwire-engine",
     "zwire-spool",
     "zwire-columns",
+    "zwire-tier",
     "zwire-recorder",
+    "zwire-kafka",
+    "zwire-storage",
+    "zwire-http",
+    "zwire-bridge",
+    "zwire-mqtt",
     "zwire-py",
 )
 WITHOUT_IO = ("zwire-proto", "zwire-dissect")
@@ -125,10 +131,54 @@ def test_the_recorder_reaches_no_python():
     assert forbidden(tree, re.compile(r"pyo3.*|zwire-dissect|zwire-py")) == []
 
 
+def test_the_kafka_server_reaches_no_recorder_no_kafka_of_others_and_no_python():
+    tree = dependencies("zwire-kafka")
+    assert {"zwire-spool", "zwire-engine", "tokio"} <= tree, "the guard has read the wrong tree"
+    assert forbidden(tree, re.compile(r"pyo3.*|zwire-(recorder|tier|py)|kafka.*|rdkafka.*|rskafka")) == []
+
+
+def test_the_storages_reach_no_kafka_and_no_python():
+    tree = dependencies("zwire-storage")
+    assert {"zwire-engine", "zwire-recorder", "redb"} <= tree, "the guard has read the wrong tree"
+    assert forbidden(tree, re.compile(r"pyo3.*|zwire-(kafka|py)|rocksdb|librocksdb.*")) == []
+
+
+def test_the_http_server_reaches_no_spool_no_framework_and_no_python():
+    tree = dependencies("zwire-http")
+    assert {"zwire-engine", "hyper", "tungstenite"} <= tree, "the guard has read the wrong tree"
+    assert forbidden(tree, re.compile(r"pyo3.*|zwire-(spool|recorder|kafka|tier|py)|axum.*|tower-http")) == []
+
+
+def test_the_bridge_to_mqtt_reaches_no_client_with_a_session_of_its_own_and_no_python():
+    tree = dependencies("zwire-mqtt")
+    assert {"zwire-engine", "zwire-recorder", "mqtt-protocol-core"} <= tree, (
+        "the guard has read the wrong tree"
+    )
+    assert (
+        forbidden(
+            tree, re.compile(r"pyo3.*|zwire-(kafka|storage|http|py)|rumqttc|paho.*|openssl|openssl-sys")
+        )
+        == []
+    )
+
+
+def test_the_bridge_reaches_no_spool_no_http_and_no_python():
+    tree = dependencies("zwire-bridge")
+    assert {"zwire-engine", "zwire-proto", "serde_json"} <= tree, "the guard has read the wrong tree"
+    assert forbidden(tree, re.compile(r"pyo3.*|hyper|zwire-(spool|recorder|kafka|tier|http|py)")) == []
+
+
 def test_the_spool_reaches_no_socket_no_randomness_no_protocol_and_no_python():
     tree = dependencies("zwire-spool")
     assert {"arrow-ipc", "crc32c"} <= tree, "the guard has read the wrong tree"
     assert forbidden(tree, NOT_IN_SPOOL) == []
+
+
+def test_the_tier_reaches_no_protocol_no_second_crypto_library_and_no_python():
+    tree = dependencies("zwire-tier")
+    assert {"zwire-spool", "object_store", "ring"} <= tree, "the guard has read the wrong tree"
+    others = re.compile(r"pyo3.*|zwire-(?!spool|tier).*|aws-lc.*|openssl|openssl-sys|native-tls")
+    assert forbidden(tree, others) == []
 
 
 def test_the_columns_reach_no_runtime_no_socket_and_no_python():

@@ -30,6 +30,7 @@ HEAVY = (
     "pyarrow",
     "pydantic",
     "pyspark",
+    "rosbags",
 )
 
 PROBE = """
@@ -79,6 +80,7 @@ def imports(path: Path) -> set[str]:
         "zwire.zre",
         "zwire.typed",
         "zwire.recording",
+        "zwire.ros2",
         "zwire.aio",
         "zwire.aio.ext",
         "zwire.aio.zre",
@@ -103,6 +105,15 @@ def test_importing_takes_less_than_50_ms(module):
 def test_importing_does_without_the_module_typing(module):
     """It takes 15 ms, with `re`, which it imports."""
     assert "typing" not in probe(module)["modules"]
+
+
+def test_every_name_of_zenoh_is_there_before_its_use():
+    code = "from zwire import zenoh; missing = {*zenoh.__all__} - {*dir(zenoh)}; from zwire.zenoh import *; "
+    code += "assert not missing; assert Priority.DATA is zenoh.Priority.DATA; zenoh.nothing"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=20
+    )
+    assert done.stderr.endswith("AttributeError: module 'zwire.zenoh' has no attribute 'nothing'\n")
 
 
 def test_a_worker_of_spark_imports_nothing_that_it_does_not_use():

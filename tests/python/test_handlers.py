@@ -1,14 +1,17 @@
-"""Full channels: their policies, and the counters of drops."""
+"""Full channels: their policies, and the counters of drops; and iterators of channels."""
 
+import gc
 import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import pytest
 
+import nodes
 from nodes import opened
-from zwire import zenoh
+from zwire import typed, zenoh, zre
 from zwire.zenoh.handlers import Callback, Channel, FifoChannel, LatestChannel, RingChannel
 
 BLOCK = zenoh.CongestionControl.BLOCK
@@ -199,3 +202,64 @@ def test_handlers_say_what_they_are():
     assert (callback.callback, callback.drop, callback.on_error) == (print, None, id)
     batch = zenoh.handlers.BatchCallback(print, id, max_items=5)
     assert (batch.callback, batch.drop, batch.max_items, batch.on_error) == (print, id, 5, None)
+
+
+ITERATED = {
+    "subscriber": lambda session: session.declare_subscriber("a"),
+    "advanced subscriber": lambda session: zenoh.ext.declare_advanced_subscriber(session, "a"),
+    "typed subscriber": lambda session: typed.subscriber(session, "a", str),
+    "values": lambda session: typed.subscriber(session, "a", str).values(),
+    "queryable": lambda session: session.declare_queryable("a"),
+    "typed queryable": lambda session: typed.queryable(session, "a", str),
+    "liveliness": lambda session: session.liveliness().declare_subscriber("a"),
+    "transports": lambda session: session.info.declare_transport_events_listener(history=True),
+}
+
+
+@pytest.mark.parametrize("kind", ITERATED)
+def test_an_iterator_keeps_what_it_iterates_over_declared(hub, kind):
+    """No other reference is left: what a `for` loop over a call has."""
+    with nodes.client(hub) as session:
+        iterator = iter(ITERATED[kind](session))
+        gc.collect()
+        session.put("a", '"x"', encoding="application/json")
+        replies = session.get("a", timeout=1)
+        token = session.liveliness().declare_token("a")
+        next(iterator)
+        del iterator, token
+        assert list(replies) == []
+
+
+def test_the_replies_of_a_get_keep_its_session(hub):
+    answers = hub.declare_queryable("a", lambda query: time.sleep(0.1) or query.reply("a", "yes"))
+    replies = nodes.client(hub).get("a")
+    gc.collect()
+    assert [reply.ok.payload.to_string() for reply in replies] == ["yes"]
+    del replies
+    nodes.eventually(lambda: not hub.info.transports(), "the session has ended with the replies")
+    answers.undeclare()
+
+
+def test_the_events_of_a_node_keep_it():
+    port = nodes.free_port()
+    with nodes.zre_node("one", port) as one:
+
+        def started():
+            two = nodes.zre_node("two", port)
+            two.start()
+            return two
+
+        events = iter(started())
+        gc.collect()
+        assert isinstance(next(events), zre.Enter)
+        assert one.wait_for_peers(1, 5)
+    assert isinstance(next(events), zre.Exit)
+
+
+def test_a_node_that_keeps_its_own_iterator_is_collected():
+    node = nodes.zre_node("one", nodes.free_port())
+    node.events = iter(node)
+    gone = weakref.ref(node)
+    del node
+    gc.collect()
+    assert gone() is None

@@ -211,7 +211,8 @@ def test_a_query_ends_when_its_callback_raises(endpoint, monkeypatch):
         session.declare_queryable("q", answer)
         start = time.monotonic()
         replies = list(session.get("q", timeout=20))
-        assert [bytes(reply.ok.payload) for reply in replies] == [b"partly"]
+        assert [bytes(reply.ok.payload) for reply in replies if reply.ok] == [b"partly"]
+        assert len(replies) == 2
         assert time.monotonic() - start < 5
 
 

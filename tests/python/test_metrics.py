@@ -13,6 +13,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+import nodes
 from zwire import aio, metrics, stats, zenoh, zre
 from zwire.aio import zre as loops
 from zwire.zenoh.handlers import Channel
@@ -27,6 +28,7 @@ def busy(hub, session):
     for number in range(10):
         session.put('k/"quoted"', str(number), congestion_control=zenoh.CongestionControl.BLOCK)
     session.flush(PATIENCE)
+    nodes.all_counted(session, hub)
     yield session
     full.undeclare()
 

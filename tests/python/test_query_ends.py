@@ -154,7 +154,8 @@ def test_a_callback_that_raises_ends_it_whoever_keeps_it(session, kind, answer):
 
     # The error keeps the traceback, and that the query.
     session.declare_queryable("q", kind(hear, on_error=errors.append))
-    assert ask(session) == ["yes"] * answer
+    failure = 'error {"type": "LookupError", "message": "on purpose"}'
+    assert ask(session) == [*["yes"] * answer, failure]
     with pytest.raises(UsageError, match="the callback that got it has raised"):
         say(kept[0])
     assert [error.args[0] for error in errors] == ["on purpose"]

@@ -3,12 +3,12 @@
 import os
 import pickle
 import signal
-import socket
 import threading
 import time
 
 import pytest
 
+import nodes
 from nodes import LOCAL, opened
 from zwire import zenoh
 from zwire.errors import LinkClosed, TimedOut, UsageError
@@ -154,8 +154,7 @@ def test_a_hub_that_stands_still_is_waited_for(router):
 
 
 def test_a_client_without_a_link_waits_for_one():
-    with socket.create_server(("127.0.0.1", 0)) as held:
-        endpoint = f"tcp/127.0.0.1:{held.getsockname()[1]}"
+    endpoint = f"tcp/127.0.0.1:{nodes.free_port()}"
     with opened(
         "client", connect=[endpoint], connect__exit_on_failure=False, connect__retry__period_init_ms=50
     ) as session:

@@ -64,8 +64,8 @@ def test_one_role(group, what):
         opened("peer", group, scouting__multicast__autoconnect=[]),
         zenoh.scout(what=what, config=settings(group)) as scout,
     ):
+        roles = {scout.recv(timeout=PATIENCE).zid}
         end = time.monotonic() + 0.5
-        roles = set()
         while (left := end - time.monotonic()) > 0:
             try:
                 roles.add(scout.recv(timeout=left).zid)

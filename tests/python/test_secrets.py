@@ -184,9 +184,9 @@ def test_commands(capsys):
     [
         ["conformance", "tcp/127.0.0.1:1", "--protocol", "zmtp", "--set", f"password:{SECRET}"],
         ["conformance", "tcp/127.0.0.1:1", "--protocol", "zmtp", "--set", f"passwort={SECRET}"],
-        ["spool", "--dir", "nowhere", "--zre-group", "G", "--zre", f"secret_key:{SECRET}"],
-        ["spool", "--dir", "nowhere", "--zre-group", "G", "--zre", f"secret_key={SECRET}"],
-        ["spool", "--dir", "nowhere", "--zre-group", "G", "--zre", f"secretkey={SECRET}"],
+        ["spool", "keep", "--dir", "nowhere", "--zre-group", "G", "--zre", f"secret_key:{SECRET}"],
+        ["spool", "keep", "--dir", "nowhere", "--zre-group", "G", "--zre", f"secret_key={SECRET}"],
+        ["spool", "keep", "--dir", "nowhere", "--zre-group", "G", "--zre", f"secretkey={SECRET}"],
         ["decode", "nowhere.pcap", "--curve-key", SECRET],
     ],
     ids=" ".join,
@@ -246,6 +246,6 @@ def test_secrets_of_consumers(tmp_path, hub, session, told):
 
 
 def test_this_file_covers_each_secret_of_the_table():
-    """The keys whose values are secret, as the table of keys says."""
+    """The keys with secret values, as the table of keys says."""
     table = Path(__file__).parents[2] / "rust" / "zwire-engine" / "src" / "config" / "keys.rs"
     assert set(re.findall(r'set\("([a-z_/0-9]+)", Secret,', table.read_text())) == set(KEYS)

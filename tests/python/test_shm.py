@@ -92,16 +92,17 @@ def pair():
 
 
 def warm(near, subscriber, key="x"):
-    """Put until a payload arrives in shared memory, and take all that have arrived."""
+    """Put until a payload arrives in shared memory; the subscriber has taken all of them."""
 
-    def arrived():
-        near.put(key, b"w" * LARGE)
-        found = subscriber.recv_many(100, timeout=0.05)
-        return any(sample.payload.as_shm() for sample in found)
+    subscriber.wait_ready(timeout=10)
+    with near.declare_publisher(key, congestion_control=zenoh.CongestionControl.BLOCK) as publisher:
+        publisher.wait_matching(timeout=10)
 
-    nodes.eventually(arrived, "a payload in shared memory")
-    while subscriber.recv_many(100, timeout=0.05):
-        pass
+        def arrived():
+            publisher.put(b"w" * LARGE)
+            return next_of(subscriber).as_shm()
+
+        nodes.eventually(arrived, "a payload in shared memory")
 
 
 def next_of(subscriber):
@@ -263,16 +264,19 @@ def test_a_provider_has_a_bound():
 def test_a_blocked_allocation_goes_on_when_a_receiver_returns_memory(pair):
     near, subscriber = pair
     provider = shm.ShmProvider.default_backend(LARGE + 64)
-    near.put("x", provider.alloc(LARGE))
-    # The segment of the provider is new to the receiver, which may have got bytes. The next one is shared.
-    nodes.eventually(lambda: subscriber.try_recv() is not None, "the payload")
-    time.sleep(0.1)
-    near.put("x", provider.alloc(LARGE, shm.BlockOn()))
-    held = subscriber.recv(timeout=10)
-    assert held.payload.as_shm()
+    held = []
+
+    def shared():
+        held.clear()
+        near.put("x", provider.alloc(LARGE, shm.BlockOn()))
+        held.append(subscriber.recv(timeout=10))
+        return held[0].payload.as_shm()
+
+    # The segment of the provider is new to the receiver, which gets bytes until it has mapped it.
+    nodes.eventually(shared, "a shared payload")
     with pytest.raises(zenoh.ZError):
         provider.alloc(LARGE)
-    del held
+    held.clear()
     gc.collect()
     assert len(provider.alloc(LARGE, shm.BlockOn())) == LARGE
 
@@ -449,10 +453,11 @@ def test_a_receiver_that_is_stopped_for_a_minute_keeps_what_it_holds(hub):
 def test_a_receiver_that_keeps_ten_thousand_payloads_costs_only_them(hub):
     with nodes.client(hub) as near, nodes.client(hub) as other, nodes.client(hub) as third:
         kept = []
-        keeper = third.declare_subscriber("x", kept.append)
         subscriber = other.declare_subscriber("x")
-        warm(near, subscriber, "x")
-        kept.clear()
+        warm(near, subscriber)
+        # Only now: payloads of the warm-up could come to it later than to the other one.
+        keeper = third.declare_subscriber("x", kept.append)
+        keeper.wait_ready(timeout=10)
         publisher = near.declare_publisher("x", congestion_control=zenoh.CongestionControl.BLOCK)
         lent = 0
         for number in range(10_000):

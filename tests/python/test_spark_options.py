@@ -58,10 +58,9 @@ def test_values_are_typed_and_case_means_nothing():
         "1735689600500",
         "2025-01-01T00:00:00.5Z",
         "2025-01-01T01:00:00.5+01:00",
-        "2025-01-01 00:00:00.5",
+        "2025-01-01 00:00:00.5+00:00",
     ):
         assert options(timeout=text).instant("timeout") == 1_735_689_600_500_000
-    assert options(timeout="2025-01-01").instant("timeout") == 1_735_689_600_000_000
     assert empty.instant("timeout") is None
     assert options(selectors="a/*, b/**").listed("selectors") == ["a/*", "b/**"]
     assert options(selectors='["a/*?x=1,2"]').listed("selectors") == ["a/*?x=1,2"]
@@ -92,7 +91,14 @@ def test_values_are_typed_and_case_means_nothing():
             lambda o: o.size("maxBytesPerTrigger"),
             "a size such as 64m, not '64x'",
         ),
+        ({"minBytesPerTrigger": "1"}, None, "unknown option 'minBytesPerTrigger'; there are columns, config"),
         ({"timeout": "0"}, lambda o: o.seconds("timeout"), "above zero"),
+        ({"timeout": "2025-01-01"}, lambda o: o.instant("timeout"), "has no zone: give 2025-01-01T00:00:00Z"),
+        (
+            {"timeout": "2025-01-01 12:30:00.5"},
+            lambda o: o.instant("timeout"),
+            "has no zone: give 2025-01-01T12:30:00.500000Z or an offset",
+        ),
         ({"timeout": "soon"}, lambda o: o.seconds("timeout"), "a time such as 10, 500ms or 2m, not 'soon'"),
         (
             {"errors": "x"},

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+
+from zwire import capture, zenoh, zre
+from zwire.zenoh import ext
 
 SCRIPT = Path(__file__).resolve().parents[2] / ".ci" / "stub.py"
 
@@ -362,3 +366,33 @@ def test_wrong_inputs_are_named(generated, text, error):
 def test_a_folder_without_inputs_is_an_error(tmp_path):
     with pytest.raises(stub.StubError, match=r"no \*\.pyi\.in in"):
         stub.generated(tmp_path)
+
+
+# What programs see of the compiled module; nodes and sockets by the classes that they derive from.
+PUBLIC = {"ZmtpSocket", "ZreNode"}.union(
+    *(module.__all__ for module in (capture, ext, zenoh, zenoh.handlers, zenoh.shm, zre))
+)
+
+
+def documented_names():
+    """Docstrings of public classes and functions of the stub, and of methods with parameters."""
+    functions = set()
+    for node in ast.parse(stub.OUTPUT.read_text(encoding="utf-8")).body:
+        if not isinstance(node, ast.ClassDef | ast.FunctionDef) or node.name not in PUBLIC - functions:
+            continue
+        # The first overload has the text.
+        functions.add(node.name)
+        yield node.name, ast.get_docstring(node)
+        seen = set()
+        for member in node.body:
+            if isinstance(member, ast.FunctionDef) and member.name[0] != "_" and member.name not in seen:
+                seen.add(member.name)
+                if any(each.arg not in {"self", "cls"} for each, _ in stub.parameters(member.args)):
+                    yield f"{node.name}.{member.name}", ast.get_docstring(member)
+
+
+def test_editors_show_a_docstring_of_each_public_method():
+    """Editors read the stub: they do not load the compiled module."""
+    names = dict(documented_names())
+    assert len(names) > 200, "the names are not found"
+    assert [name for name, text in names.items() if not text] == []

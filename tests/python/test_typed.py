@@ -1,7 +1,10 @@
 """Typed publishers, subscribers, queriers and queryables, between two sessions over loopback."""
 
+import functools
+import sys
 import threading
 from dataclasses import dataclass
+from typing import get_args
 
 import msgspec
 import pyarrow as pa
@@ -9,10 +12,13 @@ import pydantic
 import pytest
 
 import nodes
-from zwire import errors, typed, zenoh
+from zwire import _failure, errors, typed, zenoh
+from zwire.aio import typed as loops
 from zwire.zenoh import ext
+from zwire.zenoh.handlers import Callback
 
 SOON = 10.0
+NONE = zenoh.ConsolidationMode.NONE
 
 
 @dataclass
@@ -425,6 +431,123 @@ def test_errors_of_questions_go_to_who_asks_for_them(sessions):
         assert queryable.recv().value == 3
         assert [str(reply.error) for reply in replies] == ["no"]
         assert queryable.failed == 1
+
+
+class NoRouteError(Exception):
+    pass
+
+
+def failing(query):
+    raise NoRouteError("no route to", query.value)
+
+
+@pytest.mark.parametrize("setting", ["none", "message", "traceback"])
+def test_an_exception_of_a_service_reaches_the_asker(setting, monkeypatch):
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", reported.append)
+    with nodes.opened("peer", zwire__handler__error_reply=setting) as session:
+        service = typed.queryable(session, "typed/fail", int, failing, request=int)
+        replies = list(typed.get(session, "typed/fail", int, 3, timeout=SOON))
+        assert service.raw.errors == 1
+    assert [(type(one.exc_value), one.object.__name__) for one in reported] == [(NoRouteError, "failing")]
+    if setting == "none":
+        assert replies == []
+        return
+    (reply,) = replies
+    with pytest.raises(errors.RemoteError, match=r"NoRouteError: \('no route to', 3\)$") as raised:
+        _ = reply.value
+    error = raised.value
+    assert (error.type, error.message) == (f"{__name__}.NoRouteError", "('no route to', 3)")
+    if setting == "message":
+        assert error.traceback is None
+    else:
+        assert error.traceback.endswith(f"{__name__}.NoRouteError: ('no route to', 3)\n")
+        assert "in failing" in error.traceback
+
+
+def test_a_service_that_fails_halfway_has_answered_before(sessions):
+    near, far = sessions
+    reported = []
+
+    def serve(query):
+        query.reply(1)
+        raise ValueError
+
+    handler = Callback(serve, on_error=reported.append)
+    with typed.queryable(far, "typed/halfway", int, handler) as serving:
+        serving.wait_ready(timeout=SOON)
+        first, second = typed.get(near, "typed/halfway", int, timeout=SOON, consolidation=NONE)
+    assert first.value == 1
+    assert isinstance(second.error, errors.RemoteError)
+    assert (str(second.error), second.error.message) == ("ValueError", "")
+    assert [type(error) for error in reported] == [ValueError]
+
+
+def test_an_exception_that_ends_the_block_of_a_query_reaches_the_asker(sessions):
+    near, far = sessions
+    with typed.queryable(far, "typed/block", int) as queryable:
+        queryable.wait_ready(timeout=SOON)
+        replies = typed.get(near, "typed/block", int, timeout=SOON)
+        with pytest.raises(KeyError), queryable.recv(timeout=SOON):
+            raise KeyError("on purpose")
+        (reply,) = replies
+        assert (reply.error.type, reply.error.message) == ("KeyError", "'on purpose'")
+        # What ends a program is no answer.
+        replies = typed.get(near, "typed/block", int, timeout=SOON)
+        with pytest.raises(SystemExit), queryable.recv(timeout=SOON):
+            raise SystemExit
+        assert list(replies) == []
+
+
+def test_texts_of_exceptions_are_bounded():
+    class UnprintableError(Exception):
+        def __str__(self):
+            raise RuntimeError
+
+    for error in (ValueError("\U0001f600" * 10_000), UnprintableError(), ValueError("\ud800")):
+        payload, encoding = _failure.describe(error, True)
+        again = _failure.restore(payload, encoding)
+        assert isinstance(again, errors.RemoteError)
+        assert len(again.message) <= _failure.MAX_MESSAGE
+        assert len(again.traceback) <= _failure.MAX_TRACEBACK
+        assert again.type.endswith(type(error).__name__)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\xff",
+        b"[" * 100_000,
+        b'["type"]',
+        b'{"type": "E"}',
+        b'{"type": 1, "message": "m"}',
+        b'{"type": "E", "message": "m", "traceback": 1}',
+        b'{"type": "E", "message": "%s"}' % (b"m" * _failure.MAX_PAYLOAD),
+    ],
+    ids=range(8),
+)
+def test_an_error_reply_that_claims_to_be_an_exception_is_still_an_error_reply(payload):
+    error = _failure.restore(payload, _failure.ENCODING)
+    assert type(error) is errors.QueryError
+    assert error.payload == payload
+
+
+def test_coroutine_functions_are_refused_where_nothing_would_await_them(sessions):
+    async def handle(item):
+        raise AssertionError
+
+    for declare in (typed.subscriber, typed.queryable):
+        for handler in (handle, Callback(handle), functools.partial(handle)):
+            with pytest.raises(errors.UsageError, match=r"zwire\.aio\.typed"):
+                declare(sessions[0], "typed/async", int, handler)
+
+
+@pytest.mark.parametrize("module", [typed, loops])
+def test_types_of_queries_stand_in_the_order_of_their_declaration(module):
+    for cls in (module.Query, module.Queryable, module.Serving, module.Querier):
+        assert get_args(cls[int, str]) == (int, str)
+        assert get_args(cls[int]) == (int, None.__class__)
 
 
 def test_questions_without_values(sessions):

@@ -108,7 +108,9 @@ def test_ids_of_timestamps():
 def test_ids_of_nodes():
     zid = ZenohId("a1a2a3a4")
     assert str(zid) == repr(zid) == "a1a2a3a4"
-    assert bytes(zid) == b"\xa4\xa3\xa2\xa1" + bytes(12)
+    assert bytes(zid) == b"\xa4\xa3\xa2\xa1"
+    assert bytes(ZenohId("a0b")) == b"\x0b\x0a"
+    assert bytes(ZenohId("1" + "0" * 31)) == bytes(15) + b"\x10"
     assert zid == ZenohId("a1a2a3a4")
     assert zid != "a1a2a3a4"
     assert len({zid, ZenohId("a1a2a3a4"), ZenohId("1")}) == 2

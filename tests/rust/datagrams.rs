@@ -211,7 +211,8 @@ fn many_connect_at_once() {
         let threads: Vec<_> = (0..40).map(|_| scope.spawn(|| client(&endpoint))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    assert_eq!(hub.links().len(), 40);
+    // A listener may know a link later than the client does.
+    knows(&hub, 40);
     drop(clients);
 }
 

@@ -4,14 +4,14 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 use zwire_engine::{Config, Handler, Queue, RecvError, Session};
 use zwire_proto::zenoh::{
     CongestionControl, KeyExpr, Priority, Qos,
     session::{Get, Publication, PublisherOptions, QueryReply, QueryReplyBody, Sample},
-    wire::{Consolidation, PushBody, Put, QueryTarget},
+    wire::{Consolidation, Del, PushBody, Put, QueryTarget},
 };
 
 const WAIT: Duration = Duration::from_secs(10);
@@ -238,6 +238,35 @@ fn the_configuration_overrides_the_qos_of_publications() {
     let qos = |name: &str| got.iter().find(|s| s.key.as_str() == name).unwrap().qos;
     assert_eq!(qos("q/fast/1"), Qos::new(Priority::RealTime, CongestionControl::Block, true));
     assert_eq!(qos("q/slow/1"), block());
+}
+
+#[test]
+fn a_section_of_plugins_is_changed_by_the_part_that_does_its_work() {
+    let (hub, address) = hub_with("adminspace: {enabled: true, permissions: {write: true}}");
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let memory = seen.clone();
+    hub.on_section(
+        "clock",
+        Arc::new(move |before, after| {
+            if after["speed"] == 13 {
+                return Err("13 is not a speed".to_owned());
+            }
+            memory.lock().unwrap().push(format!("{before} {after}"));
+            Ok(())
+        }),
+    );
+    let desk = client(address);
+    let to = |path: &str| format!("@/{}/router/config/plugins/{path}", hub.zid());
+    put(&desk, &to("clock"), b"{speed: 1}");
+    put(&desk, &to("clock/speed"), b"13");
+    put(&desk, &to("clock/speed"), b"2");
+    put(&desk, &to("unknown"), b"{}");
+    let delete = Publication::new(key(&to("clock")), PushBody::Del(Del::default()));
+    desk.put(Publication { qos: block(), ..delete }, &mut never()).unwrap();
+    let expected = [r#"null {"speed":1}"#, r#"{"speed":1} {"speed":2}"#, r#"{"speed":2} null"#];
+    eventually("the changes are applied", || *seen.lock().unwrap() == expected);
+    assert_eq!(hub.tree(), Config::from_json5(&hub.tree().to_json()).unwrap());
+    assert_eq!(hub.tree().get_json("plugins").unwrap(), "{}");
 }
 
 #[test]

@@ -12,14 +12,12 @@ use std::{
 use zwire_engine::{Config, Handler, Queue, Session, is_shared};
 use zwire_proto::{
     Now,
+    lending::{ChannelMessage, ChannelSecret, LendingOffer, LoanDescription},
     zenoh::{
         CongestionControl, KeyExpr, Payload, Priority, Qos, Reliability, WhatAmI, ZenohId,
-        link::{
-            HandshakeConfig, LinkParams, LinkTx, Opener, Step, StreamFramer, TxConfig,
-            lending::{ChannelMessage, ChannelSecret, LendingOffer},
-        },
+        link::{HandshakeConfig, LinkParams, LinkTx, Opener, Step, StreamFramer, TxConfig},
         session::{Get, Publication, QueryReply, QueryReplyBody, Sample},
-        wire::{LoanDescription, NetworkMessage, PayloadSlice, Push, PushBody, Put, QueryBody, WireExpr},
+        wire::{NetworkMessage, PayloadSlice, Push, PushBody, Put, QueryBody, WireExpr},
     },
 };
 use zwire_shm::{Channel, MAX_MESSAGE, Place, Pool, ReturnRing};

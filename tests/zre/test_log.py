@@ -2,12 +2,38 @@
 
 import time
 
+from nodes import eventually
 from zre.programs import rfc20
 
 
 def check_times(records):
     now = time.time()
     assert all(now - 120 < r["time"] < now + 5 for r in records)
+
+
+def hash_of(node):
+    return rfc20.log_hash(node.endpoint.removeprefix("tcp://"))
+
+
+def connected(collector, *nodes):
+    """Wait until the collector hears each node: a record before that is lost. Return the other records."""
+    records = []
+
+    def heard():
+        missing = {hash_of(node) for node in nodes} - {r["node"] for r in records if r["data"] == "PROBE"}
+        for node in nodes:
+            if hash_of(node) in missing:
+                node.join("PROBE")
+                node.leave("PROBE")
+        records.extend(collector.ask("drain", seconds=0.05))
+        return not missing
+
+    eventually(heard, "records of each node", within=20)
+    return without_probes(records)
+
+
+def without_probes(records):
+    return [r for r in records if r["data"] != "PROBE"]
 
 
 def test_the_six_events_of_ten_nodes(party):
@@ -21,7 +47,7 @@ def test_the_six_events_of_ten_nodes(party):
             if other is not node:
                 node.wait("ENTER", other)
         node.wait("ENTER", collector)
-    time.sleep(1.0)
+    records = connected(collector, *nodes)
     for node in nodes:
         node.join("LOGGED")
     for node in nodes:
@@ -35,9 +61,9 @@ def test_the_six_events_of_ten_nodes(party):
     leaver.stop()
     for node in nodes:
         node.wait("EXIT", leaver)
-    records = collector.ask("drain", seconds=2.0, within=60)
+    records += without_probes(collector.ask("drain", seconds=2.0, within=60))
     check_times(records)
-    hashes = {rfc20.log_hash(n.endpoint.removeprefix("tcp://")): n for n in [*nodes, leaver]}
+    hashes = {hash_of(n): n for n in [*nodes, leaver]}
     for event in ("JOIN", "LEAVE", "ENTER", "EXIT", "SEND", "RECV"):
         told = {r["node"] for r in records if r["event"] == event}
         # A node that has left does not see the others leave.
@@ -51,13 +77,13 @@ def test_a_scripted_node_reaches_our_collector(party):
     collector = party.zwire("collector", collect=True, generations=["20", "36"])
     node = party.scripted("20")
     node.wait("ENTER", collector)
-    time.sleep(0.5)
+    connected(collector, node)
     node.join("LOGGED")
-    (record,) = [r for r in collector.ask("drain", seconds=1.0) if r["event"] == "JOIN"]
+    (record,) = [r for r in without_probes(collector.ask("drain", seconds=1.0)) if r["event"] == "JOIN"]
     assert record["data"] == "LOGGED"
     assert record["level"] == "INFO"
     assert record["peer"] == 0
-    assert record["node"] == rfc20.log_hash(node.endpoint.removeprefix("tcp://"))
+    assert record["node"] == hash_of(node)
     check_times([record])
 
 
@@ -65,12 +91,12 @@ def test_zyre_of_2014_reaches_our_collector(party):
     collector = party.zwire("collector", collect=True, generations=["20", "zyre1", "36"])
     node = party.zyre("1.0.0")
     node.wait("ENTER", collector)
-    time.sleep(0.5)
+    connected(collector, node)
     node.join("LOGGED")
-    records = collector.ask("drain", seconds=1.0)
+    records = without_probes(collector.ask("drain", seconds=1.0))
     (record,) = [r for r in records if r["event"] == "JOIN"]
     assert record["data"] == "LOGGED"
-    assert record["node"] == rfc20.log_hash(node.endpoint.removeprefix("tcp://"))
+    assert record["node"] == hash_of(node)
     check_times(records)
 
 
@@ -79,13 +105,19 @@ def test_our_node_logs_to_a_foreign_collector(party):
     ours = party.zwire("ours", generations=["20", "36"])
     collector.wait("ENTER", ours)
     ours.wait("ENTER", collector)
-    time.sleep(0.5)
+
+    def heard():
+        ours.join("PROBE")
+        ours.leave("PROBE")
+        return collector.told("LOG", data="PROBE")
+
+    eventually(heard, "a record")
     ours.join("LOGGED")
-    told = collector.wait("LOG", event="JOIN")
-    assert (told["level"], told["data"], told["peer"]) == ("INFO", "LOGGED", 0)
-    assert told["node"] == rfc20.log_hash(ours.endpoint.removeprefix("tcp://"))
+    told = collector.wait("LOG", event="JOIN", data="LOGGED")
+    assert (told["level"], told["peer"]) == ("INFO", 0)
+    assert told["node"] == hash_of(ours)
     ours.leave("LOGGED")
-    collector.wait("LOG", event="LEAVE")
+    collector.wait("LOG", event="LEAVE", data="LOGGED")
     other = party.pyre("other")
     collector.wait("LOG", event="ENTER", data=other.endpoint)
     other.stop()

@@ -1,0 +1,78 @@
+"""Building of wheels: what is built where, and the program that tries an installed one."""
+
+import importlib.util
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / ".ci" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    del sys.modules[name]
+    return module
+
+
+@pytest.fixture(scope="module")
+def wheels():
+    return script("wheels")
+
+
+def target(wheels, name):
+    (found,) = [target for target in wheels.TARGETS if target.wheel == name]
+    return found
+
+
+def test_a_wheel_is_built_where_its_system_and_library_are(wheels):
+    arm = target(wheels, "musllinux_aarch64")
+    assert arm.obstacle({"aarch64-unknown-linux-musl"}, "Linux") is None
+    assert arm.obstacle({"x86_64-unknown-linux-gnu"}, "Linux").endswith("add aarch64-unknown-linux-musl")
+    assert target(wheels, "macosx_universal2").obstacle(set(), "Linux") == "needs macOS"
+    assert target(wheels, "win_arm64").obstacle({"aarch64-pc-windows-msvc"}, "Windows") is None
+
+
+def test_a_wheel_is_used_where_its_processor_and_libc_are(wheels):
+    assert target(wheels, "manylinux_x86_64").foreign("x86_64", "glibc") is None
+    assert target(wheels, "musllinux_x86_64").foreign("x86_64", "glibc") == "needs a Python with musl"
+    assert target(wheels, "manylinux_armv7l").foreign("x86_64", "glibc") == "needs a processor armv7l"
+    assert target(wheels, "macosx_universal2").foreign("arm64", "") is None
+
+
+def test_the_table_names_what_was_not_built(wheels, tmp_path, capsys):
+    assert wheels.main([str(tmp_path), str(tmp_path / "dist"), "--only", "win_*"]) == 1
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].split() == ["target", "size", "used", "built"]
+    assert [line.split(maxsplit=3)[3] for line in shown[1:3]] == ["no: needs Windows"] * 2
+    with pytest.raises(SystemExit):
+        wheels.main([str(tmp_path), str(tmp_path / "dist"), "--only", "os2"])
+    assert "no wheel matches 'os2': manylinux_x86_64" in capsys.readouterr().err
+
+
+def test_the_program_that_tries_a_wheel_works_with_this_module(tmp_path, capsys):
+    script("smoke").messages(tmp_path / "capture.pcap")
+    assert "published, queried, and decoded" in capsys.readouterr().out
+
+
+def test_the_page_says_with_which_python_it_was_tested():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = [name.rpartition(" ")[2] for name in project["classifiers"] if re.search(r":: 3\.\d+$", name)]
+    page = (ROOT / "docs" / "guide" / "platforms.md").read_text()
+    rows = re.findall(r"^\| (3\.[\d., ]+) \|", page, re.MULTILINE)
+    assert [version for row in rows for version in row.split(", ")] == listed
+
+
+def test_the_page_has_each_wheel(wheels):
+    page = (ROOT / "docs" / "guide" / "platforms.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (`[^|]+`) \|", page, re.MULTILINE)
+    # Tags have the version of the libc, which `make wheels` leaves to maturin.
+    tags = [(re.sub(r"2014|_1_2", "", tag), triples) for tag, triples in rows]
+    assert tags == [
+        (target.wheel, ", ".join(f"`{triple}`" for triple in target.triples)) for target in wheels.TARGETS
+    ]
