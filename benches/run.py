@@ -22,6 +22,7 @@ from pathlib import Path
 from python.against import compare
 from python.children import machine
 from python.plan import KIB, MIB, Plan
+from python.record import PageError, read, section, write
 from python.rows import Row, table
 
 AREAS = [
@@ -36,9 +37,18 @@ AREAS = [
     "hub",
     "chain",
     "zre",
+    "bridge",
     "decode",
+    "ros2",
+    "ros2_images",
     "spool",
     "spool_range",
+    "http_server",
+    "spool_tier",
+    "storage",
+    "mqtt",
+    "sink",
+    "spool_plan",
     "spark",
 ]
 # Areas that take minutes: only with --long, or if --only selects them.
@@ -68,6 +78,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, help="trials per side (default 5)")
     parser.add_argument("--json", metavar="FILE", type=Path, help="also write everything measured to FILE")
     parser.add_argument(
+        "--record",
+        metavar="PAGE",
+        type=Path,
+        help="write the rows into the table of a page of the documentation",
+    )
+    parser.add_argument(
         "--against",
         metavar="DIR",
         type=Path,
@@ -76,7 +92,7 @@ def main() -> int:
     parser.add_argument("--passes", type=int, default=8, help="turns of each checkout (default 8)")
     args = parser.parse_args()
     if args.against:
-        if args.smoke or args.long or args.link or args.json:
+        if args.smoke or args.long or args.link or args.json or args.record:
             parser.error("--against takes --only, --passes, --rounds and --seconds, and no other option")
         areas = [area for area in AREAS if not args.only or re.search(args.only, area)]
         given = {"--seconds": args.seconds, "--rounds": args.rounds or 1}
@@ -84,6 +100,14 @@ def main() -> int:
         text, passed = compare(args.against.resolve(), areas, args.passes, options)
         print(f"\n{text}\n\nload {os.getloadavg()[0]:.1f} after")
         return 0 if passed else 1
+
+    if args.record:
+        if args.smoke:
+            parser.error("--smoke measures nothing that --record could keep")
+        try:
+            read(args.record.read_text(encoding="utf-8"))
+        except (OSError, PageError) as error:
+            parser.error(f"--record {args.record}: {error}")
 
     plan = Plan(smoke=args.smoke, only=re.compile(args.only) if args.only else None)
     if plan.smoke:
@@ -113,6 +137,12 @@ def main() -> int:
         about |= {"seconds": plan.seconds, "rounds": plan.rounds, "load": load, "smoke": plan.smoke}
         out = {"about": about, "rows": [row.as_json(judged=not plan.smoke) for row in rows]}
         args.json.write_text(json.dumps(out, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if args.record:
+        new = section(rows, about, time.strftime("%Y-%m-%d", time.gmtime()), plan.rounds, plan.seconds)
+        if new.rows:
+            page = args.record.read_text(encoding="utf-8")
+            args.record.write_text(write(page, new), encoding="utf-8")
+            print(f"{len(new.rows)} rows recorded in {args.record}")
     if not rows:
         print(f"nothing matches {args.only!r}", file=sys.stderr)
     return 1 if not rows or any(row.failed for row in rows) else 0

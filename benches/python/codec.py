@@ -5,14 +5,12 @@ Criterion measures one side after the other, so the whole set is run once per ro
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
-import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from python.cargo import CargoError, build, output
 from python.plan import KIB, NAMES, progress
 from python.rows import Row, Trial
 
@@ -24,37 +22,13 @@ if TYPE_CHECKING:
 AREA = "codec"
 PEER = "zenoh-codec"
 VERBS, SIZES, KEYS = ("decode", "encode"), (8, KIB, 64 * KIB), ("full key", "declared key")
-ROOT = Path(__file__).resolve().parents[2]
-BENCH = ("--bench", "codec")
 PACKAGE = ("-p", "zwire-proto")
 ROUNDS = 3
-# A first build of the peer's codec and of criterion, optimized, on two cores.
-BUILD_SECONDS, RUN_SECONDS = 1200.0, 180.0
+RUN_SECONDS = 180.0
 # Ratios of two and more need no bootstrap of 100,000 resamples, which takes longer than the measurement.
 SHORT = ("--warm-up-time", "0.2", "--measurement-time", "0.5", "--nresamples", "1000", "--noplot")
 # | decode 8 B, full key | 37.1 ns | 90.2 ns | 2.43 |
 LINE = re.compile(r"^\| (?P<name>[^|]+) \| (?P<ours>[\d.]+) ns \| (?P<theirs>[\d.]+) ns \|", re.MULTILINE)
-
-
-class CodecError(Exception):
-    """The Rust benchmark did not build or run."""
-
-
-def _run(command: list[str], seconds: float) -> str:
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False)
-    if done.returncode:
-        raise CodecError(f"{' '.join(command[:3])} failed:\n{done.stderr[-2000:]}")
-    return done.stdout
-
-
-def _built(cargo: str, *verb: str) -> str:
-    """Build, and return the path of the program."""
-    said = _run([cargo, *verb, "--locked", *BENCH, "--no-run", "--message-format=json"], BUILD_SECONDS)
-    messages = (json.loads(line) for line in said.splitlines() if line.startswith("{"))
-    programs = [m["executable"] for m in messages if m.get("executable") and m["target"]["name"] == "codec"]
-    if not programs:
-        raise CodecError("cargo built no codec benchmark")
-    return programs[-1]
 
 
 def measure(plan: Plan) -> Iterator[Row]:
@@ -70,17 +44,17 @@ def measure(plan: Plan) -> Iterator[Row]:
     if plan.smoke:
         # `make bench-smoke` selects the packages and features of the tests, which have built most of it.
         selection = os.environ.get("CARGO_SELECTION", "").split() or PACKAGE
-        _run([_built(cargo, "test", *selection), "--test"], RUN_SECONDS)
+        output([build(cargo, AREA, "test", *selection), "--test"], RUN_SECONDS)
         yield Row(AREA, "decode and encode", "msg/s", PEER, note="ran, unoptimized")
         return
-    program = _built(cargo, "bench", *PACKAGE)
+    program = build(cargo, AREA, "bench", *PACKAGE)
     rows: dict[str, Row] = {}
     for index in range(min(ROUNDS, plan.rounds)):
         progress(f"{AREA} round {index + 1}")
-        said = _run([program, "--bench", *SHORT], RUN_SECONDS)
+        said = output([program, "--bench", *SHORT], RUN_SECONDS)
         found = list(LINE.finditer(said))
         if not found:
-            raise CodecError(f"no table in what the benchmark printed:\n{said[-2000:]}")
+            raise CargoError(f"no table in what the benchmark printed:\n{said[-2000:]}")
         for line in found:
             # Copying 64 KiB measures the memory, which is what both sides avoid.
             target = None if "copied" in line["name"] else 2.0

@@ -101,7 +101,8 @@ def _target(row: Row) -> str:
     return ", ".join(filter(None, (number, ratio)))
 
 
-def _cells(row: Row, judged: bool) -> list[str]:
+def cells(row: Row, judged: bool) -> list[str]:
+    """Return the cells of a row, in the order of `HEAD`."""
     ratios = row.ratios()
     ratio = f"{row.ratio:.2f}x" if row.ratio is not None else ""
     spread = f"{min(ratios):.2f}-{max(ratios):.2f}" if len(ratios) > 1 else ""
@@ -117,7 +118,7 @@ RIGHT = {2, 3, 5, 6, 7, 8}
 
 def table(rows: list[Row], judged: bool) -> str:
     """The table as Markdown that also reads well on a terminal."""
-    lines = [HEAD, *(_cells(row, judged) for row in rows)]
+    lines = [HEAD, *(cells(row, judged) for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(HEAD))]
 
     def text(line: list[str]) -> str:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 AREA = "zre"
 PEER = "pyre"
 FANS = [2, 10, 50]
+# Hearers of large messages, all in one process.
+LARGE_FANS = (1, 4)
+SMALL, LARGE = 64, 1 << 20
 # Idle nodes in one process.
 IDLE = [1, 100, 1000]
 # The first node pays for the runtime and the imports; a further one does not.
@@ -74,6 +77,9 @@ def measure(plan: Plan) -> Iterator[Row]:
         for fan in fans
         for way, suffix in (("single", ""), ("batch", ", batch"))
     }
+    large = {
+        fan: Row(AREA, f"shout 1 MiB to {fan} on this host", "msg/s", PEER, target=2) for fan in LARGE_FANS
+    }
     enter = Row(AREA, "start to ENTER at a peer", "µs", PEER, less_is_better=True, floor=1.0)
     idle = {
         count: Row(
@@ -86,20 +92,26 @@ def measure(plan: Plan) -> Iterator[Row]:
         )
         for count in IDLE[: 2 if plan.smoke else None]
     }
-    if not plan.wants(*shouts.values(), enter, *idle.values()):
+    rows = [*shouts.values(), *large.values(), enter, *idle.values()]
+    if not plan.wants(*rows):
         return
     network = Network()
     if network.way is None:
-        for row in plan.chosen([*shouts.values(), enter, *idle.values()]):
+        for row in plan.chosen(rows):
             row.skipped = "needs a network namespace: unshare and ip, and a kernel that allows it"
             yield row
         return
     for fan in fans:
-        rows = {way: shouts[fan, way] for way in ("single", "batch")}
-        if plan.wants(*rows.values()):
+        ways = {way: shouts[fan, way] for way in ("single", "batch")}
+        if plan.wants(*ways.values()):
             progress(f"{AREA} shout to {fan}")
-            _shouts(plan, network, fan, rows)
-            yield from plan.chosen(list(rows.values()))
+            _shouts(plan, network, fan, SMALL, ways)
+            yield from plan.chosen(list(ways.values()))
+    for fan, row in large.items():
+        if plan.wants(row):
+            progress(f"{AREA} shout 1 MiB to {fan}")
+            _shouts(plan, network, fan, LARGE, {"single": row})
+            yield row
     if plan.wants(enter):
         progress(f"{AREA} ENTER")
         sides = [lambda: network.run("enter", "zwire"), lambda: network.run("enter", "pyre")]
@@ -116,13 +128,13 @@ def measure(plan: Plan) -> Iterator[Row]:
             yield row
 
 
-def _shouts(plan: Plan, network: Network, fan: int, rows: dict[str, Row]) -> None:
+def _shouts(plan: Plan, network: Network, fan: int, size: int, rows: dict[str, Row]) -> None:
     def side(who: str) -> Trial:
-        found = network.run("shout", who, fan, plan.seconds)
+        found = network.run("shout", who, fan, plan.seconds, size)
         return Trial(found["rate"], found["cpu"])
 
-    sides = [lambda: side("pyre"), lambda: side("single"), lambda: side("batch")]
-    for theirs, single, batch in interleaved(plan.rounds, sides):
-        for way, ours in (("single", single), ("batch", batch)):
-            rows[way].ours.append(ours)
-            rows[way].theirs.append(theirs)
+    sides = [lambda who=who: side(who) for who in ("pyre", *rows)]
+    for theirs, *ours in interleaved(plan.rounds, sides):
+        for row, trial in zip(rows.values(), ours, strict=True):
+            row.ours.append(trial)
+            row.theirs.append(theirs)

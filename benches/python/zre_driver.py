@@ -18,13 +18,16 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 GROUP = "BENCH"
-SIZE = 64
+# Messages between two looks at the clock, and their bytes at most.
 STRIDE = 64
+STRIDE_BYTES = 16 << 20
 # Time limit until all nodes know each other, and until the last message has come.
 PATIENCE = 30.0
 # Queue limit of both sides; a shouter that is faster than its hearers must not lose any message.
 HIGH_WATER_MARK = 1_000_000
 CHUNK = 4096
+# Time in which pyre writes what it has queued.
+DRAIN = 1.0
 
 
 def hear(fan: int, pipe: Connection) -> None:
@@ -59,25 +62,31 @@ def hear(fan: int, pipe: Connection) -> None:
         node.stop(0)
 
 
-def shout_zwire(way: str, fan: int, seconds: float, ready: Any) -> tuple[float, int]:
+def stride(size: int) -> int:
+    return max(1, min(STRIDE, STRIDE_BYTES // size))
+
+
+def shout_zwire(way: str, fan: int, seconds: float, size: int, ready: Any) -> tuple[float, int]:
     with zre.Node("shouter", high_water_mark=HIGH_WATER_MARK) as node:
         node.wait_for_peers(fan, PATIENCE, group=GROUP)
         ready()
-        data, sent, first = bytes(SIZE), 0, time.perf_counter()
+        data, sent, first = bytes(size), 0, time.perf_counter()
+        # The queue of a peer has a bound in bytes as well.
+        patience = PATIENCE if size > STRIDE_BYTES // STRIDE else 0.0
         batch, end = [data] * CHUNK, first + seconds
         while time.perf_counter() < end:
             if way == "batch":
                 sent += node.shout_many(GROUP, batch).queued
             else:
-                for _ in range(STRIDE):
-                    sent += node.shout(GROUP, data).queued
+                for _ in range(stride(size)):
+                    sent += node.shout(GROUP, data, patience=patience).queued
         if node.stats()["queue_full"]:
             raise RuntimeError("messages were lost")
         node.stop(PATIENCE)
     return first, sent
 
 
-def shout_pyre(fan: int, seconds: float, ready: Any) -> tuple[float, int]:
+def shout_pyre(fan: int, seconds: float, size: int, ready: Any) -> tuple[float, int]:
     import pyre
 
     node = pyre.Pyre("shouter")
@@ -88,19 +97,21 @@ def shout_pyre(fan: int, seconds: float, ready: Any) -> tuple[float, int]:
             raise TimeoutError("pyre does not see all nodes")
         time.sleep(0.05)
     ready()
-    data, sent, first = bytes(SIZE), 0, time.perf_counter()
+    data, sent, first = bytes(size), 0, time.perf_counter()
     end = first + seconds
     while time.perf_counter() < end:
-        for _ in range(STRIDE):
+        for _ in range(stride(size)):
             node.shout(GROUP, data)
-        sent += STRIDE * fan
+        sent += stride(size) * fan
         # It answers when it has sent everything before: otherwise thousands of commands wait in its pipe.
         node.peers()
+    # It drops what its sockets have not written when it stops.
+    time.sleep(DRAIN)
     node.stop()
     return first, sent
 
 
-def shout(who: str, fan: int, seconds: float) -> dict[str, float]:
+def shout(who: str, fan: int, seconds: float, size: int) -> dict[str, float]:
     """Messages per second from the first shout until the last is received, by nodes in another process."""
     context = mp.get_context("spawn")
     pipe, theirs = context.Pipe()
@@ -122,9 +133,9 @@ def shout(who: str, fan: int, seconds: float) -> dict[str, float]:
 
     began = time.process_time()
     if who == "pyre":
-        first, sent = shout_pyre(fan, float(seconds), ready)
+        first, sent = shout_pyre(fan, seconds, size, ready)
     else:
-        first, sent = shout_zwire(who, fan, float(seconds), ready)
+        first, sent = shout_zwire(who, fan, seconds, size, ready)
     pipe.send(sent)
     found = wait()
     process.join(PATIENCE)
@@ -182,7 +193,7 @@ def idle(count: int) -> dict[str, float]:
 if __name__ == "__main__":
     command, *arguments = sys.argv[1:]
     if command == "shout":
-        result: object = shout(arguments[0], int(arguments[1]), float(arguments[2]))
+        result: object = shout(arguments[0], int(arguments[1]), float(arguments[2]), int(arguments[3]))
     elif command == "enter":
         result = enter(arguments[0])
     else:
