@@ -18,8 +18,10 @@ release = re.search(r'(?m)^version = "([^"]+)"$', _manifest)[1]
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
-extensions = ["myst_parser", "zwire_api"]
-exclude_patterns = ["_build"]
+from zwire_api import linkcode_resolve  # noqa: E402, F401 - sphinx.ext.linkcode calls it
+
+extensions = ["myst_parser", "sphinx.ext.linkcode", "sphinx_copybutton", "zwire_api", "zwire_notebook"]
+exclude_patterns = ["_build", "_extra", "_templates"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 # `[text](page.md#heading)` links to a heading by its slug.
 myst_heading_anchors = 3
@@ -31,6 +33,16 @@ add_module_names = False
 
 html_theme = "furo"
 html_title = f"zwire {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+templates_path = ["_templates"]
+# 404.html, which a server shows for an unknown address.
+html_extra_path = ["_extra"]
+html_search_scorer = str(Path(__file__).with_name("_static") / "scorer.js")
+# The prompt of a console is not copied, nor is output.
+copybutton_prompt_text = "$ "
+copybutton_line_continuation_character = "\\"
 
 _KEY_TABLE = "<!-- key-table -->"
 

@@ -5,21 +5,32 @@ stub or the source instead: names are those of ``__all__``, followed to their de
 types are those of the definition, the overloads of a call as one. A docstring is that of the source or of
 the object, whichever is longer.
 
-A name that another public module defines becomes a reference to that module.
+A name that another public module defines becomes a reference to that module. Each class has a page of its
+own. A class without a program in its docstring shows the shortest block of the documentation that names it,
+or calls what returns it. Exceptions stay on the page of their module.
+
+Each name links to its source, on pages of this site.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import inspect
 import re
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
 from sphinx.ext.napoleon import Config, GoogleDocstring
 from sphinx.util.docutils import SphinxDirective
 from zwire_text import (
+    PROGRAMS,
+    SOURCES,
     Function,
     Source,
     bases,
@@ -69,6 +80,9 @@ _INTRODUCTION = """\
 All public names, with types from the stubs. Times are seconds unless a name ends in ``_ms`` or the text says
 otherwise; sizes are bytes.
 
+Each class has an example, which a test runs. ``session`` in it is an open session, one of
+:py:mod:`zwire.aio` where the example awaits, and names such as ``zenoh`` and ``ext`` are modules of zwire.
+
 .. toctree::
    :maxdepth: 1
 """
@@ -80,9 +94,26 @@ _CODE = re.compile(r"``.+?``|:[\w:]+:`[^`]+`|`([^`\n]+)`(?!_)", re.DOTALL)
 _MANY = 20
 
 
+# Example of a docstring: indented lines below ``::``.
+_EXAMPLE = re.compile(r"^::\n\n((?:(?: {4}.*)?\n)+)", re.MULTILINE)
+_SECTIONS = re.compile(r"^(?=(?:Args|Raises|Returns):\n)", re.MULTILINE)
+
+
 def text_of(stub: str | None, obj: object) -> str | None:
-    """Docstring of an object, from the source or at run time: the longer one."""
-    return max(stub or "", inspect.getdoc(obj) or "", key=len)
+    """Docstring of an object, from the source or at run time: the longer one, with the example of either."""
+    texts = sorted((inspect.cleandoc(stub or ""), inspect.getdoc(obj) or ""), key=len)
+    shorter, text = (f"{each}\n" if each else "" for each in texts)
+    found = _EXAMPLE.search(shorter)
+    if found and not _EXAMPLE.search(text):
+        head, *sections = _SECTIONS.split(text, maxsplit=1)
+        text = f"{head.rstrip()}\n\n{found[0].rstrip()}\n\n{''.join(sections)}"
+    return text.rstrip()
+
+
+def program_of(text: str | None) -> str | None:
+    """Return the example of a docstring."""
+    found = _EXAMPLE.search(f"{text or ''}\n")
+    return textwrap.dedent(found[1]).rstrip() + "\n" if found else None
 
 
 def render(text: str | None) -> Iterator[str]:
@@ -122,6 +153,7 @@ class Writer:
         self.runtime = importlib.import_module(module)
         self.lines: list[str] = []
         self.undocumented: list[str] = []
+        self.shared: set[tuple[str, str]] = set()
 
     def say(self, depth: int, name: str, text: str | None) -> None:
         """Add a docstring, or record its absence."""
@@ -163,9 +195,57 @@ class Writer:
             home = source(where)
             assert home is not None
             self.cls(name, home, name, getattr(importlib.import_module(where), name))
+        classes = [name for name, home, original in found if self._apart(name, home, original)]
         for name, home, original in found:
-            self.entry(name, home, original)
+            if name not in classes:
+                self.entry(name, home, original)
+        if classes:
+            self.add(0, ".. rubric:: Classes", "", ".. list-table::", "")
+            for name in classes:
+                said = next(line for line in render(self._text(name)) if line or not self._text(name))
+                self.add(1, f"* - :py:class:`{name}`", f"  - {said}")
+            self.add(0, "")
         return self.lines
+
+    def classes(self) -> list[str]:
+        """Names of the classes with pages of their own."""
+        assert self.source is not None
+        found = []
+        for name in self.source.names:
+            place = resolve(self.module, name)
+            if place and documented()[place[0].name, place[1]] == f"{self.module}.{name}":
+                found += [name] if self._apart(name, *place) else []
+        return found
+
+    def class_page(self, name: str) -> list[str]:
+        """Lines of the page of one class."""
+        self.page()  # finds the bases that the page of the module describes
+        self.lines = []
+        place = resolve(self.module, name)
+        assert place is not None
+        self.add(0, f".. py:currentmodule:: {self.module}", "")
+        self.add(0, f"A class of :py:mod:`{self.module}`.", "")
+        self.entry(name, *place)
+        if program_of(self._text(name)) is None and (found := example(self.module, name)):
+            page, code = found
+            self.add(0, ".. rubric:: Example", "", f"A part of :doc:`/{page}`, which runs as it stands:", "")
+            self.add(0, ".. code-block:: python", "")
+            self.add(1, *code.rstrip().split("\n"))
+            self.add(0, "")
+        return self.lines
+
+    def _apart(self, name: str, home: Source, original: str) -> bool:
+        """Whether a name is a class with a page of its own."""
+        obj = getattr(self.runtime, name)
+        error = isinstance(obj, type) and issubclass(obj, Exception)
+        return isinstance(home.defined[original][0], ast.ClassDef) and not error
+
+    def _text(self, name: str) -> str | None:
+        place = resolve(self.module, name)
+        assert place is not None
+        node = place[0].defined[place[1]][0]
+        assert isinstance(node, ast.ClassDef)
+        return text_of(ast.get_docstring(node), getattr(self.runtime, name))
 
     def entry(self, name: str, home: Source, original: str) -> None:
         definitions = home.defined[original]
@@ -339,13 +419,106 @@ class Writer:
                     self.add(2, *render(str(each.value.value)))
 
 
+@functools.cache
+def programs() -> list[tuple[str, str, str]]:
+    """Python blocks of the documentation: the page, all code of the page, and the block."""
+    found = []
+    for folder in ("howto", "guide", "concepts", "from"):
+        for path in sorted((Path(__file__).parents[1] / folder).glob("*.md")):
+            text = path.read_text(encoding="utf-8")
+            blocks = re.findall(r"(?<!-->\n)^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+            found += [(f"{folder}/{path.stem}", "\n".join(blocks), block) for block in blocks]
+    return found
+
+
+@functools.cache
+def makers() -> dict[str, set[str]]:
+    """Functions and methods by the public class that they return."""
+    found: dict[str, set[str]] = {}
+    for module in public():
+        here = source(module)
+        for name in here.names if here else []:
+            place = resolve(module, name)
+            if place is None:
+                continue
+            for node in place[0].defined[place[1]]:
+                for each in ast.walk(node):
+                    if isinstance(each, Function) and each.returns and not each.name.startswith("_"):
+                        for path in re.findall(r"~(zwire[\w.]+)", union(type_of(place[0], each.returns))):
+                            found.setdefault(path, set()).add(each.name)
+    return found
+
+
+@functools.cache
+def example(module: str, name: str) -> tuple[str, str] | None:
+    """Page and code of the shortest program that uses a class; ``None`` if there is none."""
+    package, _, last = module.rpartition(".")
+    best: tuple[tuple[int, int], str, str] | None = None
+    calls = "|".join(sorted(makers().get(f"{module}.{name}", ())))
+    for page, code, block in programs():
+        # The page imports the module, and the blocking form is not that of an event loop.
+        # A page may have blocks of both forms.
+        waits = "aio" in code and re.search(r"\bawait\b|\basync\b|\baio\b", block) is not None
+        in_loop = "aio" in package + last
+        if not re.search(rf"\b{last}\b", code) or (waits and not in_loop) or (in_loop and "aio" not in code):
+            continue
+        if re.search(rf"\b{name}\b", block):
+            rank = 0
+        elif calls and re.search(rf"\.(?:{calls})\(", block):
+            rank = 1
+        else:
+            continue
+        rank += 2 * (waits != in_loop)
+        if best is None or (rank, len(block)) < best[0]:
+            best = ((rank, len(block)), page, block)
+    return best[1:] if best else None
+
+
+@functools.cache
+def place_of(module: str, path: str) -> tuple[Source, int] | None:
+    """Source and line of a public name, or of a member of a class."""
+    name, _, member = path.partition(".")
+    if (found := resolve(module, name)) is None:
+        return None
+    node: ast.stmt | None = found[0].defined[found[1]][0]
+    if member:
+        members = Writer(module)._members(*found)  # noqa: SLF001 - a function of this file
+        if member not in members:
+            return None
+        return members[member][0], members[member][1][0].lineno
+    return found[0], node.lineno if node else 1
+
+
+def linkcode_resolve(domain: str, info: dict[str, str]) -> str | None:
+    """Address of the source of a name, from a page of the reference."""
+    if domain != "py" or not info["module"] or source(info["module"]) is None:
+        return None
+    found = place_of(info["module"], info["fullname"])
+    return f"../_modules/{found[0].name}.html#L-{found[1]}" if found else None
+
+
+def source_pages(_app: Sphinx) -> Iterator[tuple[str, dict[str, str], str]]:
+    """Yield a page for each source that the reference may link to."""
+    files = sorted([*SOURCES.glob("zwire/**/*.py"), *SOURCES.glob("zwire/*.pyi")])
+    for file in files:
+        parts = file.relative_to(SOURCES).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        if not name.startswith(PROGRAMS) and (here := source(name)):
+            text = here.path.read_text(encoding="utf-8")
+            body = highlight(text, PythonLexer(), HtmlFormatter(linespans="L", cssclass="highlight"))
+            title, path = f"Source of {name}", file.relative_to(SOURCES.parent).as_posix()
+            body = f"<h1>{title}</h1>\n<p><code>{path}</code></p>\n{body}"
+            yield f"_modules/{name}", {"title": title, "body": body}, "page.html"
+
+
 class ApiDirective(SphinxDirective):
-    """Directive ``.. zwire-api:: zwire.zenoh``."""
+    """Directive ``.. zwire-api:: zwire.zenoh``, or of a class: ``.. zwire-api:: zwire.zenoh Session``."""
 
     required_arguments = 1
+    optional_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        module = self.arguments[0]
+        module, *names = self.arguments
         if module not in public():
             raise self.error(f"{module} is no public module")
         for each in {place for place, _ in documented()} | {module}:
@@ -353,7 +526,8 @@ class ApiDirective(SphinxDirective):
                 self.env.note_dependency(str(here.path))
         for name in ("zwire_api.py", "zwire_text.py"):
             self.env.note_dependency(str(Path(__file__).with_name(name)))
-        lines = Writer(module).page()
+        writer = Writer(module)
+        lines = writer.class_page(names[0]) if names else writer.page()
         return self.parse_text_to_nodes("\n".join(lines))
 
 
@@ -368,6 +542,10 @@ def write_pages(app: Sphinx) -> None:
             page = f"{module}.rst"
             pages[page] = [_heading(module), f".. zwire-api:: {module}\n"]
             pages["index.rst"].append(f"   {module}")
+            for name in Writer(module).classes():
+                # No entry of the side bar, which each page repeats.
+                title = _heading(name)
+                pages[f"{module}.{name}.rst"] = [":orphan:\n", title, f".. zwire-api:: {module} {name}\n"]
     for path in folder.glob("*.rst"):
         if path.name not in pages:
             path.unlink()
@@ -386,4 +564,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directive, and write the pages that use it."""
     app.add_directive("zwire-api", ApiDirective)
     app.connect("builder-inited", write_pages)
+    app.connect("html-collect-pages", source_pages)
     return {"parallel_read_safe": True}

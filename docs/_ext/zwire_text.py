@@ -24,14 +24,16 @@ _ORDER = (
     "zwire.zmtp",
     "zwire.capture",
     "zwire.spool",
+    "zwire.storage",
     "zwire.recording",
+    "zwire.ros2",
     "zwire.columns",
     "zwire.spark",
     "zwire.spark.schema",
 )
 
 # Programs, not modules to import.
-_PROGRAMS = ("zwire.cli", "zwire.demo", "zwire.__main__")
+PROGRAMS = ("zwire.cli", "zwire.demo", "zwire.__main__")
 
 # Private names, with the public names that replace them.
 _SHOWN = {"_Tree": "~zwire.config.SessionConfig"}
@@ -107,7 +109,7 @@ def public() -> list[str]:
         parts = path.relative_to(SOURCES).with_suffix("").parts
         module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         hidden = any(part.startswith("_") for part in module.split("."))
-        if not hidden and not module.startswith(_PROGRAMS) and (here := source(module)) and here.names:
+        if not hidden and not module.startswith(PROGRAMS) and (here := source(module)) and here.names:
             found.append(module)
     known = {module: place for place, module in enumerate(_ORDER)}
     return sorted(found, key=lambda module: (known.get(module, len(known)), module))
@@ -305,7 +307,8 @@ def bases(home: Source, name: str) -> list[tuple[Source, str]]:
                 given = [single]
             case _:
                 continue
-        if place := resolve(home.name, named):
+        place = resolve(home.name, named)
+        if place and isinstance(place[0].defined[place[1]][0], ast.ClassDef):
             types = _Types(home, home.given)
             shown = [types.visit(ast.parse(ast.unparse(each), mode="eval").body) for each in given]
             where = replace(place[0], given=dict(zip(_variables(*place), shown, strict=False)))
