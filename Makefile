@@ -15,6 +15,8 @@ VENV := $(CURDIR)/.venv
 BIN := $(VENV)/bin
 TOOLS := $(CURDIR)/.tools
 ZRE_PEERS := $(TOOLS)/zre
+BROWSER := $(TOOLS)/chromium
+BROKER := $(TOOLS)/mosquitto
 # Bytecode is written when a module is first imported; most are never imported.
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 # Refuses files without a hash in constraints.txt, also those of build backends.
@@ -52,6 +54,10 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 export ZWIRE_OLD_PEERS := $(CURDIR)/.venv-peer-
 # The folder of czmq and zyre; ZYRE_GIT and CZMQ_GIT set other repositories to build them from.
 export ZWIRE_ZRE_PEERS := $(ZRE_PEERS)
+# The folder of the browser for tests of web pages.
+export ZWIRE_BROWSER := $(BROWSER)
+# The folder of the broker for tests of the bridge to MQTT.
+export ZWIRE_BROKER := $(BROKER)
 export PYSPARK_PYTHON := $(BIN)/python
 export PYSPARK_DRIVER_PYTHON := $(BIN)/python
 export SPARK_LOCAL_IP := 127.0.0.1
@@ -124,15 +130,18 @@ ext: $(VENV)/.installed
 	VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --locked --features as-in-tests --quiet >/dev/null
 endif
 
+.PHONY: ext-debug
+ext-debug: ext ## The compiled module with debug assertions into .venv, in seconds after a change
+
 # What users and measurements get. The next `make ext` puts the one for tests in its place.
 .PHONY: ext-release
 ext-release: $(VENV)/.installed
 	@.ci/check-tools "$(PYTHON)" rust
-	@echo "== building the compiled module into .venv, optimized"
-	VIRTUAL_ENV=$(VENV) $(BIN)/maturin develop --release --locked --quiet >/dev/null
+	@echo "== building the compiled module into .venv, optimized (minutes the first time, seconds if nothing has changed)"
+	VIRTUAL_ENV=$(VENV) "$(PYTHON)" .ci/progress.py $(BIN)/maturin develop --release --locked
 
 .PHONY: setup
-setup: check-tools $(VENV)/.installed $(OLD_PEERS_INSTALLED) $(ZRE_PEERS)/versions $(ZWIRE_SPARK_ARCHIVE)
+setup: check-tools $(VENV)/.installed $(OLD_PEERS_INSTALLED) $(ZRE_PEERS)/versions $(BROWSER)/log $(BROKER)/log $(ZWIRE_SPARK_ARCHIVE)
 
 .PHONY: dev
 dev: check-tools ext-release ## Set up .venv with all packages, zwire installed in place
@@ -141,7 +150,8 @@ dev: check-tools ext-release ## Set up .venv with all packages, zwire installed 
 # ---- Demo -------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: check-tools ext-release ## Simulated fleet -> hub -> Spark job and back, in two minutes
+demo: check-tools ext-release ## Simulated fleet -> hub -> Spark job and back, about a minute after the build
+	@echo "== running the demo, about a minute: each line has the seconds since its start"
 	$(BIN)/zwire demo --out demo-out
 
 # ---- Testing ----------------------------------------------------------------------------------------
@@ -189,9 +199,9 @@ test-rust-quick:
 	$(CARGO_TEST) --lib -- --skip sim:: --skip strict:: --skip mutated --skip hostile --skip flood
 
 .PHONY: test-rust-long
-test-rust-long: ## Simulations of 300 and 1,000 nodes, compared with the tables of the documentation; large captures
+test-rust-long: ## Simulations of 300 and 1,000 nodes, compared with the tables of the documentation; a million keys; large captures
 	@.ci/check-tools "$(PYTHON)" rust
-	$(CARGO_TEST) --lib -- --ignored a_thousand_nodes three_hundred_nodes
+	$(CARGO_TEST) --lib -- --ignored a_thousand_nodes three_hundred_nodes a_million_keys for_many_seeds
 	$(CARGO_TEST) --test dissect -- --ignored
 
 # The small builds share target/ with the others: some dependencies are compiled once more for them, beside and not in
@@ -208,6 +218,12 @@ features: ## Rust with none of the Cargo features, with each one, and with all
 	done
 	$(CARGO_TEST) --lib
 
+# The standard libraries of other targets are seldom installed; .ci/elsewhere.py says what it finds without them.
+.PHONY: elsewhere
+elsewhere: ## Check the branches of the code for macOS and Windows, without compiling for them
+	@.ci/check-tools "$(PYTHON)" rust
+	"$(PYTHON)" .ci/elsewhere.py target/elsewhere
+
 .PHONY: test-py
 test-py: ext ## Python: API, guards, command line, examples of the documentation
 	$(BIN)/python -m pytest tests/python -m "not long" $(SIDE_BY_SIDE) 3 $(PYTEST_ARGS)
@@ -221,21 +237,37 @@ test-py-quick: ext
 	$(BIN)/python -m pytest tests/python -m "not slow and not long" $(SIDE_BY_SIDE) 3 $(PYTEST_ARGS)
 
 .PHONY: test-interop
-test-interop: ext $(OLD_PEERS_INSTALLED) ## Against eclipse-zenoh: the newest, 1.9 and 1.0
+test-interop: ext $(OLD_PEERS_INSTALLED) $(BROKER)/log ## Against eclipse-zenoh: the newest, 1.9 and 1.0; mosquitto
 	$(BIN)/python -m pytest tests/interop -m "not long" --timeout 120 $(SIDE_BY_SIDE) 4 $(PYTEST_ARGS)
 
 .PHONY: test-interop-long
-test-interop-long: ext $(OLD_PEERS_INSTALLED)
+test-interop-long: ext $(OLD_PEERS_INSTALLED) $(BROKER)/log
 	$(BIN)/python -m pytest tests/interop -m long --timeout 120 $(SIDE_BY_SIDE) 4 $(PYTEST_ARGS)
 
 .PHONY: test-network
 test-network: ext ## Reconnecting on networks that fail, in network namespaces
-	$(BIN)/python -m pytest tests/network --timeout 120 $(SIDE_BY_SIDE) 2 $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/network -m "not long" --timeout 120 $(SIDE_BY_SIDE) 2 $(PYTEST_ARGS)
+
+.PHONY: test-network-long
+test-network-long: ext
+	$(BIN)/python -m pytest tests/network -m long -s $(PYTEST_ARGS)
 
 # Never fails: the script prints each unavailable peer, and the tests of that peer skip with the reason.
 $(ZRE_PEERS)/versions: .ci/zre-peers
 	@echo "== getting czmq from Debian and building zyre 2.0.1, 1.0.0 and the one of 20/ZRE into .tools/zre"
 	.ci/zre-peers $(ZRE_PEERS)
+
+# Never fails: without a browser the script prints the reason, and its tests skip with it.
+$(BROWSER)/log: .ci/chromium
+	@echo "== getting a browser from Debian into .tools/chromium"
+	.ci/chromium $(BROWSER)
+	@touch $@
+
+# Never fails, as above.
+$(BROKER)/log: .ci/mosquitto
+	@echo "== getting a broker of MQTT from Debian into .tools/mosquitto"
+	.ci/mosquitto $(BROKER)
+	@touch $@
 
 # ZWIRE_CRASH_SEED=3 kills other processes at other moments; the default is 7.
 .PHONY: stress
@@ -280,6 +312,12 @@ test-spark-long: ext $(ZWIRE_SPARK_ARCHIVE)
 	$(BIN)/python -m pytest tests/spark -m long --timeout 180 $(PYTEST_ARGS)
 	ZWIRE_CRASH_KILLS=30 ZWIRE_IDLE_TRIGGERS=1000 $(BIN)/python -m pytest tests/spark/test_crash.py \
 		tests/spark/test_spool_limits.py -k "however or idle" -s --timeout 3600 $(PYTEST_ARGS)
+
+# robots.py is a module of the others.
+.PHONY: examples-cluster
+examples-cluster: ext ## The programs of examples/spark on a standalone cluster of two workers
+	@.ci/check-tools "$(PYTHON)" java
+	$(BIN)/python tests/cluster.py $(filter-out %/robots.py,$(wildcard examples/spark/*.py))
 
 .PHONY: smoke-spark
 smoke-spark: ext ## Sources and sinks of Spark on each release line (SPARK_VERSIONS), each in its .venv-spark-*
@@ -344,6 +382,12 @@ lint-py: ext
 	PYTHONPATH=$(CURDIR)/python $(BIN)/pyright --pythonpath $(BIN)/python --verifytypes zwire --ignoreexternal \
 		| grep -E "error:|completeness"
 	$(BIN)/python -m mypy.stubtest zwire._zwire
+	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-issue-forms \
+		$(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 
 .PHONY: deny
 deny: $(TOOLS)/.cargo-deny-$(CARGO_DENY_VERSION) ## Licences, advisories and bans of what the wheel links to
@@ -352,8 +396,8 @@ deny: $(TOOLS)/.cargo-deny-$(CARGO_DENY_VERSION) ## Licences, advisories and ban
 # ---- Measuring --------------------------------------------------------------------------------------
 
 .PHONY: bench
-bench: check-tools ext-release ## One table: each row a ratio to a peer, measured in one run
-	$(BIN)/python benches/run.py
+bench: check-tools ext-release ## One table: each row a ratio to a peer, measured in one run (RECORD=1: also in docs)
+	$(BIN)/python benches/run.py $(if $(RECORD),--record docs/guide/performance.md)
 
 .PHONY: bench-long
 bench-long: check-tools ext-release ## Benchmarks that take minutes: latency through Spark, memory over 150 million rows
@@ -383,6 +427,11 @@ docs: docs-html ## HTML documentation in docs/_build/html and target/doc, warnin
 	$(LIKE_MATURIN) RUSTDOCFLAGS="--deny warnings" cargo doc --locked --workspace --no-deps --quiet
 	@echo "docs/_build/html/index.html"
 
+# Pictures of the terminal and of the live page, by the test that types the commands.
+.PHONY: screenshots
+screenshots: ext $(BROWSER)/log ## Pictures of commands and of the live page in docs/_static, made anew (needs tmux)
+	ZWIRE_PICTURES=$(CURDIR)/docs/_static $(BIN)/python -m pytest tests/python/test_first_path.py
+
 # Reads all pages and resolves their references, without writing HTML.
 .PHONY: docs-check
 docs-check: ext
@@ -393,11 +442,35 @@ docs-html: ext
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 
 .PHONY: wheel
-wheel: $(VENV)/.installed ## One abi3 manylinux wheel with its SBOM in dist/, tested in a clean environment
+wheel: $(VENV)/.installed ## One abi3 manylinux wheel with its SBOM and the source distribution in dist/, tested
 	@.ci/check-tools "$(PYTHON)" rust
 	rm -rf dist
 	.ci/wheel $(BIN) dist
 	.ci/try-wheel "$(PYTHON)" dist/*.whl
+	.ci/try-sdist $(BIN) dist
+	$(MAKE) --no-print-directory check-dist try-path
+
+# A user's first commands with the wheel in dist/; the test itself uses the module of `ext`.
+.PHONY: try-path
+try-path: ext $(BROWSER)/log
+	ZWIRE_WHEEL="$$(realpath dist/*.whl)" $(BIN)/python -m pytest tests/python/test_first_path.py
+
+# Metadata as an index reads them, symbols beyond the stable ABI, and the oldest glibc, each by the tool of its kind.
+.PHONY: check-dist
+check-dist:
+	$(BIN)/twine check --strict dist/*
+	for wheel in dist/*.whl; do $(BIN)/abi3audit --strict "$$wheel"; done
+	for wheel in dist/*manylinux*.whl; do \
+		$(BIN)/auditwheel show "$$wheel" | tr '\n' ' ' | grep -o 'is consistent with.*"manylinux_2_17_[a-z0-9_]*"'; \
+	done
+
+# ONLY='manylinux_*' builds those alone.
+.PHONY: wheels
+wheels: $(VENV)/.installed ## Each wheel that this machine can build, in dist/, and a table of all targets
+	@.ci/check-tools "$(PYTHON)" rust
+	rm -rf dist
+	PYTHON="$(PYTHON)" $(BIN)/python .ci/wheels.py $(BIN) dist $(if $(ONLY),--only '$(ONLY)')
+	$(MAKE) --no-print-directory check-dist
 
 .PHONY: reproducible
 reproducible: $(VENV)/.installed ## Build the wheel twice, in two folders: both have the same bytes

@@ -1,10 +1,10 @@
-"""Prints the SBOM of the wheel, CycloneDX 1.6 as JSON: ``python .ci/sbom.py``.
+"""Prints the SBOM of the wheel, CycloneDX 1.6 as JSON: ``python .ci/sbom.py [TARGET]``.
 
 maturin has an SBOM of its own, which names crates of all platforms and paths of the build machine. This one
-has the crates that cargo builds for the wheel and for this platform. A crate with the scope ``excluded`` runs
-at build time only: build scripts, procedural macros, and their dependencies. Packages with the scope
-``optional`` are those of the extras, which pip installs on request. The same sources and tools give the same
-bytes.
+has the crates that cargo builds for the wheel and for one target, by default this platform. A crate with
+the scope ``excluded`` runs at build time only: build scripts, procedural macros, and their dependencies.
+Packages with the scope ``optional`` are those of the extras, which pip installs on request. The same
+sources and tools give the same bytes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -112,11 +113,11 @@ def tool(name: str, found: str) -> Json:
     return {"type": "application", "name": name, "version": found}
 
 
-def document() -> Json:
+def document(target: str = "") -> Json:
     """Return the SBOM of the wheel."""
     rustc = dict(line.split(": ", 1) for line in run("rustc", "-vV").splitlines()[1:])
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    components, dependencies = crates(rustc["host"])
+    components, dependencies = crates(target or rustc["host"])
     (release,) = (component["version"] for component in components if component["name"] == CRATE)
     wheel = f"pkg:pypi/zwire@{release}"
     rust = f"pkg:generic/rust@{rustc['release']}"
@@ -147,7 +148,7 @@ def document() -> Json:
             "licenses": [{"expression": project["license"]}],
             "purl": wheel,
         },
-        "properties": [{"name": "zwire:target", "value": rustc["host"]}],
+        "properties": [{"name": "zwire:target", "value": target or rustc["host"]}],
     }
     if epoch := os.environ.get("SOURCE_DATE_EPOCH"):
         metadata["timestamp"] = datetime.fromtimestamp(int(epoch), UTC).isoformat()
@@ -167,4 +168,4 @@ def document() -> Json:
 
 
 if __name__ == "__main__":
-    print(json.dumps(document(), indent=1))
+    print(json.dumps(document(*sys.argv[1:]), indent=1))

@@ -36,8 +36,6 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
             "ext",
             "build-rust",
             "test-rust",
-            "lint-rust",
-            "lint-py",
         ),
     ),
     "test-long": (
@@ -47,11 +45,13 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
             "deny",
             "reproducible",
             "features",
+            "elsewhere",
             "docs",
             "bench-smoke",
             "test-rust-long",
             "test-py-long",
             "test-interop-long",
+            "test-network-long",
             "test-zre-long",
             "test-spark-long",
             "fuzz-long",
@@ -59,8 +59,8 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
 }
 
-# Stages that no lane of a run owns.
-SHARED: dict[str, tuple[str, ...]] = {"test": ("docs-check", "test-py")}
+# Stages that no lane of a run owns. The longest comes first: the other lane takes the rest beside it.
+SHARED: dict[str, tuple[str, ...]] = {"test": ("test-py", "docs-check", "lint-py", "lint-rust")}
 
 # Stages of other lanes that have to end first.
 AFTER = {"ext": ("setup",), "test-network": ("ext",), "test-py-quick": ("ext",)}

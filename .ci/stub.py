@@ -79,7 +79,7 @@ AWAITED = re.compile(
     r"|self\.(?:recv_many|_query)|self\.raw\.reply\w*|query\.reply_err|session\.put)\("
 )
 IN_LOOPS = (
-    (r"    only_blocking\(session\)\n", ""),
+    (r"    only_blocking\(session(, handler)?\)\n", ""),
     # Names of the other interface: its classes are not generic.
     (r"zenoh\.(Subscriber|Queryable)\[Any\]", r"aio.\1"),
     (r"zenoh\.(Session|Publisher|Subscriber|Queryable|Query|Querier)\b", r"aio.\1"),
@@ -104,8 +104,10 @@ IN_LOOPS = (
     (r"\biter\(", "aiter("),
     (r"Items\((.*), self\._query\)", r"Queries(\1, self._query)"),
     (r"wrap\((.*), made\._query\)", r"answering(\1, made._query)"),
-    (r"\s*\| handlers\.BatchCallback\[Query\[\w+, R\]\]", ""),
-    # Texts.
+    (r"\s*\| handlers\.BatchCallback\[Query\[R, \w+\]\]", ""),
+    # Texts, without examples: those of the blocking interface do not await.
+    (r"\n\n    ::\n\n(?:(?: {8}.*)?\n)+(?=    \"\"\"\n)", "\n"),
+    (r'^(    """[^"\n]+)\n    """\n', r'\1"""\n'),
     (r'(\n\n    | )A context manager\.(?:\n    )?"""', '"""'),
     (r"(A context manager), which ends it", r"\1, ``async`` or not, which ends it"),
     (
@@ -149,6 +151,11 @@ class Input:
         """Return the lines of a statement, decorators and comments behind them included."""
         first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
         return textwrap.dedent("\n".join(self.lines[first - 1 : node.end_lineno]))
+
+    def ignore_of(self, node: ast.FunctionDef) -> str:
+        """Return the comment for type checkers on the first line of a function, if there is one."""
+        found = re.search(r"  # type: ignore\[.*\]$", self.text_of(node).partition("\n")[0])
+        return found[0] if found else ""
 
     def error(self, node: ast.stmt | ast.expr | ast.arg, problem: str) -> StubError:
         """Return an error at a node."""
@@ -327,7 +334,8 @@ class Stub:
         doc = self.docstring(source, node, WIDTH - (8 if within else 4))
         handled = next((each for each, _ in pairs if handlers(each)), None)
         if handled is None:
-            return [printed(filled, doc)]
+            head, _, rest = printed(filled, doc).partition("\n")
+            return [f"{head}{source.ignore_of(node)}\n{rest}"]
         item = ast.unparse(handled.annotation.slice)  # type: ignore[union-attr]
         # Its own handler has taken the variable of a generic class.
         variable = "_T" if within and "Generic[_H]" in map(ast.unparse, within.bases) else "_H"
@@ -503,9 +511,8 @@ class Calls:
                 begun = ", ".join([target.rpartition(".")[0], *reversed(plain)])
                 short = ", ".join([target, *plain])
                 return (
-                    f"if self._turns > 1 and {unset}:\n"
+                    f"if {unset}:\n"
                     "    # Most messages have no options; gathering them would cost a fifth of the call.\n"
-                    "    self._turns -= 1\n"
                     f"    room = begin_put({begun})\n"
                     "    if room is not None:\n"
                     f"        await finish(room, {short})\n"
@@ -716,7 +723,7 @@ def awaiting(path: Path) -> str:
 def replaced(text: str) -> str:
     """Return a text with the names of event loops."""
     for pattern, replacement in IN_LOOPS:
-        text = re.sub(pattern, replacement, text)
+        text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
     return text
 
 
