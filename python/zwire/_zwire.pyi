@@ -4068,7 +4068,8 @@ class Evasive(Event):
                 print(event.name, "is silent")
 
         local = {"beacons": False, "bind": "127.0.0.1", "mailbox": 0}
-        node = zre.Node("watch", local, evasive=2.0, callback=quiet)
+        with zre.Node("watch", local, evasive=2.0, callback=quiet) as node:
+            node.join("watch")
     """
 
 @final
@@ -4147,7 +4148,8 @@ class MessagesLost(Event):
                 print(event.lost, "messages of", event.name, "are lost")
 
         local = {"beacons": False, "bind": "127.0.0.1", "mailbox": 0}
-        node = zre.Node("watch", local, callback=count)
+        with zre.Node("watch", local, callback=count) as node:
+            node.join("watch")
     """
 
     @property
