@@ -104,6 +104,8 @@ class Spoolers:
             process.close()
 
 
+# Two times a spooler waits for the signs of life of others, and once for the end of a lease: 25 s in all.
+@pytest.mark.timeout(120)
 def test_a_spooler_joins_and_another_one_is_killed(hub, tmp_path):
     url = f"file://{tmp_path / 'store'}"
     with client(hub) as session, Spoolers(hub, tmp_path, url, {}) as spoolers:
