@@ -128,6 +128,12 @@ class RemoteClient:
     def __exit__(self, *_error: object) -> None:
         self.stream.close()
 
+    @property
+    def address(self) -> str:
+        """Address by which the server knows it."""
+        host, port = self.stream.getsockname()
+        return f"{host}:{port}"
+
     def frame(self, opcode: int, payload: bytes, *, fin: bool = True) -> None:
         """Send a frame, masked as a client has to."""
         mask = os.urandom(4)

@@ -307,7 +307,7 @@ class Hub(Zre):
 
 
 def _rate(plan: Plan, sender: Child, hearer: Child, bridge: Child | None = None) -> tuple[float, float]:
-    """Messages received per second, from the first one sent to the last one, and the share that was dropped."""
+    """Messages received per second, from the first sent to the last one, and the share that was dropped."""
     before, dropped_before = hearer.call("count"), bridge.call("dropped") if bridge else 0
     hearer.send("take", plan.seconds)
     sent, first = sender.call("send", plan.seconds)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import nodes
+import zwire
 from remote_api import BINARY, DEFAULT_QOS, RemoteClient, field, u32
 from zwire import http as zhttp
 from zwire import zenoh
@@ -83,6 +84,72 @@ def test_the_bytes_of_the_published_client(router, client):
     assert (end.id, end.u32()) == (8, 3)
     client.frame(BINARY, bytes.fromhex("830400000000000000"))
     assert client.message().raw == bytes.fromhex("810400000003")
+
+
+def test_clients_are_in_the_admin_space(router, server, client):
+    """Lists of `@/<zid>/remote-plugin`, with the names and under the keys of the reference."""
+    prefix = f"@/{router.zid()}/remote-plugin"
+
+    def found(key):
+        replies = [reply.ok for reply in router.get(key, timeout=5)]
+        assert all(str(sample.encoding) == "application/json" for sample in replies)
+        return {str(sample.key_expr): json.loads(str(sample.payload)) for sample in replies}
+
+    uuid = client.ask(25).text()
+    client.declare(0, u32(1), field("a/p"), b"\x04\0", field(""), QOS)
+    client.declare(2, u32(2), field("a/s/**"), ANY)
+    client.declare(4, u32(3), field("a/q"), b"\0", ANY)
+    client.declare(6, u32(4), field("a/a"), bytes([0xAD]), SETTINGS, u32(1000))
+    client.declare(8, u32(5), field("a/t"))
+    one = {
+        "uuid": uuid,
+        "remote_address": client.address,
+        "publishers": {"1": "a/p"},
+        "subscribers": {"2": "a/s/**"},
+        "queryables": {"3": "a/q"},
+        "queriers": {"4": "a/a"},
+        "liveliness_tokens": {"5": "a/t"},
+    }
+    assert found(f"{prefix}/clients/{uuid}") == {f"{prefix}/clients/{uuid}": one}
+    for key in (f"{prefix}/clients", f"{prefix}/clients/*", f"{prefix}/clients/**"):
+        assert found(key) == {key: [one]}
+    # Lists of several nodes have different keys.
+    assert found("@/*/remote-plugin/clients/*") == {f"{prefix}/clients/**": [one]}
+    (raw,) = router.get(f"{prefix}/clients/*")
+    assert str(raw.ok.payload) == json.dumps([one], indent=2)
+    assert found(f"{prefix}/clients/{uuid[:-1]}") == {}
+    config = {
+        "websocket_port": HERE,
+        "secure_websocket": None,
+        "__path__": None,
+        "__required__": None,
+        "__config__": None,
+    }
+    names = {f"{prefix}/config": config, f"{prefix}/version": zwire.__version__}
+    assert found(f"{prefix}/**") == names
+    assert found(f"{prefix}/version") == {f"{prefix}/version": zwire.__version__}
+    for request, number in ((1, 1), (3, 2), (5, 3), (7, 4), (9, 5)):
+        client.declare(request, u32(number))
+    empty = {name: {} for name, value in one.items() if isinstance(value, dict)}
+    with another(server) as second:
+        other = second.ask(25).text()
+        (listed,) = found(f"{prefix}/clients/*").values()
+        assert {each["uuid"] for each in listed} == {uuid, other}
+        assert {**one, **empty} in listed
+    nodes.eventually(lambda: found(f"{prefix}/clients/*") == {f"{prefix}/clients/*": [{**one, **empty}]})
+
+
+@pytest.mark.parametrize(
+    "settings", [{"adminspace__enabled": True, "adminspace__permissions__read": False}, {}], ids=str
+)
+def test_clients_are_not_in_an_admin_space_that_must_not_be_read(settings):
+    with (
+        nodes.router(**settings) as router,
+        zhttp.serve(router, HERE) as server,
+        RemoteClient(server.port) as client,
+    ):
+        client.ask(25)
+        assert list(router.get(f"@/{router.zid()}/remote-plugin/**", timeout=5)) == []
 
 
 def test_samples_have_all_their_fields(router, client):

@@ -5,6 +5,7 @@ use crate::{
     body::BodyRoom,
     counters::Counters,
     error::Problem,
+    listing::Clients,
     lobby::Lobby,
     options::Options,
 };
@@ -22,6 +23,8 @@ pub(crate) struct Site {
     pub(crate) bodies: BodyRoom,
     pub(crate) streams: Arc<Semaphore>,
     pub(crate) counters: Counters,
+    /// Clients of the remote API.
+    pub(crate) clients: Arc<Clients>,
     /// Fails when the server is closed.
     pub(crate) closing: watch::Receiver<()>,
 }

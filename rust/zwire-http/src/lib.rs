@@ -27,6 +27,7 @@ mod counters;
 mod error;
 mod events;
 mod limits;
+mod listing;
 mod lobby;
 mod monitor;
 mod node;

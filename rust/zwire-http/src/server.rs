@@ -9,6 +9,7 @@ use crate::{
     limits::{ALL_BODIES, BACKLOG, HANDSHAKE, HEAD, MAX_HEAD, MAX_HEADERS, PAUSE, STALLED},
     lobby::Seat,
     options::Options,
+    remote::report,
 };
 use core::{
     convert::Infallible,
@@ -95,12 +96,19 @@ impl HttpServer {
             bodies: BodyRoom::new(limits.body, ALL_BODIES),
             streams: Arc::new(Semaphore::new(limits.streams)),
             counters: Counters::default(),
+            clients: Arc::default(),
             closing,
             options,
         });
         let tls = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
         let task = ServerTask::start(async move {
-            accept(listener, site, tls).await;
+            let report = report(site.clone());
+            let accept = accept(listener, site.clone(), tls);
+            if site.options.websocket && site.session.config().adminspace.enabled {
+                tokio::join!(accept, report);
+            } else {
+                accept.await;
+            }
             // WebSockets end when this is dropped.
             drop(open);
         })?;
@@ -327,6 +335,7 @@ mod tests {
             bodies: BodyRoom::new(options.limits.body, ALL_BODIES),
             streams: Arc::new(Semaphore::new(1)),
             counters: Counters::default(),
+            clients: Arc::default(),
             closing,
             options,
         });

@@ -1,6 +1,9 @@
 //! Entities of a remote client, by the numbers that it has chosen.
 
-use crate::node::{Declared, Inbox, OpenGet};
+use crate::{
+    listing::Keys,
+    node::{Declared, Inbox, OpenGet},
+};
 use core::ops::Bound;
 use std::{collections::BTreeMap, sync::Arc};
 use zwire_engine::{
@@ -8,7 +11,7 @@ use zwire_engine::{
     connectivity::{LinkEvent, TransportEvent},
 };
 use zwire_proto::zenoh::{
-    Encoding, Qos,
+    Encoding, KeyExpr, Qos,
     session::{EntityId, QuerierOptions, Sample},
 };
 
@@ -96,12 +99,12 @@ impl Entities {
     }
 }
 
-/// Entities of one kind, and the number of the one that had the last event.
-pub(super) struct Table<T>(pub(super) BTreeMap<u32, T>, u32);
+/// Entities of one kind, the number of the one that had the last event, and the keys of those that are listed.
+pub(super) struct Table<T>(pub(super) BTreeMap<u32, T>, u32, Keys);
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        Self(BTreeMap::new(), 0)
+        Self(BTreeMap::new(), 0, Keys::default())
     }
 }
 
@@ -118,6 +121,28 @@ impl<T> Table<T> {
         None
     }
 
+    /// Adds an entity that is listed.
+    pub(super) fn list(&mut self, id: u32, key: KeyExpr, one: T) {
+        self.2.insert(id, key);
+        self.0.insert(id, one);
+    }
+
+    /// Keys of those that are listed.
+    pub(super) fn keys(&self) -> Keys {
+        self.2.clone()
+    }
+
+    /// Removes the entities that the function refuses.
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
+        self.0.retain(|id, one| {
+            let stays = keep(one);
+            if !stays {
+                self.2.remove(*id);
+            }
+            stays
+        });
+    }
+
     /// Fails if the number is in use.
     pub(super) fn is_free(&self, id: u32) -> Result<(), String> {
         if self.0.contains_key(&id) { Err(format!("the id {id} already exists")) } else { Ok(()) }
@@ -128,6 +153,7 @@ impl<T> Table<T> {
     }
 
     pub(super) fn remove(&mut self, id: u32) -> Result<(), String> {
+        self.2.remove(id);
         self.0.remove(&id).map(drop).ok_or_else(|| unknown(id))
     }
 }

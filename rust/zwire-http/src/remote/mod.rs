@@ -1,6 +1,7 @@
 //! The remote API over WebSockets: upgrade, and the script that speaks it.
 
 mod entities;
+mod report;
 mod session;
 mod socket;
 
@@ -19,6 +20,8 @@ use hyper::{
     },
 };
 use tungstenite::handshake::derive_accept_key;
+
+pub(crate) use report::report;
 
 /// Client for pages: one ES module.
 const SCRIPT: &str = include_str!("../../js/zwire.js");

@@ -5,6 +5,7 @@ use crate::{
     access::error_body,
     client::Client,
     error::Problem,
+    listing::{ClientListing, Listed},
     node::{self, Declared, Inbox, OpenGet, REPLIES},
 };
 use bytes::Bytes;
@@ -40,6 +41,7 @@ pub(super) struct RemoteSession {
     client: Client,
     bell: Arc<Notify>,
     uuid: String,
+    _listed: Listed,
     entities: Entities,
     queries: OpenQueries,
     /// Event that has to follow the last one.
@@ -69,11 +71,22 @@ fn told(error: Error) -> String {
 impl RemoteSession {
     pub(super) fn new(client: Client) -> Self {
         let (uuid, rules) = (uuid(), client.site.session.link_policy_changes());
+        let entities = Entities::default();
+        let listing = ClientListing {
+            uuid: uuid.clone(),
+            remote_address: client.peer,
+            publishers: entities.publishers.keys(),
+            subscribers: entities.subscribers.keys(),
+            queryables: entities.queryables.keys(),
+            queriers: entities.queriers.keys(),
+            liveliness_tokens: entities.tokens.keys(),
+        };
         Self {
+            _listed: client.site.clients.add(listing),
             client,
             bell: Arc::default(),
             uuid,
-            entities: Entities::default(),
+            entities,
             queries: OpenQueries::default(),
             then: None,
             turn: 0,
@@ -188,8 +201,8 @@ impl RemoteSession {
                     destination: qos.locality,
                 };
                 let entity = session.declare_publisher(key.clone(), options).map_err(told)?;
-                let publisher = Publisher { declared: declared(entity, key), encoding, qos: qos.qos };
-                entities.publishers.0.insert(id, publisher);
+                let publisher = Publisher { declared: declared(entity, key.clone()), encoding, qos: qos.qos };
+                entities.publishers.list(id, key, publisher);
             }
             R::DeclareSubscriber { id, key, origin } => {
                 entities.room()?;
@@ -198,7 +211,8 @@ impl RemoteSession {
                 let options = SubscriberOptions { origin };
                 let (entity, queue) =
                     session.declare_subscriber(key.clone(), options, WAITING).map_err(told)?;
-                entities.subscribers.0.insert(id, (declared(entity, key), Inbox::with(queue, bell.clone())));
+                let one = (declared(entity, key.clone()), Inbox::with(queue, bell.clone()));
+                entities.subscribers.list(id, key, one);
             }
             R::DeclareQueryable { id, key, complete, origin } => {
                 entities.room()?;
@@ -207,7 +221,8 @@ impl RemoteSession {
                 let options = QueryableOptions { complete, origin };
                 let (entity, queue) =
                     session.declare_queryable(key.clone(), options, WAITING).map_err(told)?;
-                entities.queryables.0.insert(id, (declared(entity, key), Inbox::with(queue, bell.clone())));
+                let one = (declared(entity, key.clone()), Inbox::with(queue, bell.clone()));
+                entities.queryables.list(id, key, one);
             }
             R::DeclareQuerier { id, key, qos, settings, timeout_ms } => {
                 entities.room()?;
@@ -215,14 +230,15 @@ impl RemoteSession {
                 gate.querier(&key)?;
                 let options = querier_options(qos, settings, timeout_ms);
                 let entity = session.declare_querier(key.clone(), options).map_err(told)?;
-                entities.queriers.0.insert(id, Querier { declared: declared(entity, key), options });
+                let querier = Querier { declared: declared(entity, key.clone()), options };
+                entities.queriers.list(id, key, querier);
             }
             R::DeclareToken { id, key } => {
                 entities.room()?;
                 entities.tokens.is_free(id)?;
                 gate.token(&key)?;
                 let entity = session.declare_token(key.clone()).map_err(told)?;
-                entities.tokens.0.insert(id, declared(entity, key));
+                entities.tokens.list(id, key.clone(), declared(entity, key));
             }
             R::DeclareLivelinessSubscriber { id, key, history } => {
                 entities.room()?;
@@ -428,7 +444,7 @@ impl RemoteSession {
         let now = client.site.session.link_policy_changes();
         if *rules != now {
             *rules = now;
-            entities.tokens.0.retain(|_, token| client.gate.token(&token.key).is_ok());
+            entities.tokens.retain(|token| client.gate.token(&token.key).is_ok());
         }
     }
 
@@ -563,7 +579,7 @@ fn encode(event: &RemoteEvent, sequence: Option<u32>) -> Vec<u8> {
 /// Random id of a connection (RFC 9562, version 4).
 fn uuid() -> String {
     let mut octets = [0; 16];
-    // Without random numbers the id is the same for all connections; nothing depends on it.
+    // Without random numbers the id is the same for all connections, and one is listed.
     let _ = getrandom::fill(&mut octets);
     octets[6] = octets[6] & 0x0f | 0x40;
     octets[8] = octets[8] & 0x3f | 0x80;
