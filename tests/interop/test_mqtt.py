@@ -544,6 +544,21 @@ def test_a_bridge_is_connected_once_the_broker_has_answered_its_subscriptions(st
     octets.end()
 
 
+def test_a_broker_that_answers_no_subscription_is_named(start):
+    octets = brokers.Octets()
+    bridge = start(octets.url, wait=False)
+    link = octets.accept()
+    number = link.wait_for(8)[1][:2]
+    eventually(lambda: bridge.stats()["problem"], "the reason", within=30)
+    assert "has not answered the subscriptions" in bridge.stats()["problem"]
+    assert not bridge.stats()["connected"]
+    link.send(brokers.packet(0x90, number + b"\x00\x01"))
+    bridge.wait_connected()
+    assert bridge.stats()["problem"] is None
+    link.end()
+    octets.end()
+
+
 @pytest.mark.parametrize(("limit", "rule"), [(b"\x24\x01", {"qos": 2}), (b"\x25\x00", {"retain": True})])
 def test_a_broker_without_what_a_rule_asks_for_ends_the_bridge(start, limit, rule):
     octets = brokers.Octets(b"\x20\x05\x00\x00\x02" + limit)

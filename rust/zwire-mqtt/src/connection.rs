@@ -45,6 +45,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LAST_PAUSE: Duration = Duration::from_secs(5);
 /// Length of a connection after which the next pause is the first one again.
 const STEADY: Duration = Duration::from_secs(5);
+/// Problem of a broker that leaves SUBSCRIBE without an answer for [`CONNECT`].
+const UNANSWERED: &str =
+    "the broker has not answered the subscriptions for 10 s: it may be overloaded, or no broker";
 /// Connections in a row that end soon, from which on the bridge names a reason and waits longer.
 const MANY: u32 = 3;
 /// Octets that wait for the socket, above which nothing else is taken for it.
@@ -342,6 +345,7 @@ impl Connection {
         // Without keep-alive neither side looks.
         let ping = if keep_alive.is_zero() { Duration::from_secs(86_400) } else { keep_alive / 2 };
         let (mut heard, mut next_ping) = (clock::mono(), clock::mono() + ping);
+        let mut subscribed_by = Some(clock::mono() + CONNECT);
         let (news, stopping) = (self.with.news.clone(), self.with.stopping.clone());
         // Samples may have come before.
         news.notify_one();
@@ -388,6 +392,12 @@ impl Connection {
                     }
                     self.out.extend_from_slice(&PING);
                     next_ping = clock::mono() + ping;
+                }
+                () = sleep(subscribed_by.unwrap_or_default().saturating_sub(clock::mono())),
+                    if subscribed_by.is_some() && !self.subscribing.is_empty() =>
+                {
+                    subscribed_by = None;
+                    self.with.counters.fail(&options.broker, UNANSWERED.to_owned());
                 }
                 () = stopping.notified() => {}
             }
@@ -462,6 +472,11 @@ impl Connection {
                 KeyExpr::new(key.clone()).map_err(|error| End::Final(format!("status_key: {error}")))?;
             self.token = self.with.session.declare_token(key).ok();
         }
+        let mut problem = self.with.counters.problem.lock();
+        if problem.as_deref() == Some(UNANSWERED) {
+            *problem = None;
+        }
+        drop(problem);
         self.with.counters.connected.store(true, Ordering::Relaxed);
         Ok(())
     }
