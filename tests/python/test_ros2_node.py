@@ -634,6 +634,8 @@ def test_hostile_requests_and_replies_are_refused(made, session):
         assert reply.err is not None
     assert service.dropped() == {"request": 4}
     service.destroy()
+    # A call that leaves before its session knows of the next queryable finds no service.
+    eventually(lambda: not client._querier.matching_status.matching)
 
     answer = service.type.response.encode(service.type.response.cls(sum=5))
     answers = [(answer, attachment), (answer, None), (answer[:6], "own"), (answer, "own")]
@@ -645,6 +647,7 @@ def test_hostile_requests_and_replies_are_refused(made, session):
 
     with session.declare_queryable(service.key, lie, complete=True) as queryable:
         queryable.wait_ready(PATIENCE)
+        client._querier.wait_matching(timeout=PATIENCE)
         for _ in range(3):
             with pytest.raises((QueryError, PayloadError, ValueError)):
                 client.call(client.type.request.cls(), PATIENCE)
