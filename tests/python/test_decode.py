@@ -524,15 +524,13 @@ def test_cli_gives_up_when_it_is_told(number):
 
 def test_cli_draws_a_bar_on_a_terminal(tmp_path):
     big = tmp_path / "big.pcap"
-    packed = path("bulk").read_bytes()
-    plain = gzip.decompress(packed)
-    big.write_bytes(plain)
+    big.write_bytes(gzip.decompress(path("bulk").read_bytes()))
     command = [
         sys.executable,
         "-m",
         "zwire",
         "decode",
-        *([str(big)] * 2),
+        str(big),
         "--format",
         "jsonl",
         "-o",
