@@ -70,9 +70,18 @@ struct Flight {
 struct ModelStore {
     objects: BTreeMap<LeaseObject, Record>,
     manifest: Vec<ModelEntry>,
+    /// The first entry of the manifest that has a row.
+    first: BTreeMap<u64, usize>,
 }
 
 impl ModelStore {
+    fn append(&mut self, entry: ModelEntry) {
+        for row in &entry.rows {
+            self.first.entry(*row).or_insert(self.manifest.len());
+        }
+        self.manifest.push(entry);
+    }
+
     fn call(&mut self, call: &Call) -> Reply {
         match call {
             Call::Lease(Request::Get(object)) => {
@@ -91,7 +100,7 @@ impl ModelStore {
             }
             Call::Append(number, entry) => {
                 if self.manifest.len() == *number {
-                    self.manifest.push(entry.clone());
+                    self.append(entry.clone());
                 }
                 Reply::Entries(self.manifest[*number..].to_vec())
             }
@@ -281,7 +290,7 @@ impl World {
         // As `Seen` does: the manifest may have it already.
         let known = self.nodes[node].known;
         self.heard.insert((node, row));
-        if !self.store.manifest[..known].iter().any(|entry| entry.rows.contains(&row)) {
+        if self.store.first.get(&row).is_none_or(|first| *first >= known) {
             self.nodes[node].heard.push(row);
         }
     }
@@ -612,7 +621,7 @@ fn a_lease_that_is_given_back_is_taken_at_once() {
 #[test]
 fn a_spool_of_a_single_spooler_is_claimed_behind_its_epoch() {
     let mut world = World::new(1, 0, false);
-    world.store.manifest.push(ModelEntry { epoch: 41, writer: "alone".to_owned(), base: 0, rows: vec![0] });
+    world.store.append(ModelEntry { epoch: 41, writer: "alone".to_owned(), base: 0, rows: vec![0] });
     world.rows = 1;
     for _ in 0..2 {
         let node = world.node();
