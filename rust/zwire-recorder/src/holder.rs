@@ -558,7 +558,7 @@ impl Beating {
             let problem = "the thread of the claims makes no progress; other spoolers take the shards over";
             return Err(Error::Usage(problem.to_owned()));
         }
-        self.store.beat(&self.meta.id, &self.name, Pulse { number, age: spread.age() })?;
+        self.store.beat(&self.meta.id, &self.name, Pulse::new(number, spread.age()))?;
         let clock = &self.shared.clock;
         let (mut looked, asked, others) = (Ok(()), clock.now().mono, spread.others());
         let pulses = self.store.pulses(&self.meta.id, &others)?;

@@ -48,10 +48,10 @@ pub(crate) const WHOLE: u64 = 64;
 /// Version of entries with pages.
 const PAGED: u64 = 2;
 /// Version of entries of a spool with a claim for each shard.
-const SPREAD: u64 = 3;
+pub(crate) const SPREAD: u64 = 3;
 /// Version of entries with the number of shards: programs that do not know it would read keys out of order, or write
 /// them elsewhere.
-const MAPPED: u64 = 4;
+pub(crate) const MAPPED: u64 = 4;
 /// Changes of the number of shards that are remembered; a reader that is further behind may read rows of a key out of order.
 pub(crate) const CHANGES: usize = 64;
 

@@ -20,7 +20,7 @@ mod objects;
 
 use crate::{
     lease::{PATIENCE, PERIOD, RANGE, RELUCTANCE},
-    manifest::{Asked, CHANGES, Change, Claim, Manifest, Mapping, Members},
+    manifest::{Asked, CHANGES, Change, Claim, MAPPED, Manifest, Mapping, Members},
     store::Store,
     writer::{Draft, TierWriter},
 };
@@ -43,12 +43,21 @@ pub const SETTLED: Duration = Duration::from_secs(2);
 pub const MOST: u32 = 64;
 
 /// Sign of life of a spooler.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pulse {
     /// Number of the beat.
     pub number: u64,
     /// Seconds for which it has had its subscriptions; `None` if it takes no shards.
     pub age: Option<u64>,
+    /// Newest version of entries of the manifest that the spooler reads.
+    pub(crate) reads: u64,
+}
+
+impl Pulse {
+    /// A beat of a spooler of this version.
+    pub const fn new(number: u64, age: Option<u64>) -> Self {
+        Self { number, age, reads: MAPPED }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -457,7 +466,7 @@ impl TierWriter {
     /// that was asked for and is not made is forgotten. Returns the number of changes after it; `None` if it cannot be asked
     /// for now, since a shard is on its way from one spooler to another: one that has joined meanwhile lacks samples
     /// of it. Fails with [`Error::Usage`] for a number that is not possible, and with [`Error::Mismatch`] if the spool has one
-    /// writer at a time.
+    /// writer at a time, or a spooler of a version that does not know changes.
     pub fn ask_shards(&mut self, shards: u32, at: i64) -> Result<Option<u32>> {
         let (described, most) = (self.described, MOST.max(self.described));
         if !(1..=most).contains(&shards) {
@@ -466,6 +475,7 @@ impl TierWriter {
         if self.manifest.members.is_none() {
             return Err(Error::Mismatch { path: self.place().into(), problem: other_kind(false) });
         }
+        self.check_versions()?;
         let mut is_busy = false;
         self.record_draft(at, &mut |manifest| {
             let first = Mapping { shards: described, greatest: described, ..Mapping::default() };
@@ -490,6 +500,27 @@ impl TierWriter {
         self.hint()?;
         let waits = self.manifest.mapping.as_ref().is_some_and(|mapping| mapping.wanted.is_some());
         Ok((!is_busy).then(|| self.generation() + u32::from(waits)))
+    }
+
+    /// Fails with [`Error::Mismatch`] before the first change if a spooler is of a version that takes the entry of a change
+    /// for one that has arrived torn: it would replace it.
+    fn check_versions(&self) -> Result<()> {
+        if self.manifest.mapping.is_some() {
+            return Ok(());
+        }
+        let members = self.manifest.members.iter().flatten();
+        let (writers, hosts): (Vec<String>, Vec<&String>) =
+            members.map(|(writer, host)| (writer.clone(), host)).unzip();
+        for (host, pulse) in hosts.into_iter().zip(self.store.pulses(&self.id, &writers)?) {
+            if pulse?.is_some_and(|pulse| pulse.reads < MAPPED) {
+                let problem = format!(
+                    "the spooler on {host} is of a version that does not know changes of the number of shards: update it \
+                     first"
+                );
+                return Err(Error::Mismatch { path: self.place().into(), problem });
+            }
+        }
+        Ok(())
     }
 
     /// Makes a change of the number of shards that was asked for, if all shards are given back. Returns whether it is made,

@@ -2,6 +2,7 @@
 
 use super::Pulse;
 use crate::{
+    manifest::SPREAD,
     store::{AT_ONCE, Store},
     writer::put,
 };
@@ -16,7 +17,9 @@ fn name(writer: &str) -> String {
 
 impl Pulse {
     fn encode(self, spool: &SpoolId) -> Vec<u8> {
-        seal_json(json!({ "v": 1, "spool": hex(spool), "number": self.number, "age": self.age }))
+        seal_json(
+            json!({ "v": 1, "spool": hex(spool), "number": self.number, "age": self.age, "reads": self.reads }),
+        )
     }
 
     fn decode(octets: &[u8], spool: &SpoolId) -> core::result::Result<Self, String> {
@@ -34,6 +37,8 @@ impl Pulse {
                 Json::Null => None,
                 age => Some(age.as_u64().ok_or("an age that is none")?),
             },
+            // The first spoolers with spread did not tell it.
+            reads: json.get("reads").map_or(Some(SPREAD), Json::as_u64).ok_or("no version of entries")?,
         })
     }
 }
@@ -84,10 +89,12 @@ mod tests {
 
     #[test]
     fn pulses_are_read_as_they_were_written_and_changed_ones_are_refused() {
-        let pulse = Pulse { number: 9, age: Some(4) };
+        let pulse = Pulse::new(9, Some(4));
         let octets = pulse.encode(&SPOOL);
         assert_eq!(Pulse::decode(&octets, &SPOOL), Ok(pulse));
         assert!(Pulse::decode(&octets, &[8; 16]).is_err());
+        let first = seal_json(json!({ "v": 1, "spool": hex(&SPOOL), "number": 9, "age": 4 }));
+        assert_eq!(Pulse::decode(&first, &SPOOL), Ok(Pulse { reads: 3, ..pulse }));
         for at in 0..octets.len() {
             let mut changed = octets.clone();
             changed[at] ^= 1;

@@ -252,7 +252,7 @@ impl World {
     fn beat(&mut self, spooler: &mut Spooler) {
         spooler.beats = self.now + PERIOD.as_millis() as u64;
         spooler.pulse += 1;
-        let pulse = Pulse { number: spooler.pulse, age: Some(self.age(spooler).as_secs()) };
+        let pulse = Pulse::new(spooler.pulse, Some(self.age(spooler).as_secs()));
         self.pulses.insert(spooler.tier.name().to_owned(), pulse);
         let members = spooler.tier.manifest().members.clone().unwrap_or_default();
         for writer in members.keys().filter(|writer| *writer != spooler.tier.name()) {
@@ -520,7 +520,7 @@ fn a_spooler_that_was_paused_takes_nothing_before_it_has_looked_again() {
         members: Some(members),
         ..Manifest::default()
     };
-    let pulse = |number| Some(Pulse { number, age: Some(60) });
+    let pulse = |number| Some(Pulse::new(number, Some(60)));
     ring.hear("b", pulse(1), ms(0), ms(0));
     let later = ms(60_000);
     assert_eq!(ring.plan(&manifest, 1, 2 * SEASON, later), Plan::default());
@@ -648,6 +648,12 @@ fn a_change_waits_for_shards_that_are_on_their_way_and_ends_them_in_one_entry() 
         assert!(tool.ask_shards(impossible, 0).is_err_and(|error| error.to_string().contains("1 to 64")));
     }
     tool.look().unwrap();
+    // It would take the entry of a change for a torn one.
+    let old = Pulse { reads: 3, ..Pulse::new(1, Some(60)) };
+    one.store.beat(&meta().id, one.name(), old).unwrap();
+    let refused = tool.ask_shards(7, 0).unwrap_err().to_string();
+    assert!(refused.contains("the spooler on one is of a version that does not know changes"), "{refused}");
+    one.store.beat(&meta().id, one.name(), Pulse::new(2, Some(60))).unwrap();
     assert_eq!(tool.ask_shards(SHARDS, 0).unwrap(), Some(0), "nothing changes");
     assert_eq!(tool.ask_shards(7, 0).unwrap(), Some(1));
     assert_eq!(tool.ask_shards(2, 0).unwrap(), Some(1), "the change before is not made");
