@@ -31,11 +31,11 @@ pub(crate) fn generation() -> u32 {
 /// Has this thread run before all others that are not urgent, on a machine without an idle processor. False if the system
 /// does not allow it: that takes the capability `CAP_SYS_NICE`, or a limit for priorities (`ulimit -r`).
 pub fn hasten() -> bool {
-    let least = libc::sched_param { sched_priority: 1 };
+    // All that the kernel's `sched_param` has. That of musl has more, and its `sched_setscheduler` always fails.
+    let least: libc::c_int = 1;
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: 0 is the calling thread, and the parameters are a local variable. No process or thread inherits it.
-    unsafe {
-        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const least) == 0
-    }
+    unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const least) == 0 }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::{
 };
 use std::{
     collections::BTreeMap,
-    fs::{self, File, TryLockError},
+    fs::{File, TryLockError},
     path::{Path, PathBuf},
 };
 
@@ -197,7 +197,7 @@ impl Writer {
 /// Whether a path leads to an open file. A path that cannot be looked at is taken for one that does.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
+    use std::{fs, os::unix::fs::MetadataExt};
     match (file.metadata(), fs::metadata(path)) {
         (Ok(open), Ok(there)) => (open.dev(), open.ino()) == (there.dev(), there.ino()),
         (_, Err(error)) => error.kind() != std::io::ErrorKind::NotFound,
