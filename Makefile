@@ -218,11 +218,10 @@ features: ## Rust with none of the Cargo features, with each one, and with all
 	done
 	$(CARGO_TEST) --lib
 
-# The standard libraries of other targets are seldom installed; .ci/elsewhere.py says what it finds without them.
 .PHONY: elsewhere
-elsewhere: ## Check the branches of the code for macOS and Windows, without compiling for them
+elsewhere: $(VENV)/.installed ## Check the crates for macOS, Windows, musl and ARM of 32 bits (rustup's rust-src, or Debian's)
 	@.ci/check-tools "$(PYTHON)" rust
-	"$(PYTHON)" .ci/elsewhere.py target/elsewhere
+	$(BIN)/python .ci/elsewhere.py $(BIN) target/elsewhere $(TOOLS)
 
 .PHONY: test-py
 test-py: ext ## Python: API, guards, command line, examples of the documentation
@@ -469,7 +468,7 @@ check-dist:
 wheels: $(VENV)/.installed ## Each wheel that this machine can build, in dist/, and a table of all targets
 	@.ci/check-tools "$(PYTHON)" rust
 	rm -rf dist
-	PYTHON="$(PYTHON)" $(BIN)/python .ci/wheels.py $(BIN) dist $(if $(ONLY),--only '$(ONLY)')
+	PYTHON="$(PYTHON)" $(BIN)/python .ci/wheels.py $(BIN) dist $(TOOLS) $(if $(ONLY),--only '$(ONLY)')
 	$(MAKE) --no-print-directory check-dist
 
 .PHONY: reproducible

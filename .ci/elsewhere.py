@@ -1,96 +1,103 @@
-"""Checks the code for other systems on this one: ``python3 .ci/elsewhere.py FOLDER [CARGO-COMMAND]``.
+"""Checks the crates for other platforms: ``python .ci/elsewhere.py BIN-OF-VENV FOLDER TOOLS [MANIFEST]``.
 
-A crate is compiled for another target only with the standard library of that target, which is often missing
-where zwire is developed. This script copies the crates to FOLDER, once for each system below, and changes
-their conditions as if that system compiled them: branches of Linux are left out, and those of the other
-system are compiled. It finds modules, names and arguments that one branch has and another one lacks. It does
-not find functions that a dependency lacks on the other system, nor errors of a `usize` of 32 bits: the
-workflow `wheels` compiles for the targets themselves.
+The compiler checks them for the targets themselves: names, types, and what dependencies have there. The
+standard library of a target is compiled from its source (``.ci/foreign rustc``), and zig compiles what crates
+have in C. Nothing is linked, so that neither macOS nor Windows has to be there.
 """
 
 from __future__ import annotations
 
-import re
+import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
 
-# Words of conditions and what they become. `any()` never holds, `all()` always does; two sections of a
-# manifest may not become the same.
-SYSTEMS: dict[str, dict[str, str]] = {
-    "like-macos": {
-        r'target_os = "(linux|android)"': "any()",
-        r'target_os = "macos"': "all()",
-    },
-    "like-windows": {
-        r'target_os = "(linux|android|macos)"': "any()",
-        r"\bunix\b": "any(any())",
-        r"\bwindows\b": "all()",
-    },
+from wheels import Tool
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Targets, and what zig calls them. GNU's Windows differs from Microsoft's in the linker alone.
+TARGETS = {
+    "aarch64-apple-darwin": "aarch64-macos",
+    "x86_64-pc-windows-gnu": "x86_64-windows-gnu",
+    "x86_64-unknown-linux-musl": "x86_64-linux-musl",
+    # Has a `usize` of 32 bits.
+    "armv7-unknown-linux-gnueabihf": "arm-linux-gnueabihf",
 }
-
-# A condition of an attribute, a macro or a manifest, up to the end of its line.
-CONDITION = re.compile(r"(?:cfg(?:_attr)?!?\s*\().*?(?=\]|$|\{)", re.MULTILINE | re.DOTALL)
-
-# Functions of other systems, and those of this one with the same arguments.
-STAND_INS = {
-    "std::os::windows::fs::FileExt::seek_read": "std::os::unix::fs::FileExt::read_at",
-    "std::os::windows::fs::FileExt::seek_write": "std::os::unix::fs::FileExt::write_at",
-}
-
-
-def rewritten(text: str, words: dict[str, str]) -> str:
-    """Return the source with its conditions as another system would decide them."""
-
-    def decide(match: re.Match[str]) -> str:
-        condition = match[0]
-        for word, value in words.items():
-            condition = re.sub(word, value, condition)
-        return condition
-
-    text = CONDITION.sub(decide, text)
-    for name, stand_in in STAND_INS.items():
-        text = text.replace(name, stand_in)
-    return text
+# Flags of the compiler of C whose values are those of other compilers.
+C_COMPILER = """\
+#!/bin/sh
+for argument in "$@"; do
+    shift
+    case $argument in --target=*) ;; *) set -- "$@" "$argument" ;; esac
+done
+exec "{python}" -m ziglang cc -target {target} "$@"
+"""
+TOOL = """\
+#!/bin/sh
+exec "{python}" -m ziglang {name} "$@"
+"""
 
 
-def copy(root: Path, folder: Path, words: dict[str, str]) -> None:
-    """Write the workspace to the folder; equal files keep their times, so that Cargo skips them."""
-    wanted = {Path("Cargo.toml"), Path("Cargo.lock")}
-    for crate in sorted((root / "rust").glob("zwire-*")):
-        wanted |= {path.relative_to(root) for path in crate.rglob("*") if path.is_file()}
-    for path in sorted(wanted):
-        source, target = root / path, folder / path
-        octets = source.read_bytes()
-        if path.suffix in {".rs", ".toml"}:
-            octets = rewritten(octets.decode(), words).encode()
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if not target.exists() or target.read_bytes() != octets:
-            target.write_bytes(octets)
-    for path in sorted((folder / "rust").rglob("*")):
-        if path.is_file() and path.relative_to(folder) not in wanted:
-            path.unlink()
+def program(path: Path, text: str) -> Path:
+    """Write a program."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
 
 
-def main(arguments: list[str]) -> int:
-    """Check each system; the exit code tells whether all of them compile."""
-    if not arguments:
-        print(__doc__, file=sys.stderr)
+def environment(target: str, compiler: Path, python: Path, folder: Path) -> dict[str, str]:
+    """Return the environment in which Cargo compiles for a target."""
+    programs, name = folder / "bin", target.replace("-", "_")
+    cc = program(programs / f"cc-{target}", C_COMPILER.format(python=python, target=TARGETS[target]))
+    ar = program(programs / "ar", TOOL.format(python=python, name="ar"))
+    # The compiler looks for it by this name.
+    program(programs / "x86_64-w64-mingw32-dlltool", TOOL.format(python=python, name="dlltool"))
+    return os.environ | {
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        f"CC_{name}": str(cc),
+        f"AR_{name}": str(ar),
+        # What cc asks Xcode for otherwise.
+        "SDKROOT": "/",
+        "RUSTC": str(compiler),
+        "RUSTC_BOOTSTRAP": "1",
+        "CARGO_UNSTABLE_BUILD_STD": "std,panic_abort",
+        "PYO3_NO_PYTHON": "1",
+        # As maturin: a module of Python links to no library of it.
+        "PYO3_BUILD_EXTENSION_MODULE": "1",
+        # Without it, there are no shared libraries for musl.
+        "CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS": "-C target-feature=-crt-static",
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Check each target; the exit code tells whether all of them compile."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("bin", type=Path)
+    parser.add_argument("folder", type=Path, help="folder for what the compiler writes")
+    parser.add_argument("tools", type=Path, help="folder for the compiler")
+    parser.add_argument("manifest", type=Path, nargs="?", default=ROOT / "Cargo.toml")
+    args = parser.parse_args(arguments)
+    compiler = Tool.prepare("rustc", args.tools.absolute() / "rust")
+    if compiler.path is None:
+        print(f"no standard library of other targets: {compiler.reason}", file=sys.stderr)
         return 2
-    folder, cargo = Path(arguments[0]).absolute(), arguments[1:] or ["cargo"]
-    root = Path(__file__).parent.parent
     failed = []
-    for system, words in SYSTEMS.items():
-        copy(root, folder / system, words)
-        command = [*cargo, "check", "--quiet", "--manifest-path", str(folder / system / "Cargo.toml")]
-        # The lock file names dependencies of the conditions that were removed.
-        command += ["--offline", "--workspace", "--lib"]
-        print(f"== {system}", flush=True)
-        if subprocess.run(command, cwd=root, check=False).returncode:
-            failed.append(system)
-    print(f"== FAILED: {', '.join(failed)}" if failed else f"== compiled: {', '.join(SYSTEMS)}")
+    for target in TARGETS:
+        print(f"== {target}", flush=True)
+        command: list[str | Path] = [ROOT / ".ci" / "no-warnings", "cargo", "check", "--locked", "--quiet"]
+        command += ["--workspace", "--lib", "--target", target, "--manifest-path", args.manifest]
+        command += ["--target-dir", args.folder.absolute()]
+        env = environment(target, compiler.path, args.bin.absolute() / "python", args.folder.absolute())
+        if subprocess.run(command, cwd=ROOT, env=env, check=False).returncode:
+            failed.append(target)
+    print(f"== FAILED: {', '.join(failed)}" if failed else f"== compiled: {', '.join(TARGETS)}")
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

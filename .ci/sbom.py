@@ -3,8 +3,9 @@
 maturin has an SBOM of its own, which names crates of all platforms and paths of the build machine. This one
 has the crates that cargo builds for the wheel and for one target, by default this platform. A crate with
 the scope ``excluded`` runs at build time only: build scripts, procedural macros, and their dependencies.
-Packages with the scope ``optional`` are those of the extras, which pip installs on request. The same
-sources and tools give the same bytes.
+Packages with the scope ``optional`` are those of the extras, which pip installs on request. If Cargo compiles
+the standard library (``CARGO_UNSTABLE_BUILD_STD``), the crates of that are listed, too. The same sources and
+tools give the same bytes.
 """
 
 from __future__ import annotations
@@ -41,12 +42,13 @@ def purl(package: Package) -> str:
     return "pkg:cargo/{}@{}".format(package[0], package[1].replace("+", "%2B"))
 
 
-def tree(triple: str, edges: str) -> tuple[dict[Package, str], dict[Package, set[Package]]]:
+def tree(triple: str, edges: str, *options: str) -> tuple[dict[Package, str], dict[Package, set[Package]]]:
     """Return the licence of each package in the wheel's tree of these edges, and its direct dependencies."""
     licences: dict[Package, str] = {}
     needs: dict[Package, set[Package]] = {}
     path: list[Package] = []
-    command = ("cargo", "tree", "--locked", "--package", CRATE, "--target", triple, "--edges", edges)
+    options = options or ("--package", CRATE)
+    command = ("cargo", "tree", "--locked", *options, "--target", triple, "--edges", edges)
     for line in run(*command, "--prefix", "depth", "--format", " {p}|{l}|").splitlines():
         depth, name, rest = line.split("|")[0].split(maxsplit=2)
         package = (name, rest.split()[0].removeprefix("v"))
@@ -58,27 +60,56 @@ def tree(triple: str, edges: str) -> tuple[dict[Package, str], dict[Package, set
     return licences, needs
 
 
+def checksums(folder: Path) -> dict[Package, str | None]:
+    """Return the checksum of each package in the lock file of a folder; packages of the folder have none."""
+    lock = tomllib.loads((folder / "Cargo.lock").read_text())["package"]
+    return {(package["name"], package["version"]): package.get("checksum") for package in lock}
+
+
+def crate(package: Package, licence: str, checksum: str | None, *, linked: bool) -> Json:
+    """Return the component of a crate."""
+    component: Json = {
+        "type": "library",
+        "bom-ref": purl(package),
+        "name": package[0],
+        "version": package[1],
+        "scope": "required" if linked else "excluded",
+        # Cargo still takes a slash for "or"; SPDX has no such operator.
+        "licenses": [{"expression": re.sub(r"\s*/\s*", " OR ", licence)}],
+        "purl": purl(package),
+    }
+    if checksum:
+        component["hashes"] = [{"alg": "SHA-256", "content": checksum}]
+    return component
+
+
+def library(triple: str) -> list[Json]:
+    """Return the components of the crates that the standard library has, if it is compiled with the wheel."""
+    if "CARGO_UNSTABLE_BUILD_STD" not in os.environ:
+        return []
+    sysroot = run(os.environ.get("RUSTC", "rustc"), "--print", "sysroot").strip()
+    source = Path(sysroot) / "lib/rustlib/src/rust/library"
+    options = ("--manifest-path", str(source / "Cargo.toml"), "--package", "std")
+    # The features that Cargo gives it.
+    licences, _ = tree(triple, "normal", *options, "--features", "backtrace,panic-unwind")
+    sums = checksums(source)
+    # Its own crates, which have no checksum, are one component.
+    return [
+        crate(package, licences[package], sums[package], linked=True)
+        for package in sorted(licences)
+        if sums[package]
+    ]
+
+
 def crates(triple: str) -> tuple[list[Json], list[Json]]:
     """Return the components of all crates, and the dependencies among them."""
     linked, _ = tree(triple, "normal,no-proc-macro")
     licences, needs = tree(triple, "normal,build")
-    lock = tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
-    checksums = {(package["name"], package["version"]): package.get("checksum") for package in lock}
-    components = []
-    for package in sorted(licences):
-        component: Json = {
-            "type": "library",
-            "bom-ref": purl(package),
-            "name": package[0],
-            "version": package[1],
-            "scope": "required" if package in linked else "excluded",
-            # Cargo still takes a slash for "or"; SPDX has no such operator.
-            "licenses": [{"expression": re.sub(r"\s*/\s*", " OR ", licences[package])}],
-            "purl": purl(package),
-        }
-        if checksum := checksums[package]:
-            component["hashes"] = [{"alg": "SHA-256", "content": checksum}]
-        components.append(component)
+    sums = checksums(ROOT)
+    components = [
+        crate(package, licences[package], sums[package], linked=package in linked)
+        for package in sorted(licences)
+    ]
     edges = [
         {"ref": purl(package), "dependsOn": sorted(purl(need) for need in needs[package])}
         for package in sorted(needs)
@@ -117,7 +148,8 @@ def document(target: str = "") -> Json:
     """Return the SBOM of the wheel."""
     rustc = dict(line.split(": ", 1) for line in run("rustc", "-vV").splitlines()[1:])
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    components, dependencies = crates(target or rustc["host"])
+    target = target or rustc["host"]
+    components, dependencies = crates(target)
     (release,) = (component["version"] for component in components if component["name"] == CRATE)
     wheel = f"pkg:pypi/zwire@{release}"
     rust = f"pkg:generic/rust@{rustc['release']}"
@@ -131,6 +163,8 @@ def document(target: str = "") -> Json:
         "licenses": [{"expression": "MIT OR Apache-2.0"}],
         "purl": rust,
     }
+    known = {component["bom-ref"] for component in components}
+    inner = [component for component in library(target) if component["bom-ref"] not in known]
     python = extras(project)
     metadata: Json = {
         "tools": {
@@ -148,7 +182,7 @@ def document(target: str = "") -> Json:
             "licenses": [{"expression": project["license"]}],
             "purl": wheel,
         },
-        "properties": [{"name": "zwire:target", "value": target or rustc["host"]}],
+        "properties": [{"name": "zwire:target", "value": target}],
     }
     if epoch := os.environ.get("SOURCE_DATE_EPOCH"):
         metadata["timestamp"] = datetime.fromtimestamp(int(epoch), UTC).isoformat()
@@ -157,9 +191,10 @@ def document(target: str = "") -> Json:
         "specVersion": "1.6",
         "version": 1,
         "metadata": metadata,
-        "components": [*components, standard, *python],
+        "components": [*components, standard, *inner, *python],
         "dependencies": [
             {"ref": wheel, "dependsOn": sorted([purl((CRATE, release)), rust, *(c["purl"] for c in python)])},
+            {"ref": rust, "dependsOn": [component["bom-ref"] for component in inner]},
             *dependencies,
         ],
     }

@@ -1,7 +1,8 @@
-"""Uses an installed wheel: ``python -I .ci/smoke.py``, outside of the source tree.
+"""Uses an installed wheel: ``python -I .ci/smoke.py [--emulated]``, outside of the source tree.
 
 Two sessions publish, subscribe and query over loopback, the capture of one of them is decoded, and the SBOM
-is compared with the crates that the compiled module names.
+is compared with the crates that the compiled module names. With an emulated processor, the time of the
+import is not judged.
 """
 
 from __future__ import annotations
@@ -69,19 +70,19 @@ def messages(capture: Path) -> None:
     print(f"published, queried, and decoded {len(text.splitlines())} messages of the capture")
 
 
-def imported() -> None:
+def imported(*, judged: bool) -> None:
     """Measure the import in new interpreters."""
     command = [sys.executable, "-I", "-c", IMPORT]
     times = [float(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(20)]
     print(f"import zwire.zenoh: {min(times):.1f} ms, the best of {len(times)}")
-    assert min(times) < SLOW_IMPORT
+    assert not judged or min(times) < SLOW_IMPORT
 
 
 def sbom() -> None:
     """Compare the SBOM with the crates that texts of the compiled module name."""
-    contents = {file.name: file.read_binary() for file in files("zwire") or []}
-    (module,) = (octets for name, octets in contents.items() if name.endswith((".abi3.so", ".pyd")))
-    bill = json.loads(contents["zwire.cdx.json"])
+    installed = files("zwire") or []
+    (module,) = (file.read_binary() for file in installed if file.name.endswith((".abi3.so", ".pyd")))
+    (bill,) = (json.loads(file.read_binary()) for file in installed if file.name == "zwire.cdx.json")
     linked = {(c["name"], c["version"]) for c in bill["components"] if c["scope"] == "required"}
     # Texts of panics name files of crates; .ci/wheel replaces the folder of the registry by this one.
     found = re.findall(rb"/cargo[/\\]+([\w-]+?)-(\d+\.\d+\.[^/\\]+)[/\\]", module)
@@ -100,7 +101,7 @@ def main() -> None:
     print(f"zwire works from {zenoh.__file__} with Python {sys.version.split()[0]} on {sys.platform}")
     with tempfile.TemporaryDirectory() as folder:
         messages(Path(folder) / "capture.pcap")
-    imported()
+    imported(judged="--emulated" not in sys.argv)
     sbom()
 
 

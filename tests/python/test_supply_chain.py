@@ -58,6 +58,42 @@ def test_every_crate_in_the_sbom_has_the_checksum_of_the_lock_file(document):
     assert all(component["licenses"][0]["expression"] for component in crates)
 
 
+def test_the_sbom_has_the_crates_of_a_standard_library_that_is_compiled_with_the_wheel(tmp_path, monkeypatch):
+    (package,) = [
+        package
+        for package in tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]
+        if package["name"] == "cfg-if"
+    ]
+    source = tmp_path / "lib/rustlib/src/rust/library"
+    (source / "std/src").mkdir(parents=True)
+    (source / "std/src/lib.rs").touch()
+    (source / "Cargo.toml").write_text('[workspace]\nmembers = ["std"]\nresolver = "3"\n')
+    manifest = [
+        "[package]",
+        'name = "std"',
+        'version = "0.0.0"',
+        "[features]",
+        "backtrace = []",
+        'panic-unwind = ["dep:cfg-if"]',
+        "[dependencies]",
+        f'cfg-if = {{ version = "={package["version"]}", optional = true }}',
+    ]
+    (source / "std/Cargo.toml").write_text("\n".join(manifest))
+    locked = [f'{name} = "{value}"' for name, value in package.items()]
+    library = ['name = "std"', 'version = "0.0.0"', 'dependencies = ["cfg-if"]']
+    lock = ["version = 4", "[[package]]", *locked, "[[package]]", *library]
+    (source / "Cargo.lock").write_text("\n".join(lock) + "\n")
+    compiler = tmp_path / "rustc"
+    compiler.write_text(f'#!/bin/sh\n[ "$1" = --print ] && exec echo "{tmp_path}"\nexec rustc "$@"\n')
+    compiler.chmod(0o755)
+    assert sbom.library("x86_64-unknown-linux-gnu") == []
+    monkeypatch.setenv("CARGO_UNSTABLE_BUILD_STD", "std")
+    monkeypatch.setenv("RUSTC", str(compiler))
+    (found,) = sbom.library("x86_64-unknown-linux-gnu")
+    assert (found["name"], found["version"], found["scope"]) == ("cfg-if", package["version"], "required")
+    assert found["hashes"] == [{"alg": "SHA-256", "content": package["checksum"]}]
+
+
 def test_the_graph_of_the_sbom_reaches_every_component(document):
     graph = {entry["ref"]: entry["dependsOn"] for entry in document["dependencies"]}
     reached, todo = set(), [document["metadata"]["component"]["bom-ref"]]
