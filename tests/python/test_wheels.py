@@ -85,6 +85,15 @@ def test_a_compiler_has_the_source_of_its_standard_library_beside(wheels, tmp_pa
     assert said == f"--sysroot {made} a b\n"
     assert (made / "lib/rustlib/src/rust/library/Cargo.lock").exists()
     assert (made / "lib/rustlib/some-host").is_dir()
+    # Nothing is done twice, unless there is another compiler.
+    program = tmp_path / "tools" / "rustc"
+    first = program.stat().st_ino
+    assert wheels.Tool.prepare("rustc", tmp_path / "tools").path == program
+    assert program.stat().st_ino == first
+    (programs / "rustc").write_text((programs / "rustc").read_text().replace("1.2.3", "1.2.4"))
+    (made / "lib/rustlib/src/rust").unlink()
+    wheels.Tool.prepare("rustc", tmp_path / "tools")
+    assert (made / "lib/rustlib/src/rust/library/Cargo.lock").exists()
 
 
 def test_the_table_names_what_was_not_built(wheels, tmp_path, capsys):
