@@ -168,16 +168,16 @@ def test_a_spooler_merges_small_segments_of_its_tier_beside_readers(s3, tmp_path
         assert keeping.tier["problem"] is None
         rest = [row for batch in reading for row in pa.record_batch(batch).column("offset").to_pylist()]
         assert first + rest == list(range(7))
-    view, folder = spool.open(url), spool.open(tmp_path / "spool")
-    assert rows(view) == rows(folder)
-    assert len(rows(view)) == 68
+    whole = rows(spool.open(tmp_path / "spool"))
+    assert len(whole) == 68
+    assert rows(spool.open(url)) == whole
     found = spool.stat(url)["shards"][0]
     assert found["segments"] < 40
     assert not list((tmp_path / "spool").glob("merging*"))
     with router() as hub, spool.serve(url, session=hub) as server:
         config = {"mode": "client", "connect/endpoints": hub.listening()}
         with spool.connect(server.id, config=config) as far:
-            assert rows(far) == rows(folder)
+            assert rows(far) == whole
     assert sink.run(url, sink.parquet(tmp_path / "table"), max_rows=10)["rows"] == 68
 
 
