@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from wheels import Tool
+from wheels import Tool, compiling_std
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -25,7 +25,7 @@ TARGETS = {
     # Has a `usize` of 32 bits.
     "armv7-unknown-linux-gnueabihf": "arm-linux-gnueabihf",
 }
-# Flags of the compiler of C whose values are those of other compilers.
+# The crate cc passes a target of Rust with `--target`, which zig does not know.
 C_COMPILER = """\
 #!/bin/sh
 for argument in "$@"; do
@@ -61,9 +61,7 @@ def environment(target: str, compiler: Path, python: Path, folder: Path) -> dict
         f"AR_{name}": str(ar),
         # What cc asks Xcode for otherwise.
         "SDKROOT": "/",
-        "RUSTC": str(compiler),
-        "RUSTC_BOOTSTRAP": "1",
-        "CARGO_UNSTABLE_BUILD_STD": "std,panic_abort",
+        **compiling_std(compiler),
         "PYO3_NO_PYTHON": "1",
         # As maturin: a module of Python links to no library of it.
         "PYO3_BUILD_EXTENSION_MODULE": "1",

@@ -40,6 +40,15 @@ class Tool:
         return cls(reason=(folder / "missing").read_text().strip())
 
 
+def compiling_std(compiler: Path) -> dict[str, str]:
+    """Return variables with which Cargo compiles the standard library; stable releases call that unstable."""
+    return {
+        "RUSTC": str(compiler),
+        "RUSTC_BOOTSTRAP": "1",
+        "CARGO_UNSTABLE_BUILD_STD": "std,panic_abort",
+    }
+
+
 @dataclass(frozen=True)
 class Target:
     """Wheel that a release has."""
@@ -135,13 +144,8 @@ def produce(target: Target, bin_of_venv: Path, folder: Path, tools: Path) -> Out
     if reason := target.obstacle(installed(), platform.system(), source):
         outcome.built = f"no: {reason}"
         return outcome
-    if missing:
-        # Cargo compiles the standard library with the crates, which stable releases call unstable.
-        env |= {
-            "RUSTC": str(source.path),
-            "RUSTC_BOOTSTRAP": "1",
-            "CARGO_UNSTABLE_BUILD_STD": "std,panic_abort",
-        }
+    if source.path:
+        env |= compiling_std(source.path)
     triple = target.triples[0] if len(target.triples) == 1 else "universal2-apple-darwin"
     begin = time.time()
     print(f"== {target.wheel}: building", flush=True)
