@@ -141,26 +141,31 @@ class Node:
             self.threads.append(thread)
 
     def serve(self, stream):
-        identity = b""
-        with stream, contextlib.suppress(ClosedError, OSError):
-            end = time.monotonic() + TIMER
-            stream.sendall(b"\xff" + bytes(8) + b"\x7f\3\1" + b"NULL".ljust(52, b"\0"))
-            self.check_greeting(stream, end)
-            own = self.properties_sent()
-            stream.sendall(command(b"READY", own))
-            flags, body = self.handshake_frame(stream, end)
-            if not flags & 4 or not body.startswith(b"\5READY"):
-                raise ClosedError
-            claimed = self.identity(stream, body[6:])
+        with stream:
+            identity = b""
+            with contextlib.suppress(ClosedError, OSError):
+                identity = self.shake_hands(stream)
+                self.traffic(stream)
+            # `running` shuts down each stream that is listed: a closed one is none.
             with self.lock:
-                if self.is_taken(claimed):
-                    raise ClosedError
-                identity = claimed
-                self.identities.add(identity)
-            self.traffic(stream)
+                self.identities.discard(identity)
+                del self.streams[threading.current_thread()]
+
+    def shake_hands(self, stream):
+        """Identity of the peer, which is in use from now on."""
+        end = time.monotonic() + TIMER
+        stream.sendall(b"\xff" + bytes(8) + b"\x7f\3\1" + b"NULL".ljust(52, b"\0"))
+        self.check_greeting(stream, end)
+        stream.sendall(command(b"READY", self.properties_sent()))
+        flags, body = self.handshake_frame(stream, end)
+        if not flags & 4 or not body.startswith(b"\5READY"):
+            raise ClosedError
+        claimed = self.identity(stream, body[6:])
         with self.lock:
-            self.identities.discard(identity)
-            del self.streams[threading.current_thread()]
+            if self.is_taken(claimed):
+                raise ClosedError
+            self.identities.add(claimed)
+        return claimed
 
     def is_taken(self, identity):
         return identity and identity in self.identities
@@ -477,7 +482,9 @@ def running(kind):
                 thread.join(10)
             with node.lock:
                 for stream in node.streams.values():
-                    stream.shutdown(socket.SHUT_RDWR)
+                    # A reset of the peer has disconnected a stream that its thread has not closed yet.
+                    with contextlib.suppress(OSError):
+                        stream.shutdown(socket.SHUT_RDWR)
             for thread in node.threads:
                 thread.join(10)
                 assert not thread.is_alive()
