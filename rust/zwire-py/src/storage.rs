@@ -178,7 +178,7 @@ pub(crate) fn of_config(
     config: &Config,
     engine: &Engine,
 ) -> PyResult<Option<Arc<StorageManager>>> {
-    let section = config.get(SECTION).ok().filter(|section| !section.is_null()).cloned();
+    let section = config.find(SECTION).filter(|section| !section.is_null()).cloned();
     let section = match section {
         Some(section) => section,
         // Writes to the admin space may name the first storage.

@@ -42,8 +42,8 @@ impl Config {
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mode = self.mode();
         let differs = |key: &&Key| self.effective(key, mode) != other.effective(key, other.mode());
-        let sections = |config: &Self| match config.get("plugins") {
-            Ok(Value::Object(sections)) => sections.clone(),
+        let sections = |config: &Self| match config.find("plugins") {
+            Some(Value::Object(sections)) => sections.clone(),
             _ => Map::new(),
         };
         let (own, theirs) = (sections(self), sections(other));

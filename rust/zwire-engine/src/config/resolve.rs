@@ -53,7 +53,7 @@ impl Config {
     fn check_plugins(&self) -> Result<()> {
         for path in self.plugins_without_effect() {
             let path = format!("{path}/__required__");
-            if self.get(&path).is_ok_and(|required| *required == true) {
+            if self.find(&path).is_some_and(|required| *required == true) {
                 let expected = "false, because nothing here does the work of this plugin";
                 return Err(ConfigError::value(&path, expected, "true"));
             }

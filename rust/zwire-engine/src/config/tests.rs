@@ -363,6 +363,16 @@ fn unknown_keys_name_the_nearest() {
 }
 
 #[test]
+fn a_value_that_may_be_absent_is_found_or_not() {
+    let config = Config::from_json5("{plugins: {rest: {http_port: 8000}}}").unwrap();
+    assert_eq!(config.find("plugins/rest/http_port"), Some(&json!(8000)));
+    assert_eq!(config.find("plugins/storage_manager"), None);
+    assert_eq!(config.find("plugins/rest/http_port/more"), None);
+    assert_eq!(config.find("no/such/key"), None);
+    assert_eq!(config.find(""), Some(config.get("").unwrap()));
+}
+
+#[test]
 fn branches_merge() {
     let mut config = inserted("connect/timeout_ms", json!(7));
     config.insert_json5("connect", "{endpoints: ['tcp/a']}").unwrap();

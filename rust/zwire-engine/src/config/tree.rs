@@ -157,12 +157,15 @@ impl Config {
     /// The path does not exist.
     pub fn get(&self, path: &str) -> Result<&Value, ConfigError> {
         let path = path.trim_matches('/');
-        match keys::find(path) {
-            Place::Unknown => Err(unknown(path)),
-            _ => segments(path)
-                .try_fold(&self.root, |value, name| value.get(name))
-                .ok_or_else(|| unknown(path)),
-        }
+        let known = !matches!(keys::find(path), Place::Unknown);
+        known.then(|| self.find(path)).flatten().ok_or_else(|| unknown(path))
+    }
+
+    /// The value at a path, if there is one. For keys that may be absent: the error of [`Config::get`] compares the
+    /// path with every key, to suggest the nearest.
+    #[must_use]
+    pub fn find(&self, path: &str) -> Option<&Value> {
+        segments(path).try_fold(&self.root, |value, name| value.get(name))
     }
 
     /// [`Config::get`] as JSON text.
@@ -198,8 +201,7 @@ impl Config {
 
     /// Effective value of a key in a mode: the value, or the default.
     pub(super) fn effective(&self, key: &Key, mode: WhatAmI) -> Value {
-        let value = segments(key.path).try_fold(&self.root, |value, name| value.get(name));
-        match value.map(|value| (value, values::for_mode(key, value, mode))) {
+        match self.find(key.path).map(|value| (value, values::for_mode(key, value, mode))) {
             Some((_, Some(value))) => value.clone(),
             // As in eclipse-zenoh, a mode that a per-mode list of endpoints leaves out has no endpoints.
             Some((Value::Object(_), None)) if matches!(key.kind, super::Kind::Endpoints { .. }) => {
@@ -211,13 +213,13 @@ impl Config {
 
     /// Keys that were changed but have no effect, for a warning; see [`Key::acted_on`].
     pub fn ignored(&self) -> impl Iterator<Item = &'static str> {
-        let changed = |key: &&Key| self.get(key.path).is_ok_and(|value| *value != key.initial());
+        let changed = |key: &&Key| self.find(key.path).is_some_and(|value| *value != key.initial());
         KEYS.iter().filter(|key| !key.acted_on()).filter(changed).map(|key| key.path)
     }
 
     /// Sections of `plugins` without an effect here, as keys.
     pub fn plugins_without_effect(&self) -> impl Iterator<Item = String> {
-        let sections = self.get("plugins").ok().and_then(Value::as_object);
+        let sections = self.find("plugins").and_then(Value::as_object);
         let names = sections.into_iter().flat_map(Map::keys);
         names.filter(|name| !keys::BUILT_IN.contains(&name.as_str())).map(|name| format!("plugins/{name}"))
     }

@@ -220,7 +220,7 @@ fn change(
     for key in &differences {
         let Some(name) = key.strip_prefix("plugins/") else { continue };
         if let Some(section) = shared.live.section(name) {
-            let value = |config: &Config| config.get("plugins").ok().and_then(|all| all.get(name)).cloned();
+            let value = |config: &Config| config.find("plugins").and_then(|all| all.get(name)).cloned();
             section(&value(before).unwrap_or_default(), &value(&after).unwrap_or_default())
                 .map_err(|reason| refuse(key, reason))?;
         }
