@@ -1,5 +1,6 @@
 """Settings and fixtures common to all tests."""
 
+import gc
 import os
 import signal
 
@@ -10,3 +11,16 @@ os.environ["ZWIRE_SCOUTING_INTERFACE"] = "none"
 # A shell that starts the tests in the background has them ignore Ctrl-C, and each program that they start
 # would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Until the modules of all tests are imported.
+gc.disable()
+
+
+def pytest_collection_finish():
+    """Take the modules out of garbage collection: each collection of a test would go through them again."""
+    # It warns of sources of random numbers that no collected object refers to.
+    import hypothesis  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+    gc.enable()
