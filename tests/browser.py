@@ -150,6 +150,12 @@ class Browser:
         page.call("Page.navigate", url=url)
         return page
 
+    def close_pages(self) -> None:
+        """End all pages: one that is left draws and connects again beside the next."""
+        while self.pages:
+            _, page = self.pages.popitem()
+            page.call("Page.close")
+
 
 @contextlib.contextmanager
 def running(folder: Path, prefix: Sequence[str] = ()) -> Iterator[Browser]:

@@ -62,9 +62,15 @@ NAMELESS = """[...document.querySelectorAll("input, select, textarea, button, ca
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with browsers.running(tmp_path_factory.mktemp("browser")) as running:
         yield running
+
+
+@pytest.fixture
+def browser(running: Browser) -> Iterator[Browser]:
+    yield running
+    running.close_pages()
 
 
 @contextmanager
