@@ -174,13 +174,14 @@ CASES = [
         spoiled=True,
     ),
     # It looks at its interfaces every two seconds: from 1 to 3 s, by when it looked last.
+    # A node looks at its addresses every two seconds.
     Case(
         "b gets another address",
         move,
         12,
-        [("EXIT", 2), ("ENTER", 2)],
+        [("EXIT", 1), ("ENTER", 1)],
         [],
-        [("EXIT", 2), ("ENTER", 2)],
+        [("EXIT", 1), ("ENTER", 1)],
     ),
     Case("b stopped (SIGSTOP) for 10 s", freeze(10), 15, QUIET, [], []),
     Case(
