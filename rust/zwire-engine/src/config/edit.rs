@@ -42,10 +42,8 @@ impl Config {
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mode = self.mode();
         let differs = |key: &&Key| self.effective(key, mode) != other.effective(key, other.mode());
-        let sections = |config: &Self| match config.find("plugins") {
-            Some(Value::Object(sections)) => sections.clone(),
-            _ => Map::new(),
-        };
+        let sections =
+            |config: &Self| config.find("plugins").and_then(Value::as_object).cloned().unwrap_or_default();
         let (own, theirs) = (sections(self), sections(other));
         let mut names: Vec<&String> = own.keys().chain(theirs.keys()).collect();
         names.sort_unstable();

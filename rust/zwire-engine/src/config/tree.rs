@@ -157,8 +157,11 @@ impl Config {
     /// The path does not exist.
     pub fn get(&self, path: &str) -> Result<&Value, ConfigError> {
         let path = path.trim_matches('/');
-        let known = !matches!(keys::find(path), Place::Unknown);
-        known.then(|| self.find(path)).flatten().ok_or_else(|| unknown(path))
+        let found = match keys::find(path) {
+            Place::Unknown => None,
+            _ => self.find(path),
+        };
+        found.ok_or_else(|| unknown(path))
     }
 
     /// The value at a path, if there is one. For keys that may be absent: the error of [`Config::get`] compares the

@@ -220,9 +220,8 @@ fn change(
     for key in &differences {
         let Some(name) = key.strip_prefix("plugins/") else { continue };
         if let Some(section) = shared.live.section(name) {
-            let value = |config: &Config| config.find("plugins").and_then(|all| all.get(name)).cloned();
-            section(&value(before).unwrap_or_default(), &value(&after).unwrap_or_default())
-                .map_err(|reason| refuse(key, reason))?;
+            let value = |config: &Config| config.find(key).cloned().unwrap_or_default();
+            section(&value(before), &value(&after)).map_err(|reason| refuse(key, reason))?;
         }
     }
     if shared.rules.in_force().configured != config.intercept {
