@@ -50,6 +50,11 @@ class Page:
     def call(self, method: str, **params: Any) -> dict[str, Any]:
         return self.browser.call(method, self.session, **params)
 
+    def close(self) -> None:
+        """End the page: one that is left draws and connects again beside the next."""
+        del self.browser.pages[self.session]
+        self.call("Page.close")
+
     def run(self, code: str) -> Any:
         """Return the value of an expression; a promise is awaited."""
         answer = self.call("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True)
@@ -149,12 +154,6 @@ class Browser:
         page.size(width, height, dark=dark)
         page.call("Page.navigate", url=url)
         return page
-
-    def close_pages(self) -> None:
-        """End all pages: one that is left draws and connects again beside the next."""
-        while self.pages:
-            _, page = self.pages.popitem()
-            page.call("Page.close")
 
 
 @contextlib.contextmanager

@@ -70,7 +70,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture
 def browser(running: Browser) -> Iterator[Browser]:
     yield running
-    running.close_pages()
+    for page in list(running.pages.values()):
+        page.close()
 
 
 @contextmanager

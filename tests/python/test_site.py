@@ -162,7 +162,7 @@ def shown(browser: browsers.Browser, url: str, *size: int, dark: bool = False) -
     page = browser.open(url, *size, dark=dark)
     until(page, f"location.href.startsWith({url!r}) && document.readyState === 'complete'")
     yield page
-    page.call("Page.close")
+    page.close()
 
 
 PAGES = [
