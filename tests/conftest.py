@@ -4,6 +4,8 @@ import gc
 import os
 import signal
 
+import pytest
+
 # Sessions with the interfaces of their default configuration scout nowhere: no test reaches the network of
 # the machine, and two that run at once do not find each other. Programs that tests start inherit it.
 os.environ["ZWIRE_SCOUTING_INTERFACE"] = "none"
@@ -12,15 +14,16 @@ os.environ["ZWIRE_SCOUTING_INTERFACE"] = "none"
 # would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Until the modules of all tests are imported.
-gc.disable()
 
-
-def pytest_collection_finish():
-    """Take the modules out of garbage collection: each collection of a test would go through them again."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Keep the modules of the tests out of garbage collections, each of which would go through them again."""
     # It warns of sources of random numbers that no collected object refers to.
     import hypothesis  # noqa: F401
 
+    gc.disable()
+    found = yield
     gc.collect()
     gc.freeze()
     gc.enable()
+    return found
