@@ -353,6 +353,12 @@ def small(monkeypatch):
     monkeypatch.setattr(house, "NOT_YET", {})
 
 
+def test_the_repository_is_within_its_bounds():
+    done = run()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(done.stdout.splitlines()) > 20, "the script has measured nothing"
+
+
 def test_findings_of_a_row_are_listed_with_their_place(small, capsys):
     assert house.main(["--list", "4"]) == 0
     assert capsys.readouterr().out == "a.rs:7: mod b;\n"
