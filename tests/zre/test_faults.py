@@ -173,8 +173,7 @@ CASES = [
         [],
         spoiled=True,
     ),
-    # It looks at its interfaces every two seconds: from 1 to 3 s, by when it looked last.
-    # A node looks at its addresses every two seconds.
+    # It looks at its interfaces every two seconds: up to 3 s, by when it looked last.
     Case(
         "b gets another address",
         move,

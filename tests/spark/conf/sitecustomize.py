@@ -8,9 +8,8 @@ worker would also read the directory of each archive on its path again; Spark's 
 import importlib
 import os
 import sys
-from pathlib import Path
 
-for archive in [entry for entry in sys.path if entry.endswith((".zip", ".jar")) and Path(entry).exists()]:
+for archive in [entry for entry in sys.path if entry.endswith((".zip", ".jar"))]:
     sys.path.remove(archive)
     sys.path_importer_cache.pop(archive, None)
 
