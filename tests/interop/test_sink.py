@@ -67,7 +67,7 @@ def test_receivers_behind_any_router_say_what_they_have_got(net, router):
         assert once.received(JOB, 0, 0, ROWS) == ROWS
         lossy += [3, 19_999]
         with pytest.raises(Undelivered, match="a receiver has got 19998 of the 20000 rows") as caught:
-            write(hub.endpoint, 1, **{**options, "ackTimeout": "3"})
+            write(hub.endpoint, 1, **{**options, "ackTimeout": "6"})
         assert caught.value.missing == 2
         lossy.clear()
         assert write(hub.endpoint, 1, **options).rows == ROWS

@@ -334,6 +334,15 @@ def test_receivers_say_what_they_have_got(spark, endpoint, hub, once, small_batc
     batch = pa.record_batch({"key": ["sink/a"], "payload": [b"x"]})
     with pytest.raises(Undelivered, match=r"0 of 1 receivers answer on sink/@receipt/\*"):
         _sink._write(options, iter([batch]), uuid.UUID(int=1), 0)
+    # A receiver that answers once and is too slow afterwards has answered.
+    counts = iter(['{"rows": 0}'])
+    queryable = hub.declare_queryable(
+        "sink/@receipt/a", lambda query: [query.reply("sink/@receipt/a", count) for count in counts]
+    )
+    with pytest.raises(Undelivered, match="a receiver has got 0 of the 1 rows of partition 0") as caught:
+        _sink._write(options, iter([batch]), uuid.UUID(int=1), 1)
+    assert caught.value.missing == 1
+    queryable.undeclare()
     subscriber.undeclare()
 
 
