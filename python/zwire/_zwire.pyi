@@ -2184,6 +2184,7 @@ class Transport:
     ::
 
         client = zenoh.open({"mode": "client", "connect/endpoints": session.listening()})
+        client.ready(timeout=5)  # the session has answered
         (transport,) = session.info.transports()
         print(transport.zid == client.zid(), transport.whatami)  # True client
     """

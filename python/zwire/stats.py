@@ -50,6 +50,7 @@ class LaneStats(TypedDict):
     ::
 
         client = zenoh.open({"mode": "client", "connect/endpoints": session.listening()})
+        client.ready(timeout=5)  # the session has answered
         (link,) = session.stats()["per_link"]
         print(link["lanes"]["data"]["waiting_bytes"])  # 0
     """
@@ -72,6 +73,7 @@ class LinkStats(TypedDict):
     ::
 
         client = zenoh.open({"mode": "client", "connect/endpoints": session.listening()})
+        client.ready(timeout=5)  # the session has answered
         (link,) = session.stats()["per_link"]
         print(link["whatami"], link["zid"] == str(client.zid()))  # client True
     """

@@ -18,7 +18,11 @@ BOOKS = sorted(path for path in notebooks.FOLDER.glob("*.ipynb") if path.stem no
 
 PATH = [snippets.ROOT / "tests"]
 
-RUN = "import sys, pathlib, notebooks; notebooks.run(pathlib.Path(sys.argv[1]))"
+# A cell that hangs is named by its traceback.
+RUN = (
+    "import faulthandler, pathlib, sys, notebooks; faulthandler.dump_traceback_later(45, exit=True); "
+    "notebooks.run(pathlib.Path(sys.argv[1]))"
+)
 
 
 def test_the_tutorials_are_found():

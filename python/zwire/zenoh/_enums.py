@@ -182,6 +182,7 @@ class WhatAmI(_Enum):
     ::
 
         client = zenoh.open({"mode": "client", "connect/endpoints": session.listening()})
+        client.ready(timeout=5)  # the session has answered
         clients = [each for each in session.info.transports() if each.whatami == zenoh.WhatAmI.CLIENT]
         print(len(clients))  # 1
     """
