@@ -338,7 +338,7 @@ def test_a_row_is_judged_by_its_ceiling_or_its_bound():
 
 def run(*arguments):
     return subprocess.run(
-        [sys.executable, SCRIPT, *arguments], capture_output=True, text=True, timeout=25, check=False
+        [sys.executable, SCRIPT, *arguments], capture_output=True, text=True, timeout=50, check=False
     )
 
 
@@ -353,6 +353,7 @@ def small(monkeypatch):
     monkeypatch.setattr(house, "NOT_YET", {})
 
 
+@pytest.mark.timeout(60)
 def test_the_repository_is_within_its_bounds():
     done = run()
     assert done.returncode == 0, done.stdout + done.stderr

@@ -55,7 +55,7 @@ def test_stages_wait_for_those_that_they_need(stages):
     assert notes.index("end setup") < notes.index("begin --no-print-directory ext")
     assert notes.index("begin --no-print-directory build-lib") < notes.index("end setup")
     for name, *given in begun:
-        before = name in {"house", "setup", "build-lib", "ext"}
+        before = name in {"setup", "build-lib", "ext"}
         assert given == ([] if before else ["EXT=built"]), name
 
 
