@@ -18,7 +18,8 @@ ZRE_PEERS := $(TOOLS)/zre
 BROWSER := $(TOOLS)/chromium
 BROKER := $(TOOLS)/mosquitto
 # Bytecode is written when a module is first imported; most are never imported.
-PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
+PIP_OPTIONS := --quiet --disable-pip-version-check --no-compile
+PIP_INSTALL := -m pip install $(PIP_OPTIONS)
 # Refuses files without a hash in constraints.txt, also those of build backends.
 PIP_LOCKED := $(PIP_INSTALL) --require-hashes --constraint constraints.txt --build-constraint constraints.txt
 # Installs one package of the file into a virtual environment. pip before 26 reads no hashes of constraints.
@@ -86,10 +87,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/python $(PIP_LOCKED) --group dev
 	touch $@
 
-$(CURDIR)/.venv-peer-%/.installed: tests/interop/peer-%.txt
-	@.ci/check-tools "$(PYTHON)" python
-	[ -x $(@D)/bin/python ] || "$(PYTHON)" -m venv $(@D)
-	$(@D)/bin/python $(PIP_INSTALL) --require-hashes --requirement $<
+# Without a pip of its own, which takes longer to install than the peer.
+$(CURDIR)/.venv-peer-%/.installed: tests/interop/peer-%.txt | $(VENV)/.installed
+	[ -x $(@D)/bin/python ] || "$(PYTHON)" -m venv --without-pip $(@D)
+	$(BIN)/python -m pip --python $(@D)/bin/python install $(PIP_OPTIONS) --require-hashes --requirement $<
 	touch $@
 
 # Keeps pinned versions; UPGRADE=1 takes the newest ones. Not in .venv: its packages may be missing in the file.
