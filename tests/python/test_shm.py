@@ -46,9 +46,12 @@ if what == "feed":
     publisher.wait_matching(timeout=10)
     print("ready", flush=True)
     number = 0
+    # Both ends may take seconds to decide about another user.
+    pause = 0.005 if user else 0
     while True:
         number += 1
         publisher.put(bytes([number % 251]) * 100_000)
+        time.sleep(pause)
 elif what == "hold":
     kept = []
     subscriber = session.declare_subscriber("frame")
