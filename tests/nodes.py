@@ -49,9 +49,10 @@ def threads():
 
 
 def eventually(condition, what="it", *, within=10.0):
+    """Wait for a condition; ``what`` names it in the error, or is a function that does."""
     end = time.monotonic() + within
     while not condition():
-        assert time.monotonic() < end, f"{what}: not within {within} s"
+        assert time.monotonic() < end, f"{what() if callable(what) else what}: not within {within} s"
         time.sleep(0.005)
 
 

@@ -419,7 +419,10 @@ def test_a_slow_subscriber_costs_the_oldest_messages_and_no_memory(lan):
         stats = made.stats()
         return stats["to_zenoh"] + stats["dropped_to_zenoh"]
 
-    eventually(lambda: crossed() == count, "each message has crossed or is counted")
+    eventually(
+        lambda: crossed() == count,
+        lambda: f"each of {count} messages has crossed or is counted: {made.stats()}",
+    )
 
 
 def test_a_peer_that_reads_nothing_delays_no_other_one(lan, router):
