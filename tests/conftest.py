@@ -1,5 +1,6 @@
 """Settings and fixtures common to all tests."""
 
+import contextlib
 import gc
 import os
 import signal
@@ -18,8 +19,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Keep the modules of the tests out of garbage collections, each of which would go through them again."""
-    # It warns of sources of random numbers that no collected object refers to.
-    import hypothesis  # noqa: F401
+    # It warns of sources of random numbers that no collected object refers to. The environments of
+    # `make smoke-spark` are without it.
+    with contextlib.suppress(ModuleNotFoundError):
+        import hypothesis  # noqa: F401
 
     gc.disable()
     found = yield
