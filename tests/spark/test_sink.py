@@ -375,7 +375,7 @@ def test_a_second_copy_of_a_task_is_not_let_through(spark, endpoint, once):
 
 def test_a_stream_gives_each_row_once(spark, endpoint, once, tmp_path, small_batches):
     """The first run fails within its second batch; the next one writes that batch again."""
-    failing = tmp_path / "failing"
+    failing, ended = tmp_path / "failing", tmp_path / "ended"
     failing.touch()
 
     def fail_while_there(batches):
@@ -383,10 +383,19 @@ def test_a_stream_gives_each_row_once(spark, endpoint, once, tmp_path, small_bat
             context = TaskContext.get()
             late = int(context.getLocalProperty("streaming.sql.batchId")) == 1
             if late and number == 3 and context.partitionId() == 1 and failing.exists():
+                # The marker of an aborted batch needs a task that has ended: it tells of its query.
+                end = time.monotonic() + 30
+                while not ended.exists() and time.monotonic() < end:
+                    time.sleep(0.01)
                 raise RuntimeError("not yet")
             yield batch
 
-    def run():
+    def a_task_has_ended():
+        tracker = spark.sparkContext.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        return any(stage.numCompletedTasks for stage in stages if stage)
+
+    def run(fails=False):
         stream = (
             spark.readStream.format("rate-micro-batch").options(rowsPerBatch=1000, numPartitions=2).load()
         )
@@ -401,6 +410,9 @@ def test_a_stream_gives_each_row_once(spark, endpoint, once, tmp_path, small_bat
             .trigger(availableNow=True)
             .start()
         )
+        if fails:
+            nodes.eventually(a_task_has_ended, "one of two tasks has ended", within=30)
+            ended.touch()
         assert query.awaitTermination(60)
         return query
 
@@ -410,7 +422,7 @@ def test_a_stream_gives_each_row_once(spark, endpoint, once, tmp_path, small_bat
     run()
     (first,) = markers()
     with pytest.raises(StreamingQueryException, match="not yet"):
-        run()
+        run(fails=True)
     (aborted,) = markers()
     failing.unlink()
     query = run()
