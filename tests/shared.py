@@ -217,14 +217,20 @@ def spoolers(
             process.close()
 
 
+def said(running: Sequence[Process], begin: float) -> str:
+    """All lines of spoolers in order, with seconds since a time."""
+    lines = sorted((at, each.folder.name, line) for each in running for at, line in list(each.said))
+    return "\n".join(f"{at - begin:8.2f} {name}: {line}" for at, name, line in lines)
+
+
 def holder(running: Sequence[Process], within: float = 20.0) -> Process:
     """The one that holds the lease, once there is one."""
-    end = time.monotonic() + within
+    begin = time.monotonic()
     while True:
         found = [each for each in running if each.process.poll() is None and each.state == "holding"]
         if len(found) == 1:
             return found[0]
-        assert time.monotonic() < end, [each.said for each in running]
+        assert time.monotonic() < begin + within, said(running, begin)
         time.sleep(0.02)
 
 

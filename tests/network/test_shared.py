@@ -115,18 +115,9 @@ class Chaos:
         others = [each for other, each in enumerate(self.spoolers) if other != number]
         end = time.monotonic() + 20
         while not (times := [at for each in others if (at := each.since(begin)) is not None]):
-            assert time.monotonic() < end, self.said(begin)
+            assert time.monotonic() < end, shared.said(self.spoolers, begin)
             time.sleep(0.02)
         self.took.append(min(times))
-
-    def said(self, begin):
-        """All lines of the spoolers, with seconds since a time."""
-        lines = [
-            (at - begin, number, line)
-            for number, each in enumerate(self.spoolers)
-            for at, line in list(each.said)
-        ]
-        return "\n".join(f"{at:8.2f} spooler {number}: {line}" for at, number, line in sorted(lines))
 
     def round(self, fault):
         """One fault, of the holder or of another spooler."""

@@ -76,8 +76,9 @@ class Spoolers:
         """Wait for a condition; return the seconds."""
         begin = time.monotonic()
         while not condition():
-            said = "\n".join(line for each in self.running for _, line in each.said)
-            assert time.monotonic() < begin + within, f"not within {within} s:\n{said}"
+            assert time.monotonic() < begin + within, (
+                f"not within {within} s:\n{shared.said(self.running, begin)}"
+            )
             time.sleep(0.02)
         return time.monotonic() - begin
 
